@@ -13,8 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from core.edits.errors import EditError
-from core.edits.formats.search_replace import apply_blocks
-from core.edits.formats.search_replace_blocks import SearchReplaceBlock
+from core.edits.formats.search_replace import SearchReplaceBlock, apply_blocks
 from core.edits.formats.str_replace import replace_string
 
 _NOUNS = (

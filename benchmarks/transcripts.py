@@ -19,8 +19,8 @@ from core.protocol import events as ev
 from core.protocol.events import Envelope
 from core.protocol.messages import AssistantMessage, ToolMessage, UserMessage
 from core.sessions.record_format import encode_record
-from core.sessions.search.transcripts import TranscriptIndex
 from core.sessions.store import SessionStore
+from core.sessions.transcript_search import TranscriptIndex
 
 ROOT = Path(__file__).parent.parent
 STARTED = 1_760_000_000_000

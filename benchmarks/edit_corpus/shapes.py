@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from benchmarks.edit_corpus.changes import Change, Span
+from core.edits.drafts.line_matches import CONTINUED
 from core.edits.indentation import measure_depth
-from core.edits.lazy.line_matches import CONTINUED
 
 FORMATS: Final = ("lazy", "draft")
 SHAPES: Final = {

@@ -14,8 +14,8 @@ from typing import Final
 
 from benchmarks.edit_corpus.changes import Span
 from benchmarks.edit_corpus.shapes import Made
+from core.edits.drafts.line_keys import parse_line_key
 from core.edits.indentation import measure_depth
-from core.edits.lazy.line_keys import parse_line_key
 
 AGED: Final = (
     "careful", "careful", "ends-changed", "begins-changed", "outline", "outline-ends-changed", "lead-only",

@@ -21,7 +21,7 @@ from core.config.loading import PROJECT_FILE, load_with_notices
 from core.config.settings import FILE_NAME, LoadedSettings, Settings
 from core.errors import AgentTuiError
 from core.exits import ExitCode
-from core.git.repository import GitFailed, find_believed_repository
+from core.git.repository import GitFailed, find_confirmed_repository
 from core.installation import describe_update
 from core.permissions.trust import TrustStore
 from core.protocol.models import ProviderStatus
@@ -303,7 +303,7 @@ def _format_cells(row: tuple[str, ...], widths: list[int]) -> str:
 
 def _describe_repository(root: Path) -> str:
     try:
-        repository = find_believed_repository(root)
+        repository = find_confirmed_repository(root)
     except (GitFailed, OSError) as problem:
         return f" (git can't be asked: {problem})"
     if repository is None:

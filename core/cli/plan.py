@@ -18,8 +18,7 @@ from core.errors import CommandRejected
 from core.exits import ExitCode
 from core.permissions.trust import TrustStore
 from core.plans.plan_store import PlanStore
-from core.plans.todo_graph import find_blockers, find_ready, list_problems
-from core.plans.todo_transitions import check_not_blocked
+from core.plans.todo_graph import check_not_blocked, find_blockers, find_ready, list_problems
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.events import Envelope
 from core.protocol.plans import Plan

@@ -1,1 +1,1 @@
-"""Dialects of models: from the text that a model writes to the parts that we show and act on."""
+"""Dialects of models: from the text that a model writes to the parts that are shown and acted on."""

@@ -1,8 +1,8 @@
-"""The `command` dialect: a thought and exactly one fenced shell block a step, for models that can do nothing else.
+"""The `command` dialect: a thought and exactly one fenced shell block per step, for models without any other ability.
 
-One PowerShell block, else one bash block, is the command; any other number of them is answered with what the form
-is. The turn ends when a command's output has a line that is the completion mark; what follows it is handed in. What
-the model is told comes from templates that the user may replace.
+One PowerShell block, else one bash block, is the command; for any other number of blocks the model gets an explanation
+of the form. The turn ends when a command's output has a line that is the completion mark; the lines after it are the
+submission. The messages to the model are rendered from templates that the user may replace.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from core.text.fences import MAX_FENCE_LINE, Fence, dedent_line, parse_opening_f
 COMPLETION_MARKS = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "FIX_CODE_AGENT_FINAL_OUTPUT")
 OUTPUT_LIMIT = 10_000  # characters of a command's output that the model gets
 TOOL = "run_terminal_cmd"
-SHELLS = ("powershell", "bash")  # blocks of the first kind that there is are the ones that count
+SHELLS = ("powershell", "bash")  # only blocks of the first kind in the answer count
 _FENCE_AT_END = re.compile(rf"(?P<lead>[^`]*?)(?P<mark>`{{3,}})(?P<info>(?i:{'|'.join(SHELLS)}))[ \t\r]*")
 _DONE = re.compile(rf"echo[ \t]+(?P<quote>[\"']?)(?:{'|'.join(COMPLETION_MARKS)})(?P=quote)")
 
@@ -59,10 +59,10 @@ class ShellBlock(Struct, frozen=True, kw_only=True):
 
 
 class ShellBlockReader(Struct, eq=False):
-    """Cuts an answer into text and shell blocks, whatever the chunk borders; blocks in other fences are text.
+    """Splits a streamed answer into text and shell blocks, however it is chunked; blocks in other fences are text.
 
-    `on_block` is called when a block is complete. What stands before the first backtick or tilde of a line flows on
-    at once; the rest of the line waits for its end.
+    `on_block` is called when a block is complete. Text before the first backtick or tilde of a line is passed on at
+    once; the rest of the line waits for its end.
     """
 
     _on_text: Callable[[str], None]
@@ -75,7 +75,7 @@ class ShellBlockReader(Struct, eq=False):
     _lines: list[str] = field(default_factory=list)
 
     def feed(self, text: str) -> None:
-        """Read on."""
+        """Read a chunk."""
         first, *rest = text.split("\n")
         self._read_piece(first)
         for piece in rest:
@@ -83,7 +83,7 @@ class ShellBlockReader(Struct, eq=False):
             self._read_piece(piece)
 
     def finish(self) -> None:
-        """End the answer: an open block is handed over as such."""
+        """End the answer; an open block is passed on as not closed."""
         line = "".join(self._line)
         if self._inner is not None:
             if self._inner.is_closed_by(line):
@@ -174,7 +174,7 @@ def parse_command(text: str) -> str:
 
 
 def choose_block(blocks: Sequence[ShellBlock]) -> ShellBlock:
-    """Choose the one block that counts. Raises `FormatError` that says what there was instead."""
+    """Choose the block that counts. Raises `FormatError` that describes the actual blocks."""
     if any(not block.is_closed for block in blocks):
         raise FormatError("The code block is not closed, so nothing of it was run.")
     counting: Sequence[ShellBlock] = ()
@@ -188,7 +188,7 @@ def choose_block(blocks: Sequence[ShellBlock]) -> ShellBlock:
 
 
 class CommandParser(AnswerParser):
-    """Parses the one command of an answer, or what is wrong with it. `explain` makes the answer to a wrong form."""
+    """Parser of the one command of an answer. `explain` renders the answer to a wrong form."""
 
     def __init__(self, explain: Callable[[str, Sequence[ShellBlock]], str] | None = None, time_limit: int = 0) -> None:
         super().__init__()
@@ -229,14 +229,14 @@ class CommandParser(AnswerParser):
 
 
 def to_bash_command(block: ShellBlock) -> str:
-    """Convert to what the terminal is to run: bash as it stands, PowerShell through its own program."""
+    """Convert a block to a command for the terminal: bash unchanged, PowerShell through its own program."""
     if block.shell == "powershell":
         return f"pwsh -NoProfile -NonInteractive -Command {shlex.quote(block.command)}"
     return block.command
 
 
 class TemplateSource(Protocol):
-    """Texts with variables; which ones there are `CommandDialect` shows."""
+    """Texts with variables; `CommandDialect` defines which ones."""
 
     def render(self, name: str, variables: Mapping[str, object]) -> str: ...
 
@@ -254,7 +254,7 @@ def count_nothing() -> Mapping[str, object]:
 
 
 class CommandDialect(Dialect):
-    """The dialect with its templates, their variables (`facts`), and `counts` of calls and cost of the turn so far."""
+    """The dialect with its templates, their variables (`facts`), and the `counts` of calls and cost of the turn."""
 
     name = "command"
 
@@ -298,7 +298,7 @@ class CommandDialect(Dialect):
         return result.command != "" and any(line.strip() in COMPLETION_MARKS for line in result.output.splitlines())
 
     def extract_submission(self, result: CallResult) -> str:
-        """Extract what a command printed below the completion mark."""
+        """Extract the lines that a command printed below the completion mark."""
         lines = result.output.splitlines(keepends=True)
         marks = [number for number, line in enumerate(lines) if line.strip() in COMPLETION_MARKS]
         return "".join(lines[marks[0] + 1 :]).strip() if marks else ""
@@ -318,7 +318,7 @@ def _escape_frame(output: str) -> str:
 
 
 def format_call(call: ToolCall) -> str:
-    """Format a call of another dialect as this one would have said it."""
+    """Format a call of another dialect in this one."""
     try:
         command = parse_json(call.arguments)["command"] if call.name == TOOL else ""
     except (ValueError, KeyError, TypeError):

@@ -1,7 +1,7 @@
-"""The contract of a dialect: how a model says what it wants done, and how it is told what came of it.
+"""The contract of a dialect: how a model expresses its actions, and how it gets their results.
 
-A dialect is pure: text in, tool calls out; results in, text out. Whatever it understands takes the same way through
-the gate as a function call, and nothing of an answer acts before the answer is complete.
+A dialect is pure: text in, tool calls out; results in, text out. Every call that it parses passes the same gate as a
+function call, and no part of an answer acts before the answer is complete.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ class AnswerText(Struct, frozen=True):
 
 
 class CallStarted(Struct, frozen=True):
-    """Start of a call that comes in. `index` counts the calls of an answer, `name` is the tool's."""
+    """Start of a call. `index` counts the calls of an answer, `name` is the tool's."""
 
     index: int
     name: str
 
 
 class CallFinished(Struct, frozen=True, kw_only=True):
-    """A complete call. `arguments` is a JSON object as text; `problem` says why it must not be run, "" = it may."""
+    """A complete call. `arguments` is a JSON object as text; `problem`: the reason why it must not be run, "" = it
+    may."""
 
     index: int
     name: str
@@ -46,7 +47,8 @@ AnswerPart = AnswerText | CallStarted | CallFinished
 
 
 class AnswerEnding(Struct, frozen=True, kw_only=True):
-    """Sum of an answer. `problem`: what the model is told of its form, none is run; `is_done`: it says it is done."""
+    """The end of an answer. `problem`: an objection to its form for the model, and no call is run; `is_done`: the
+    answer declares the task done."""
 
     problem: str = ""
     is_done: bool = False
@@ -54,18 +56,18 @@ class AnswerEnding(Struct, frozen=True, kw_only=True):
 
 @dataclass
 class AnswerParser(ABC):
-    """Incremental parser of one answer, wherever the stream was cut. `ending` is valid after `finish`."""
+    """Incremental parser of one answer, however the stream is chunked. `ending` is valid after `finish`."""
 
     ending: AnswerEnding = field(default_factory=AnswerEnding, init=False)
     _parts: list[AnswerPart] = field(default_factory=list, init=False)
 
     @abstractmethod
     def feed(self, text: str) -> list[AnswerPart]:
-        """Read on, and return what became certain."""
+        """Read a chunk, and return the parts that are certain now."""
 
     @abstractmethod
     def finish(self) -> list[AnswerPart]:
-        """Parse the end of the answer. To be called once."""
+        """Parse the end of the answer. May be called once."""
 
     def _take_parts(self) -> list[AnswerPart]:
         parts, self._parts = self._parts, []
@@ -73,10 +75,10 @@ class AnswerParser(ABC):
 
 
 class CallResult(Struct, frozen=True, kw_only=True):
-    """Result of a call. `content` is what the gate would tell the model; the rest is a command's own.
+    """Result of a call. `content` is the gate's message to the model; the other fields are those of a command.
 
-    `exit_code` None: it has none (no command, not run, or stopped); `is_running`: it still runs. `command` "" = the
-    call was no command, or it did not run.
+    `exit_code` None: it has none (no command, not run, or stopped). `command` "" = the call was no command, or it did
+    not run.
     """
 
     content: str
@@ -88,56 +90,58 @@ class CallResult(Struct, frozen=True, kw_only=True):
 
 
 class Dialect(ABC):
-    """One way to speak with a model."""
+    """One form of conversation with a model."""
 
     name: ClassVar[str]
 
     @abstractmethod
     def create_parser(self, *, job: str = "") -> AnswerParser:
-        """Create the parser of one answer. `job`: the command that still runs in the model's terminal, "" = none."""
+        """Create the parser of one answer. `job`: the command that is still running in the model's terminal, "" =
+        none."""
 
     def format_prompt(self, prompt: str) -> str:
-        """Format what the model is sent for a prompt of the user's."""
+        """Format a prompt of the user for the model."""
         return prompt
 
     @abstractmethod
     def convert_history(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Convert the history to what this model is sent. A longer history begins with what a shorter one gave."""
+        """Convert the history to the messages for this model. A longer history begins with the messages of a shorter
+        one."""
 
     @abstractmethod
     def format_result(self, result: CallResult) -> str:
-        """Format what the model is told of a call."""
+        """Format the result of a call for the model."""
 
     def is_final(self, result: CallResult) -> bool:
         """True if this result ends the turn."""
         return False
 
     def extract_submission(self, result: CallResult) -> str:
-        """Extract what the model hands in with a result that ends the turn, "" = nothing."""
+        """Extract the submission from a result that ends the turn, "" = none."""
         return ""
 
 
 def encode_arguments(arguments: Mapping[str, object]) -> str:
-    """Encode arguments as the text that a function call would have."""
+    """Encode arguments in the text form of a function call."""
     return json.dumps(arguments, ensure_ascii=False)
 
 
 def flatten_history(messages: Sequence[Message], format_call: FormatCall) -> tuple[Message, ...]:
-    """Convert a history for a model that knows no function calls: calls are text, results are the user's words.
+    """Convert a history for a model without function calls: calls become text, results become the user's messages.
 
-    Roles alternate, as strict servers demand. `written` formats a call as text, for what was said in another
-    dialect. An answer whose text is not what the model wrote is no longer the one that came over the wire.
+    Roles alternate, as strict servers demand. `format_call` formats a call of another dialect as text. An answer whose
+    text differs from the model's original no longer has the form that came over the wire.
     """
     flat_messages: list[Message] = []
     for message in messages:
         match message:
-            case UserMessage(content=content, attachments=shown) | ToolMessage(content=content, attachments=shown):
-                _append_alternating(flat_messages, UserMessage(content=content, attachments=shown))
+            case UserMessage(content=content, attachments=files) | ToolMessage(content=content, attachments=files):
+                _append_alternating(flat_messages, UserMessage(content=content, attachments=files))
             case AssistantMessage():
                 answer = _format_answer(message, format_call)
                 if answer.strip():
-                    as_it_came = answer == message.content and not any(call.wire_id for call in message.tool_calls)
-                    wire = message.wire if as_it_came else None
+                    is_original = answer == message.content and not any(call.wire_id for call in message.tool_calls)
+                    wire = message.wire if is_original else None
                     _append_alternating(
                         flat_messages, replace(message, content=answer, tool_calls=(), in_text=(), wire=wire)
                     )

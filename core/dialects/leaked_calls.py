@@ -1,8 +1,8 @@
-"""Calls in the words of a model's own template, which a server should have made calls of and left in the text.
+"""Calls in the syntax of a model's own template, which a server should have parsed and left in the text.
 
-What counts is how an answer ends: calls and nothing else from a marker on. Within a code fence, backticks or a quoted
-line a marker is shown, and a tag behind a word and a space is talked about. A call of which the end is missing is told
-as such, since nobody knows what would have followed.
+Only the end of an answer counts: calls and nothing else from a marker on. A marker within a code fence, backticks or a
+quoted line is an example, and so is a tag after a word and a space. An incomplete call is reported as such, since its
+missing part is unknown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from core.records import parse_json, parse_json_part
 from core.text.fences import Fence, track_fence
 from core.text.repairs.call_wrappings import extract_call_name, settle_arguments
 
-_SPACED: Final = r"(?:[\w-]{1,20}:|[|｜]DSML[|｜])?"  # what some templates put before the names of their tags
+_SPACED: Final = r"(?:[\w-]{1,20}:|[|｜]DSML[|｜])?"  # prefix of tag names in some templates
 _TOKEN: Final = r"<[|｜]/?\w[^<>|｜\s]{0,40}[|｜]>"
 _FRAME: Final = (
     rf"</?{_SPACED}(?:tool_calls?|function_calls?|tools?|toolcall|TOOLCALL|function|invoke)>|\[/?TOOL_CALLS\]"
@@ -64,16 +64,16 @@ _FENCE_END: Final = re.compile(r"\s*```")
 _NAMES: Final = ("name", "tool_name", "tool", "function")
 _ARGUMENTS: Final = ("arguments", "parameters", "args", "input")
 _OTHER_KEYS: Final = frozenset({"type", "id", "index"})
-_BEGUN: Final = re.compile(
+_PARTIAL_CALL: Final = re.compile(
     r"<function(?:=|\s+name=)[\"']?([\w.:-]+)|invoke\s+name=\"([\w.:-]+)|\"name\"\s*:\s*\"([\w.:-]+)\""
     r"|functions\.([\w-]+)|<tool_call>\s*([\w.:-]+)\s*<arg_key>"
 )
-# What follows the marker of a call that was begun, as no sentence about it goes on; and a tag that was cut.
+# Text after the marker of a partial call, unlike a sentence about one; and a tag that was cut off.
 _PLAUSIBLE: Final = re.compile(r"\s*(?:$|[\[{<]|[\w.:-]+(?:\s*(?:$|[{<\[`])|\(|\s*\n))")
 _CUT_TAG: Final = re.compile(r"<[^<>\n]{0,40}$")
-_NEAR: Final = 400  # characters behind a marker in which the name of a call stands
+_NEAR: Final = 400  # characters behind a marker that are searched for the name of a call
 _ENDS: Final = re.compile(rf"</{_SPACED}(?:tool_calls?|function|function_calls|invoke)>")
-_SHOWN: Final = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
+_CODE_SPAN: Final = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 _QUOTED: Final = re.compile(r"\s{0,3}>|\s{4}|\t")
 
 
@@ -85,8 +85,8 @@ class LeakedCall(Struct, frozen=True):
 
 
 class Leak(Struct, frozen=True, kw_only=True):
-    """Calls of an answer. `is_whole`: each of them was read to its end; `is_last`: nothing follows; `is_sure`: no text
-    holds such a marker, whoever is called."""
+    """Calls of an answer. `is_whole`: all of them are complete; `is_last`: nothing follows; `is_sure`: such a marker
+    never occurs in prose, whatever the name of the call."""
 
     calls: tuple[LeakedCall, ...]
     is_whole: bool = True
@@ -95,7 +95,7 @@ class Leak(Struct, frozen=True, kw_only=True):
 
 
 def find_leak(text: str) -> Leak | None:
-    """Return the calls that an answer ends with, or else the first that stand in it; None: there are none."""
+    """Return the calls that an answer ends with, or else the first ones in it; None = there are none."""
     leaks: list[Leak] = []
     read = 0
     end_of_all = max((end.end() for end in _ENDS.finditer(text)), default=0)
@@ -110,14 +110,14 @@ def find_leak(text: str) -> Leak | None:
                 return leak
             leaks.append(leak)
             read = end
-        elif partial_leak := _read_begun(text, marker, end_of_all):
+        elif partial_leak := _read_partial_call(text, marker, end_of_all):
             leaks.append(partial_leak)
     last = (candidate for candidate in leaks if candidate.is_last)
     return next(last, leaks[0] if leaks else None)
 
 
 def read_calls(text: str, start: int = 0) -> tuple[list[LeakedCall], int]:
-    """Return the calls that stand at a place one behind the other, and where they end."""
+    """Return the consecutive calls at a position, and their end."""
     calls: list[LeakedCall] = []
     position = _skip(text, start)
     while position < len(text):
@@ -135,7 +135,7 @@ def _skip(text: str, position: int) -> int:
 
 
 def _find_markers(text: str) -> Iterator[re.Match[str]]:
-    """The markers that stand where a call may begin: outside of what is shown."""
+    """Yield the markers where a call may begin: outside of examples."""
     fence: Fence | None = None
     line_start, markers = 0, deque(_MARKER.finditer(text))
     for line in text.split("\n") if markers else ():
@@ -144,39 +144,39 @@ def _find_markers(text: str) -> Iterator[re.Match[str]]:
         while markers and markers[0].start() <= line_start + len(line):
             line_markers.append(markers.popleft())
         if line_markers and before is None and fence is None and not _QUOTED.match(line):
-            spans = [match.span() for match in _SHOWN.finditer(line)]
+            spans = [match.span() for match in _CODE_SPAN.finditer(line)]
             for marker in line_markers:
                 column = marker.start() - line_start
-                is_inner = marker["bare"] is not None and _stands_behind_tag(text, marker.start())
-                is_shown = is_inner or any(first <= column < last for first, last in spans)
-                if not is_shown and _may_begin(marker, line[:column]):
+                is_inner = marker["bare"] is not None and _follows_tag(text, marker.start())
+                is_example = is_inner or any(first <= column < last for first, last in spans)
+                if not is_example and _may_begin(marker, line[:column]):
                     yield marker
         line_start += len(line) + 1
 
 
-def _stands_behind_tag(text: str, position: int) -> bool:
-    """Return True if the last thing before a place, but for white space, ends a tag."""
+def _follows_tag(text: str, position: int) -> bool:
+    """True if the last character before a position, apart from white space, ends a tag."""
     while position and text[position - 1].isspace():
         position -= 1
     return text[position - 1 : position] == ">"
 
 
 def _may_begin(marker: re.Match[str], above: str) -> bool:
-    """Return True if a marker begins its line, or follows a text without a space as no word would."""
+    """True if a marker begins its line, or directly follows text, unlike a word."""
     if marker["sure"] or not above.strip():
         return True
     return marker["tag"] is not None and not above[-1].isspace() and above[-1] not in "\"'`(<="
 
 
-def _read_begun(text: str, marker: re.Match[str], end_of_all: int) -> Leak | None:
-    """A call that was begun at a marker and is not whole; None: it is none, or more was said behind it. `end_of_all`:
-    behind the last end of a call in the text."""
+def _read_partial_call(text: str, marker: re.Match[str], end_of_all: int) -> Leak | None:
+    """Return an incomplete call at a marker; None = there is none, or text follows it. `end_of_all`: the end of the
+    last complete call in the text."""
     start = marker.start()
     if marker["bare"] is not None:
         return None
     if end_of_all > start and _skip(text, end_of_all) < len(text):
         return None
-    match = _BEGUN.search(text, start, start + _NEAR)
+    match = _PARTIAL_CALL.search(text, start, start + _NEAR)
     name = next(filter(None, match.groups()), "") if match else ""
     is_sure = marker["sure"] is not None and _PLAUSIBLE.match(text, marker.end()) is not None
     if not name and not is_sure:
@@ -186,7 +186,7 @@ def _read_begun(text: str, marker: re.Match[str], end_of_all: int) -> Leak | Non
 
 
 def _read_form(text: str, position: int) -> tuple[list[LeakedCall], int]:
-    """The calls in the one form that stands at a place, and its end; no calls: there is none."""
+    """Return the calls in the form at a position, and its end; no calls: the form is none of these."""
     for form, pair in ((_FUNCTION, _PARAMETER), (_INVOKE, _INVOKED), (_PAIRED, _PAIR)):
         if block := form.match(text, position):
             arguments = _read_pairs(block["body"], pair)
@@ -202,7 +202,7 @@ def _read_form(text: str, position: int) -> tuple[list[LeakedCall], int]:
 
 
 def _read_pairs(body: str, pair: re.Pattern[str]) -> dict[str, Any] | None:
-    """Arguments of which each has its tag, or all together as JSON; None: something is left over."""
+    """Return arguments with a tag for every one, or all together as JSON; None = other text is left over."""
     if body.lstrip().startswith("{"):
         value = _parse(settle_arguments(body.strip()))
         return value if isinstance(value, dict) else None
@@ -226,7 +226,7 @@ def _read_json(text: str, position: int) -> tuple[list[LeakedCall], int]:
 
 
 def _read_table(value: Any) -> LeakedCall | None:
-    """The call that a JSON object stands for: it has a name, arguments, and nothing of its own beside them."""
+    """Return the call that a JSON object represents: it has a name, arguments, and no other content."""
     if not isinstance(value, Mapping):
         return None
     inner = value.get("function")
@@ -247,7 +247,7 @@ def _build_call(name: str, arguments: Mapping[str, Any]) -> LeakedCall:
 
 
 def _read_value(text: str, position: int) -> tuple[Any, int]:
-    """The JSON value at a place, and its end; None: there is none. Raw line ends in its texts are taken."""
+    """Return the JSON value at a position, and its end; None = there is none. Raw line ends in strings are accepted."""
     try:
         return parse_json_part(json.JSONDecoder(strict=False), text, position)
     except ValueError:

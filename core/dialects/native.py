@@ -1,6 +1,8 @@
-"""The native dialect: function calls. Text is text, and a call in it does nothing; only an edit that is plainly
-meant is taken for one (see `written_edits`). What the model wrote goes back as it was, what came of it as the
-program's words."""
+"""The native dialect: function calls.
+
+Text remains text, and a call in it is not run; only a clearly intended edit is applied (see `written_edits`). The model
+gets its text back unchanged, and the result as a message of the program.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserM
 
 
 class PlainTextParser(AnswerParser):
-    """Parses text only."""
+    """Parser of plain text."""
 
     def feed(self, text: str) -> list[AnswerPart]:
         return [AnswerText(text)]
@@ -38,13 +40,15 @@ class NativeDialect(Dialect):
         return WrittenEditParser(self.accepts) if self.accepts else PlainTextParser()
 
     def convert_history(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Return it as it stands; calls written in another dialect are function calls like the others."""
+        """Return the history unchanged, except that calls of other dialects become function calls."""
         converted_messages: list[Message] = []
         in_text: set[str] = set()
         results: list[str] = []
         for message in messages:
             if isinstance(message, ToolMessage) and message.call_id in in_text:
-                results.append(message.content)  # after the results of function calls, which have to follow these
+                results.append(
+                    message.content
+                )  # these come after the results of function calls, which have to follow the calls
                 continue
             if results and not isinstance(message, ToolMessage):
                 converted_messages.append(_build_results_message(results))
@@ -69,8 +73,8 @@ def _build_results_message(results: Sequence[str]) -> UserMessage:
 
 
 def _strip_call_text(message: AssistantMessage) -> AssistantMessage:
-    listener: AnswerParser = CommandParser() if message.dialect == "command" else TagParser()
-    parts = [*listener.feed(message.content), *listener.finish()]
+    parser: AnswerParser = CommandParser() if message.dialect == "command" else TagParser()
+    parts = [*parser.feed(message.content), *parser.finish()]
     return replace(
         message, content="".join(part.text for part in parts if isinstance(part, AnswerText)).strip(), wire=None
     )

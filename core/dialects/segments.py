@@ -1,8 +1,8 @@
-"""Segments of what a model writes, cut as it streams: text, references to code and blocks of code.
+"""Segments of a model's text, split as it streams: text, references to code and blocks of code.
 
-They do not depend on where the stream was cut: held back is only the start of a line that may still open or close a
-fence, and white space until something visible follows. Fences are CommonMark's, at any indentation and after a list
-marker; one whose info string is `startLine:endLine:path` is a reference to existing code.
+They do not depend on the chunks of the stream: only the start of a line that may still open or close a fence waits, and
+white space until something visible follows. Fences are those of CommonMark, at any indentation and after a list marker;
+one whose info string is `startLine:endLine:path` is a reference to existing code.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ SegmentKind = Literal["text", "code_reference", "code_block"]
 
 
 class SegmentStarted(Struct, frozen=True):
-    """`info` is a fence's info string; `path`, `start`, `end` (1-indexed, inclusive) belong to a reference."""
+    """Start of a segment. `info` is a fence's info string; `path`, `start`, `end` (1-indexed, inclusive) belong to a
+    reference."""
 
     kind: SegmentKind
     language: str = ""
@@ -35,7 +36,7 @@ class SegmentDelta(Struct, frozen=True):
 
 
 class SegmentFinished(Struct, frozen=True):
-    """`content` is all deltas of the segment together; `is_closed` False: the text ended inside a fence."""
+    """End of a segment. `content` is its whole text; `is_closed` False: the text ended inside a fence."""
 
     content: str
     is_closed: bool = True
@@ -49,7 +50,8 @@ _LANGUAGE = re.compile(r"[\w+#.-]+")
 
 
 class Segmenter(Struct, eq=False):
-    """Feed it the text in any pieces, then `finish` once; each call returns what became certain."""
+    """Splits text that is fed in chunks of any size; `finish` is called once. Both return the events that are
+    certain."""
 
     _events: list[SegmentEvent] = field(default_factory=list)
     _fence: Fence | None = None
@@ -61,7 +63,7 @@ class Segmenter(Struct, eq=False):
     _spaces: list[str] = field(default_factory=list)
 
     def feed(self, text: str) -> list[SegmentEvent]:
-        """Read on, and return what became certain."""
+        """Read a chunk, and return the events that are certain now."""
         first, *rest = text.split("\n")
         self._read_piece(first)
         for piece in rest:
@@ -70,7 +72,7 @@ class Segmenter(Struct, eq=False):
         return self._take_events()
 
     def finish(self) -> list[SegmentEvent]:
-        """End the text: what was held back is decided, an open fence ends here."""
+        """End the text: waiting text is decided, an open fence ends here."""
         if self._held:
             self._end_line(last=True)
         self._end_segment(is_closed=self._fence is None)
@@ -99,7 +101,7 @@ class Segmenter(Struct, eq=False):
         return _MAY_OPEN.fullmatch(self._held) is not None
 
     def _release_line(self) -> None:
-        """Let what was held flow on, and the rest of the line: it is no fence."""
+        """Pass on the waiting start of a line, and the rest of the line: it is no fence."""
         text, self._held, self._is_passing = self._held, "", True
         if self._fence:
             text = dedent_line(text, self._fence.indent)
@@ -131,10 +133,10 @@ class Segmenter(Struct, eq=False):
         self._start_segment(_parse_info(self._fence.info))
         return True
 
-    # what a segment says
+    # the text of a segment
 
     def _emit_text(self, text: str) -> None:
-        """Emit text; white space waits that may turn out to be the end (or, outside fences, the beginning)."""
+        """Emit text; white space waits if it may be the end (or, outside of fences, the beginning) of the segment."""
         if not text:
             return
         if self._fence:
@@ -153,7 +155,7 @@ class Segmenter(Struct, eq=False):
         self._spaces = [text[len(text.rstrip()) :]] if text != text.rstrip() else []
 
     def _emit_code(self, text: str) -> None:
-        """Emit code; only the last line end waits: it belongs to the closing fence."""
+        """Emit code; only the last line end waits, as it belongs to the closing fence."""
         if self._spaces:
             self._pending.append("\n")
             self._spaces.clear()

@@ -1,7 +1,7 @@
-"""Cuts an answer into text and tagged blocks as it streams, whatever the chunk borders.
+"""Splits a streamed answer into text and tagged blocks, however it is chunked.
 
-Only what may still become a tag is held back; a tag counts outside of fences and backticks. A body is opaque up to its
-closing tag, which in an edit counts between SEARCH/REPLACE blocks only. A patch is framed by its first and last line.
+Only text that may still become a tag waits; a tag counts outside of fences and backticks. A body is opaque up to its
+closing tag, which within SEARCH/REPLACE blocks of an edit does not count. A patch is framed by its first and last line.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INNER = r"""(?:"[^"]*"|'[^']*'|[^>"'<])*"""
 _TAG = re.compile(rf"<(?P<name>{_NAMES})(?P<rest>(?:[\s/]{_INNER})?)>")
 _MAY_BE_TAG = re.compile(rf"""<(?:{_NAMES})(?:[\s/]{_INNER}(?:"[^"]*|'[^']*)?)?""")
 _STARTS = tuple(f"<{name}" for name in (*CALL_TAGS, *FRAME_TAGS))
-_LONGEST_TAG = 1_000
+_LONGEST_TAG = 1_000  # characters
 _SEARCH = re.compile(r"-{7,} SEARCH\s*")
 _REPLACE = re.compile(r"\+{7,} REPLACE\s*")
 _STOPS = re.compile(r"[<`\n*]")
@@ -32,7 +32,7 @@ _TICKS = re.compile("`+")
 
 
 class TaggedBlock(Struct, frozen=True, kw_only=True):
-    """A tagged block. `body` is what stands between the tags, as it stands there."""
+    """A tagged block. `body` is the unchanged text between the tags."""
 
     tag: str
     attributes: Mapping[str, str]
@@ -41,7 +41,7 @@ class TaggedBlock(Struct, frozen=True, kw_only=True):
 
 
 class _OpenBlock:
-    """The block that is being read. `line` is what there is of its last line, `is_guarded`: within SEARCH/REPLACE."""
+    """The current block. `line` is the last line so far, `is_guarded`: within SEARCH/REPLACE."""
 
     def __init__(self, tag: str, attributes: Mapping[str, str]) -> None:
         self.tag = tag
@@ -53,7 +53,7 @@ class _OpenBlock:
         self.is_guarded = False
 
     def feed(self, text: str) -> str | None:
-        """Read on. Returns the text after the closing tag; None: the block is not closed yet."""
+        """Read a chunk. Returns the text after the closing tag; None = the block is not closed yet."""
         first, *rest = text.split("\n")
         pieces = [first, *(f"\n{piece}" for piece in rest)]
         for number, piece in enumerate(pieces):
@@ -93,7 +93,7 @@ class _OpenBlock:
         self.line, self.is_long = "", False
 
     def _shorten_line(self) -> None:
-        """Keep only the end of a long line: no more of it has to be looked at again."""
+        """Drop all but the end of a long line, as the closing tag can only be there."""
         if len(self.line) > MAX_FENCE_LINE:
             keep = len(self.closing) - 1
             self.parts.append(self.line[:-keep])
@@ -101,7 +101,8 @@ class _OpenBlock:
 
 
 class TagReader(Struct, eq=False):
-    """Feed it the answer in any pieces, then `finish` once. `on_open` is called with a tag's name as it begins."""
+    """Reads an answer that is fed in chunks of any size; `finish` is called once. `on_open` gets a tag's name as it
+    begins."""
 
     _on_text: Callable[[str], None]
     _on_open: Callable[[str], None]
@@ -110,16 +111,16 @@ class TagReader(Struct, eq=False):
     _body: _OpenBlock | None = None
     _fence: Fence | None = None
     _line: str = ""
-    _open_ticks: int = 0  # length of the run of backticks that is open in this line
+    _open_ticks: int = 0  # length of the open run of backticks in this line
     _pending: list[str] = field(default_factory=list)
 
     def feed(self, text: str) -> None:
-        """Read on."""
+        """Read a chunk."""
         self._read(text, last=False)
         self._flush_text()
 
     def finish(self) -> None:
-        """End the answer: an open block is handed over as such."""
+        """End the answer; an open block is passed on as not closed."""
         self._read("", last=True)
         self._flush_text()
         if self._body is not None:
@@ -139,7 +140,7 @@ class TagReader(Struct, eq=False):
                 self._body = None
 
     def _read_text(self, text: str, *, last: bool) -> str:
-        """Read text up to the next tag that opens a block; returns what follows it ("" = all was read or is held)."""
+        """Read text up to the next tag that opens a block; returns the rest behind it ("" = all was read or waits)."""
         position = 0
         while stop := _STOPS.search(text, position):
             self._add_text(text[position : stop.start()])
@@ -166,8 +167,8 @@ class TagReader(Struct, eq=False):
         return ""
 
     def _read_ticks(self, text: str, position: int, *, last: bool) -> int:
-        """Read a run of backticks, which opens or closes code within its line. Returns its end; `position`: it may go
-        on."""
+        """Read a run of backticks, which opens or closes code within its line. Returns its end, or `position` if more
+        may follow."""
         run = _TICKS.match(text, position)
         assert run is not None
         if run.end() == len(text) and not last:
@@ -180,7 +181,7 @@ class TagReader(Struct, eq=False):
         return run.end()
 
     def _read_angle(self, text: str, position: int, *, last: bool) -> int:
-        """Read what a `<` begins. Returns where to go on; `position`: it may still become a tag."""
+        """Read a `<`. Returns the position to continue at, or `position` if it may still become a tag."""
         if not self._fence and not self._open_ticks:
             if tag := _TAG.match(text, position):
                 self._open_tag(tag["name"], tag["rest"])
@@ -191,7 +192,7 @@ class TagReader(Struct, eq=False):
         return position + 1
 
     def _read_star(self, text: str, position: int, *, last: bool) -> int:
-        """Read the `*` that may begin a patch, at the start of a line. Returns as `_read_angle`."""
+        """Read a `*` that may begin a patch, at the start of a line. Returns like `_read_angle`."""
         begin = PATCH_FRAME[0]
         if not self._line and not self._fence:
             if text.startswith(begin, position):

@@ -45,21 +45,21 @@ _ONE_AT_A_TIME = "Not run: only one block that executes something is run per mes
 TIMED_OUT = "Command timed out. Sending SIGINT to the process"
 STILL_RUNNING = -1
 INTERRUPT = "ctrl+c"
-COMMAND_WAIT = 30  # seconds that a command is waited for before it counts as still running
-INPUT_WAIT = 3  # seconds to look at what comes of an input
+COMMAND_WAIT = 30  # seconds after which a command counts as still running
+INPUT_WAIT = 3  # seconds to wait for output after an input
 _CUT_CALL: Final = "Nothing was run: the call of {} in your answer has no end, or not the form that you were told of."
 _IDLE = "No command is running, so there is nothing to {}. Send a command."
 
 
 class _TagCall(Struct, frozen=True, kw_only=True):
-    """A tool call that does what a block asks for, or the `problem` with it."""
+    """The tool call for a block, or the `problem` with it."""
 
     name: str
     arguments: str
     problem: str = ""
 
 
-# Functions of a block of Python that are tools here, with their arguments in order (OpenHands' agent skills).
+# Python functions that are tools here, with their arguments in order (OpenHands' agent skills).
 _FUNCTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "open_file": ("path", "line_number", "context_lines"),
     "goto_line": ("line_number",),
@@ -81,7 +81,7 @@ def _parse_python(block: TaggedBlock) -> _TagCall:
 
 
 def _parse_function(code: str) -> _TagCall | None:
-    """Parse a block that is one call of a function that is a tool, printed or not; None = it is Python to be run."""
+    """Parse a block that is one call of a function with a tool, printed or not; None = it is other Python."""
     try:
         match parse_python_expression(code.strip()):
             case ast.Call(ast.Name("print"), [ast.Call(ast.Name(name)) as call], []):
@@ -134,7 +134,7 @@ def _parse_edit(block: TaggedBlock) -> _TagCall:
 
 
 def _parse_tool_call(block: TaggedBlock) -> _TagCall:
-    """Parse the Hermes form, `{"name": …, "arguments": {…}}`, or the one call in the words of another template."""
+    """Parse the Hermes form, `{"name": …, "arguments": {…}}`, or one call in the syntax of another template."""
     try:
         call = parse_json(block.body)
         name, call_arguments = call["name"], call.get("arguments", call.get("parameters", {}))
@@ -156,7 +156,7 @@ _CALL_PARSERS: Final[Mapping[str, Callable[[TaggedBlock], _TagCall]]] = {
     "execute_browse": _parse_browse,
     "tool_call": _parse_tool_call,
 }
-# What a call will be as soon as its block begins; of a <tool_call> and of Python that is only known at its end.
+# The tool of a call by its opening tag; that of a <tool_call> and of Python is only known at the end of the block.
 _TOOLS_BY_TAG: Final = {
     "execute_bash": TERMINAL_TOOL,
     PATCH_FRAME[0]: PATCH.name,
@@ -165,12 +165,12 @@ _TOOLS_BY_TAG: Final = {
 
 
 class TagParser(AnswerParser):
-    """Parses the calls of an answer. `job` is the id of the command that still runs, "" = none."""
+    """Parser of the calls of an answer. `job` is the id of the command that is still running, "" = none."""
 
-    def __init__(self, job: str = "", *, goes_on: bool = False) -> None:
+    def __init__(self, job: str = "", *, allows_background: bool = False) -> None:
         super().__init__()
         self._job = job
-        self._goes_on = goes_on
+        self._allows_background = allows_background
         self._count = 0
         self._has_executed = False
         self._answer: list[str] = []
@@ -184,11 +184,11 @@ class TagParser(AnswerParser):
     def finish(self) -> list[AnswerPart]:
         self._reader.finish()
         if not self._count:
-            self._take_leak()
+            self._parse_leak()
         return self._take_parts()
 
-    def _take_leak(self) -> None:
-        """Take the calls that an answer without a block ends with, though they are in the words of another template."""
+    def _parse_leak(self) -> None:
+        """Parse the calls at the end of an answer without a block that are in the syntax of another template."""
         leak = find_leak("".join(self._answer))
         if leak is None or not leak.is_last:
             return
@@ -206,7 +206,7 @@ class TagParser(AnswerParser):
 
     def _finish_call(self, block: TaggedBlock) -> None:
         call = (
-            _parse_terminal_call(block.body, self._job, goes_on=self._goes_on)
+            _parse_terminal_call(block.body, self._job, allows_background=self._allows_background)
             if block.tag == "execute_bash"
             else _CALL_PARSERS.get(block.tag, _parse_edit)(block)
         )
@@ -234,20 +234,20 @@ class TagParser(AnswerParser):
 
 @dataclass(frozen=True)
 class TagDialect(Dialect):
-    """Calls as tags, results as the user's words. `goes_on`: a command that takes long can go on between steps."""
+    """Calls as tags, results as the user's messages. `allows_background`: a long command may continue between steps."""
 
     name = "tags"
 
-    goes_on: bool = False
+    allows_background: bool = False
 
     def create_parser(self, *, job: str = "") -> TagParser:
-        return TagParser(job, goes_on=self.goes_on)
+        return TagParser(job, allows_background=self.allows_background)
 
     def convert_history(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         return flatten_history(messages, format_call)
 
     def format_result(self, result: CallResult) -> str:
-        """Format a command's output with its exit code, everything else as it is."""
+        """Format a command's output with its exit code, any other result unchanged."""
         if not result.command:
             return f"OBSERVATION:\n{result.content}"
         if result.is_timed_out:
@@ -260,7 +260,7 @@ class TagDialect(Dialect):
 
 
 def format_call(call: ToolCall) -> str:
-    """Format a call of another dialect as this one would have said it."""
+    """Format a call of another dialect in this one."""
     try:
         arguments = parse_json(call.arguments or "{}")
     except (ValueError, RecursionError):
@@ -271,11 +271,11 @@ def format_call(call: ToolCall) -> str:
     return f"<tool_call>\n{encode_arguments({'name': call.name, 'arguments': arguments})}\n</tool_call>"
 
 
-def _parse_terminal_call(text: str, job: str, *, goes_on: bool = False) -> _TagCall:
-    """Parse the call for a block. `goes_on`: a command that takes longer than `COMMAND_WAIT` may go on."""
+def _parse_terminal_call(text: str, job: str, *, allows_background: bool = False) -> _TagCall:
+    """Build the call for a block. `allows_background`: a command may take longer than `COMMAND_WAIT`."""
     text = text.strip()
     if not job:
-        return _build_command_call(text, goes_on=goes_on)
+        return _build_command_call(text, allows_background=allows_background)
     if not text:
         return _TagCall(name="read_terminal", arguments=encode_arguments({"job": job, "wait": COMMAND_WAIT}))
     if text.lower() == INTERRUPT:
@@ -285,13 +285,13 @@ def _parse_terminal_call(text: str, job: str, *, goes_on: bool = False) -> _TagC
     )
 
 
-def _build_command_call(text: str, *, goes_on: bool) -> _TagCall:
+def _build_command_call(text: str, *, allows_background: bool) -> _TagCall:
     problem = ""
     if not text:
         problem = _IDLE.format("read")
     elif text.lower() == INTERRUPT:
         problem = _IDLE.format("interrupt")
-    extra_arguments: dict[str, object] = {"is_background": True, "timeout": COMMAND_WAIT} if goes_on else {}
+    extra_arguments: dict[str, object] = {"is_background": True, "timeout": COMMAND_WAIT} if allows_background else {}
     return _TagCall(
         name="run_terminal_cmd", arguments=encode_arguments({"command": text, **extra_arguments}), problem=problem
     )

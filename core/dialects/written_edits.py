@@ -1,9 +1,9 @@
-"""Edits that a model with function calls writes into its text all the same: found as the text streams.
+"""Edits that a model with function calls writes into its text, detected as the text streams.
 
-A tagged edit, a patch, SEARCH/REPLACE blocks below the name of their file, or a fence with nothing else in it. Each
-begins a line, and is held back until it is complete and somebody has said whether it is meant; else it is text. A
-call in the words of a template (see `leaked_calls`) that is meant is objected to, and not run: it stands in a text,
-which may repeat what a file says.
+An edit is a tagged edit, a patch, SEARCH/REPLACE blocks below the name of their file, or a fence with nothing else in
+it. It begins a line, and waits until it is complete and `accepts` has decided whether it is intended; otherwise it is
+text. An intended call in the syntax of a template (see `leaked_calls`) is rejected and not run: the text around it may
+quote a file.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _NAME = re.compile(r"[^\s`*:<>|\"']{1,300}")
 
 
 class WrittenEdit(Struct, frozen=True, kw_only=True):
-    """Text that may be an edit: a call of `tool`. `is_fenced`: in a code fence; `is_call`: a written call; `is_last`:
-    the answer ends with it; `is_sure`: a call, whichever tool is named."""
+    """Text that may be an edit: a call of `tool`. `is_fenced`: in a code fence; `is_call`: a leaked call; `is_last`:
+    the answer ends with it; `is_sure`: it is a call, whatever the tool."""
 
     tool: str
     arguments: str
@@ -61,8 +61,11 @@ class WrittenEdit(Struct, frozen=True, kw_only=True):
 
 
 class _HeldText(Struct, kw_only=True):
-    """Text that is held back, below the `name` of a file; `is_sure` False: only its fence has been seen. `closed`: the
-    number of its lines up to one that closes the fence, if that may be a line of the patch in it; 0 = there is none."""
+    """Text that waits, below the `name` of a file.
+
+    `is_sure` False: only its fence has been read. `closed`: the number of lines up to one that closes the fence, if
+    that may also be a line of the patch in it; 0 = there is none.
+    """
 
     lines: list[str]
     closing: str = ""
@@ -74,7 +77,7 @@ class _HeldText(Struct, kw_only=True):
 
 @dataclass
 class WrittenEditParser(AnswerParser):
-    """Parses text and edits. `accepts` says of each candidate whether it is meant."""
+    """Parser of text and edits. `accepts` returns True for a candidate that is intended."""
 
     accepts: Callable[[WrittenEdit], bool]
     _text: list[str] = field(default_factory=list)
@@ -102,11 +105,11 @@ class WrittenEditParser(AnswerParser):
             self._close_fence(self._held)
         if self._held is not None:
             self._release_held()
-        if not self._count:  # else the turn goes on with the results of the edits
-            self._object_to_leak()
+        if not self._count:  # otherwise the turn continues with the results of the edits
+            self._reject_leak()
         return self._take_parts()
 
-    def _object_to_leak(self) -> None:
+    def _reject_leak(self) -> None:
         leak = find_leak("".join(self._answer))
         for call in leak.calls if leak else ():
             assert leak is not None
@@ -139,7 +142,7 @@ class WrittenEditParser(AnswerParser):
             self._pass_line()
 
     def _may_decide(self, line: str) -> bool:
-        """True if a line that is not whole yet may become one that decides something."""
+        """True if an incomplete line may become one that begins or ends an edit."""
         if self._held is not None:  # the first line of a fence
             patchy = self._held.fence is not None and self._held.fence.info.lower() in _PATCH_INFOS
             return bool(
@@ -160,7 +163,7 @@ class WrittenEditParser(AnswerParser):
         self._line, self._is_passing = line, True
 
     def _release_held(self) -> None:
-        """Pass on what was held back as text. A fence that it opened stays open."""
+        """Pass waiting text on. A fence that it opened stays open."""
         held_text, self._held = self._held, None
         assert held_text is not None
         self._text.append("".join(held_text.lines))
@@ -176,7 +179,7 @@ class WrittenEditParser(AnswerParser):
             self._track_line(line)
 
     def _track_line(self, line: str) -> None:
-        """Note what a line of text leaves behind: an open fence or none, and the name of a file for what follows."""
+        """Track the open fence, and the name of a file for the following lines."""
         self._fence = track_fence(self._fence, line)
         if line.strip():
             self._file_above = _parse_file_name(line)
@@ -224,7 +227,7 @@ class WrittenEditParser(AnswerParser):
                 self._close_fence(held_text)
 
     def _close_fence(self, held_text: _HeldText) -> None:
-        """End a fenced edit where its fence closed, and read what came after it."""
+        """End a fenced edit at the line that closed its fence, and read the lines after it again."""
         rest, held_text.lines = held_text.lines[held_text.closed :], held_text.lines[: held_text.closed]
         self._resolve_candidate(_parse_fenced(held_text))
         for row in rest:
@@ -246,7 +249,7 @@ class WrittenEditParser(AnswerParser):
             self._release_held()
 
     def _try_tagged(self, line: str) -> None:
-        """Try whether a line ends a tagged edit or a patch: the reader of tags knows what counts as its end."""
+        """Try to end a tagged edit or a patch with this line; the reader of tags decides what ends it."""
         held_text = self._held
         assert held_text is not None
         if held_text.closing in line and (written_edit := _parse_tagged("".join(held_text.lines))):
@@ -270,9 +273,9 @@ def _is_common_prefix(start: str, line: str) -> bool:
 
 
 def _parse_tagged(text: str) -> WrittenEdit | None:
-    """Parse the one complete edit that the text is; None if it is more, less or something else."""
-    listener = TagParser()
-    parts = [*listener.feed(text), *listener.finish()]
+    """Parse the one complete edit in the text; None = the text is more, less or something else."""
+    parser = TagParser()
+    parts = [*parser.feed(text), *parser.finish()]
     calls = [part for part in parts if isinstance(part, CallFinished)]
     if len(calls) != 1 or calls[0].problem or any(isinstance(part, AnswerText) and part.text.strip() for part in parts):
         return None
@@ -316,12 +319,12 @@ def _build_block_edit(name: str, body: str, *, is_fenced: bool = False) -> Writt
 
 
 def _parse_fence_path(fence: Fence) -> str:
-    """The file that an info string names: one with a folder or an ending; "" = none."""
+    """Return the file that an info string names: one with a folder or a suffix; "" = none."""
     word = fence.info.strip().rpartition(":")[2]
     return word if _NAME.fullmatch(word) and ("/" in word or "." in word) else ""
 
 
 def _parse_file_name(line: str) -> str:
-    """The file that a line consists of, bare or dressed up as a heading, in bold or in backticks; "" = it does not."""
+    """Return the file name that a whole line is, bare or as a heading, in bold or in backticks; "" = it is none."""
     bare = line.strip().strip("#*`: ").strip()
     return bare if _NAME.fullmatch(bare) else ""

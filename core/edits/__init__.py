@@ -1,1 +1,1 @@
-"""The edit engine: text in, text out. Pure functions over one matching ladder; no file is opened here."""
+"""The edit engine: text in, text out. Pure functions over one matching ladder; no module here opens a file."""

@@ -1,4 +1,4 @@
-"""The error of an edit that was not applied, with the places that may have been meant."""
+"""The errors of edits that were not applied, with candidates for the intended position."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.errors import ToolInputInvalid
 
 
 class MatchCandidate(Struct, frozen=True, kw_only=True):
-    """A place that may have been meant; lines are 1-indexed and inclusive."""
+    """A candidate for the intended position; lines are 1-indexed and inclusive."""
 
     start_line: int
     end_line: int
@@ -19,7 +19,7 @@ class MatchCandidate(Struct, frozen=True, kw_only=True):
 
 
 class EditError(ToolInputInvalid):
-    """An edit that was not applied: nothing was changed. `candidates` are ordered, best first."""
+    """An edit that was not applied; the file is unchanged. `candidates` are ordered, best first."""
 
     code = "edit_not_applied"
 
@@ -31,18 +31,19 @@ class EditError(ToolInputInvalid):
         self.is_ambiguous = ambiguous
 
     def name_part(self, part: str) -> EditError:
-        """Return the same error said of one part of an edit ("Block 2 of 3"); "" = the edit has only one."""
+        """Return the same error, with the part of the edit that it belongs to ("Block 2 of 3"); "" = the edit has only
+        one."""
         message = f"{part}: {self.message}" if part else self.message
         return EditError(message, hint=self.hint, candidates=self.candidates, ambiguous=self.is_ambiguous)
 
 
 def format_part(kind: str, number: int, count: int) -> str:
-    """Format which of `count` parts is meant ("Block 2 of 3"), from 1; "" where there is only one."""
+    """Format the name of one of `count` parts ("Block 2 of 3"), counted from 1; "" = there is only one."""
     return f"{kind} {number} of {count}" if count > 1 else ""
 
 
 class UndecidedEdit(EditError):
-    """A draft that has no one meaning for its file; whoever understands it can still make it into an edit."""
+    """A draft with more than one possible meaning for its file; the model that applies edits can still resolve it."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Indentation that was shifted as a whole: found from the lines that match, applied to the lines that replace them."""
+"""Indentation that was shifted as a whole: deduced from matching lines, applied to the lines that replace them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ def extract_indent(line: str) -> str:
 
 
 def measure_depth(line: str) -> int:
-    """Columns of indentation, with tabs of four."""
+    """Return the columns of indentation, with tabs of four."""
     text = line.expandtabs(4)
     return len(text) - len(text.lstrip())
 
 
 def deduce_shift(pairs: Sequence[tuple[str, str]], sample: Iterable[str]) -> Shift | None:
-    """Deduce the one rule that turns the indentation of every given line into that of the file; None: there is none.
+    """Deduce the one rule that turns the indentation of every draft line into that of the file; None = there is none.
 
-    `pairs` are (given line, file line), none of them blank; `sample` are further given lines, which show the width
-    of a level. The answer takes a whole line and returns it re-indented; blank lines stay as they are.
+    `pairs` are (draft line, file line), none of them blank; `sample` are further draft lines, which show the width of a
+    level. The rule takes a whole line and returns it re-indented; blank lines stay as they are.
     """
     indents = [(extract_indent(draft_line), extract_indent(present)) for draft_line, present in pairs]
     if not indents:
@@ -34,7 +34,8 @@ def deduce_shift(pairs: Sequence[tuple[str, str]], sample: Iterable[str]) -> Shi
 
 
 def deduce_first_shift(indents: Sequence[tuple[str, str]]) -> Shift | None:
-    """Deduce the rule that the first (given, present) pair alone shows; None when neither is the end of the other."""
+    """Deduce the rule from the first (draft indentation, file indentation) pair; None = neither is the end of the
+    other."""
     rule = _deduce_added(indents[:1]) or _deduce_cut(indents[:1])
     return None if rule is None else _lift_to_lines(rule)
 
@@ -50,7 +51,7 @@ def _lift_to_lines(rule: Shift) -> Shift:
 
 
 def _deduce_added(indents: Sequence[tuple[str, str]]) -> Shift | None:
-    """Deduce what is added before each, which may be nothing."""
+    """Deduce a prefix that is added to every indentation; it may be empty."""
     draft_indent, present = indents[0]
     prefix = present[: max(0, len(present) - len(draft_indent))]
     same = all(prefix + draft_indent == present for draft_indent, present in indents)
@@ -96,7 +97,7 @@ def _find_units(indents: Sequence[str]) -> list[str]:
 
 
 def _split_levels(indent: str, unit: str) -> tuple[int, int] | None:
-    """(levels, extra spaces), or None when the indentation isn't made of this unit."""
+    """Return (levels, extra spaces); None = the indentation is not made of this unit."""
     if unit == "\t":
         tabs = len(indent) - len(indent.lstrip("\t"))
         rest = indent[tabs:]

@@ -16,7 +16,7 @@ from core.extensions.places import is_extension_path
 from core.extensions.plugins import find_extension_places
 from core.extensions.skills import load_skills
 from core.extensions.snippets import load_snippets
-from core.git.checks.named_programs import list_programs
+from core.git.executed_programs import list_programs
 from core.hooks.parsing import HookFile
 from core.hooks.places import (
     describe_changed_hooks,

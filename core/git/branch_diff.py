@@ -1,6 +1,7 @@
-"""The difference of a branch from where it left the main one: commits of it, and what is not committed yet.
+"""The difference of a branch from its fork point on the main branch: its commits, and uncommitted changes.
 
-Of a repository above the workspace, only what lies in it is told; of files that are kept from the agent, nothing.
+Of a repository above the workspace only the part in the workspace is included; files that the agent may not read are
+not.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from msgspec import Struct
 
 from core.git.repository import GitFailed, GitRepository, open_repository
 
-MAX_DIFF: Final = 60_000  # bytes
-MAX_FILES: Final = 300
-TIME_LIMIT: Final = 3.0  # seconds
+_MAX_DIFF: Final = 60_000  # bytes
+_MAX_FILES: Final = 300  # in one difference
+_TIME_LIMIT: Final = 3.0  # seconds
 _SAFE: Final = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all")
 _REVISION: Final = re.compile(r"[\w@][\w./@{}~^+#-]*")
 _MAIN: Final = ("origin/HEAD", "main", "master", "develop", "origin/main", "origin/master", "origin/develop")
 
 
 class BranchBase(Struct, frozen=True, kw_only=True):
-    """The commit at which a branch left the `main` one, and how many came since."""
+    """The commit at which a branch left the `main` one, and the number of commits since."""
 
     main: str
     commit: str
@@ -32,8 +33,8 @@ class BranchBase(Struct, frozen=True, kw_only=True):
 
 
 def find_base(root: Path) -> BranchBase | None:
-    """Find where the branch of the worktree around `root` begins; None: there is no other branch to compare with. A
-    main branch is compared with what it was pulled from. Raises `GitFailed`, also where there is no repository."""
+    """Find the fork point of the current branch in the worktree around `root`; None = there is no other branch to
+    compare with. A main branch is compared with its upstream. Raises `GitFailed`, also without a repository."""
     with _open(root) as repository:
         return _find_base(repository)
 
@@ -54,7 +55,7 @@ def _find_base(repository: GitRepository) -> BranchBase | None:
 
 
 def _find_fork(repository: GitRepository, tip: str, name: str) -> BranchBase | None:
-    """Find where the branch `name` with this tip left a main one that is not itself."""
+    """Find where the branch `name` with this tip left a main branch other than itself."""
     for main in _MAIN:
         if main == name:
             continue
@@ -66,9 +67,9 @@ def _find_fork(repository: GitRepository, tip: str, name: str) -> BranchBase | N
 
 
 def _run(repository: GitRepository, *arguments: str) -> str:
-    """Return git's answer; "" when it has none, as for a name that does not exist."""
+    """Return git's answer; "" = it has none, as for a name that does not exist."""
     try:
-        return repository.run(*arguments, seconds=TIME_LIMIT).decode("utf-8", "replace").strip()
+        return repository.run(*arguments, seconds=_TIME_LIMIT).decode("utf-8", "replace").strip()
     except GitFailed:
         return ""
 
@@ -79,8 +80,8 @@ def describe_branch(base: BranchBase) -> str:
 
 
 def render_branch_diff(root: Path, may_show: Callable[[str], bool]) -> str:
-    """Render the commits of the branch and its difference, with what is not committed; bounded. `may_show`: whether the
-    agent may read this path of the workspace. Raises `GitFailed`."""
+    """Render the commits of the branch and its difference, with uncommitted changes, up to a limit. `may_show`: True if
+    the agent may read a path of the workspace. Raises `GitFailed`."""
     with _open(root) as repository:
         base = _find_base(repository)
         if base is None:
@@ -91,17 +92,17 @@ def render_branch_diff(root: Path, may_show: Callable[[str], bool]) -> str:
         f"{describe_branch(base)} ({base.commit[:12]})",
         log,
         comparison.summary,
-        comparison.patch[:MAX_DIFF].decode("utf-8", "replace"),
+        comparison.patch[:_MAX_DIFF].decode("utf-8", "replace"),
     ]
-    if len(comparison.patch) > MAX_DIFF:
-        lines.append(f"… {len(comparison.patch) - MAX_DIFF:,} bytes more: see git diff {base.commit[:12]}")
+    if len(comparison.patch) > _MAX_DIFF:
+        lines.append(f"… {len(comparison.patch) - _MAX_DIFF:,} bytes more: see git diff {base.commit[:12]}")
     if comparison.left_out:
         lines.append(f"… {comparison.left_out} more files, or such that are kept from you")
     return "\n".join(filter(None, lines)).rstrip()
 
 
 class _Comparison(Struct, frozen=True):
-    """`left_out`: how many paths differ that are not shown."""
+    """A comparison of two sides. `left_out`: number of differing paths that are not shown."""
 
     summary: str
     patch: bytes
@@ -113,27 +114,30 @@ def _list_log(repository: GitRepository, low: str, high: str) -> str:
 
 
 def _compare(repository: GitRepository, root: Path, may_show: Callable[[str], bool], *revisions: str) -> _Comparison:
-    """Compare a commit with another one, or with the files on the disk; paths are those of the workspace."""
-    below = _find_place(repository, root)
-    compare = ("diff", *_SAFE, f"--relative={below}" if below else "--no-relative", *revisions)
-    listing = repository.run(*compare, "--name-only", "-z", seconds=TIME_LIMIT).decode("utf-8", "surrogateescape")
+    """Compare a commit with another one, or with the files on the disk; paths are relative to the workspace."""
+    prefix = _find_prefix(repository, root)
+    compare = ("diff", *_SAFE, f"--relative={prefix}" if prefix else "--no-relative", *revisions)
+    listing = repository.run(*compare, "--name-only", "-z", seconds=_TIME_LIMIT).decode("utf-8", "surrogateescape")
     paths = [path for path in listing.split("\0") if path]
-    visible_paths = [path for path in paths if may_show(path)][:MAX_FILES]
-    limits = ("--", *(f":(top,literal){below}{path}" for path in visible_paths))
-    summary = repository.run(*compare, "--stat", *limits, seconds=TIME_LIMIT) if visible_paths else b""
-    patch = repository.run(*compare, *limits, seconds=TIME_LIMIT) if visible_paths else b""
+    visible_paths = [path for path in paths if may_show(path)][:_MAX_FILES]
+    limits = ("--", *(f":(top,literal){prefix}{path}" for path in visible_paths))
+    summary = repository.run(*compare, "--stat", *limits, seconds=_TIME_LIMIT) if visible_paths else b""
+    patch = repository.run(*compare, *limits, seconds=_TIME_LIMIT) if visible_paths else b""
     return _Comparison(summary.decode("utf-8", "replace"), patch, len(paths) - len(visible_paths))
 
 
-def _find_place(repository: GitRepository, root: Path) -> str:
-    """Return where the workspace lies in the worktree: "" or `directory/`."""
-    below = root.resolve().relative_to(repository.root).as_posix()
-    return "" if below == "." else f"{below}/"
+def _find_prefix(repository: GitRepository, root: Path) -> str:
+    """Return the path of the workspace in the worktree: "" or `directory/`."""
+    prefix = root.resolve().relative_to(repository.root).as_posix()
+    return "" if prefix == "." else f"{prefix}/"
 
 
 class ReviewedDiff(Struct, frozen=True, kw_only=True):
-    """A difference for a reviewer to read. `subject` names it in a few words; `revision` is its right side, "" = the
-    files as they lie on the disk; `left_out`: how many paths differ that are not shown."""
+    """A difference for a reviewer to read.
+
+    `subject` describes it in a few words; `revision` is its right side, "" = the files on the disk; `left_out`: number
+    of differing paths that are not shown.
+    """
 
     subject: str
     patch: str
@@ -143,8 +147,8 @@ class ReviewedDiff(Struct, frozen=True, kw_only=True):
 
 
 def read_reviewed_diff(root: Path, target: str, may_show: Callable[[str], bool]) -> ReviewedDiff:
-    """Read the difference of `target`: a branch or a commit from where it left the main branch, `A..B`, or "": the
-    current branch with what is not committed and new files. Raises `GitFailed`."""
+    """Read the difference of `target`: a branch or a commit since it left the main branch, `A..B`, or "": the current
+    branch with uncommitted changes and new files. Raises `GitFailed`."""
     with _open(root) as repository:
         low, high, subject = _find_sides(repository, target)
         comparison = _compare(repository, root, may_show, *filter(None, (low, high)))
@@ -157,7 +161,7 @@ def read_reviewed_diff(root: Path, target: str, may_show: Callable[[str], bool])
 
 
 def _find_sides(repository: GitRepository, target: str) -> tuple[str, str, str]:
-    """Find both sides, the right one "" for the files on the disk, and the words for them."""
+    """Find both sides, the right one "" for the files on the disk, and the subject of their difference."""
     current = _run(repository, "symbolic-ref", "--quiet", "--short", "HEAD")
     if ".." in target:
         left, dots, right = re.split(r"(\.{2,3})", target, maxsplit=1)
@@ -189,19 +193,19 @@ def _find_commit(repository: GitRepository, name: str) -> str:
 
 
 def _render_untracked(repository: GitRepository, root: Path, may_show: Callable[[str], bool]) -> tuple[str, int]:
-    """Render the files that git does not know yet as additions; return how many are not shown, too."""
-    below = _find_place(repository, root)
-    listing = repository.run("ls-files", "--others", "--exclude-standard", "-z", seconds=TIME_LIMIT * 3)
+    """Render untracked files as additions; return the number of those that are not shown, too."""
+    prefix = _find_prefix(repository, root)
+    listing = repository.run("ls-files", "--others", "--exclude-standard", "-z", seconds=_TIME_LIMIT * 3)
     names = listing.decode("utf-8", "surrogateescape").split("\0")
-    paths = [name.removeprefix(below) for name in names if name and name.startswith(below)]
-    texts = {path: text for path in paths[:MAX_FILES] if may_show(path) and (text := _read_new(root / path))}
+    paths = [name.removeprefix(prefix) for name in names if name and name.startswith(prefix)]
+    texts = {path: text for path in paths[:_MAX_FILES] if may_show(path) and (text := _read_new(root / path))}
     return "".join(_render_addition(path, text) for path, text in texts.items()), len(paths) - len(texts)
 
 
 def _read_new(path: Path) -> str:
-    """Return the text of a regular file; "" = it is none, empty, too large or not text."""
+    """Return the text of a regular file; "" = it is not regular, empty, too large or not text."""
     try:
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_DIFF:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > _MAX_DIFF:
             return ""
         return path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError):

@@ -1,10 +1,10 @@
 """Credentials in git's own files: in addresses of remotes, in headers, in files of its helpers.
 
-The model sees what `git remote -v` prints and may read `.git/config`; a token in there is as secret as the key of a
-provider. So its value is made known to the masks before a command begins, when a session is opened and when a file of
-git's is read. What a configuration includes, the stores and cookies that it names and the repositories inside the
-project that a command names count, too. In the box the files stay as they are: git works with them, and what a command
-prints is masked.
+The model sees the output of `git remote -v` and may read `.git/config`; a token in there is as secret as the key of a
+provider. So the masks learn its value before a command begins, when a session is opened and when a file of git's is
+read. Included configurations, the stores and cookies that a configuration names, and repositories inside the project
+that a command names count, too. In the sandbox the files are unchanged, so that git works with them, and the output of
+commands is masked.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import unquote
 
-from core.git.checks.nested_repositories import find_nested_repositories
 from core.git.layout import find_repository, read_small_file
+from core.git.nested_repositories import find_nested_repositories
 from core.secrets import register_credential
 
-MAX_SUBMODULES: Final = 200  # whose configurations are read
+MAX_SUBMODULES: Final = 200  # submodules whose configurations are read
 _MAX_BYTES: Final = 256 * 1024
-_MIN_USER: Final = 12  # characters of a name without password, from which on it is a token: ghp_…, a project's key
-_MIN_VALUE: Final = 8
-_LONG: Final = 20
+_MIN_TOKEN: Final = 12  # characters from which on a name without password counts as a token: ghp_…, a project's key
+_MIN_VALUE: Final = 8  # characters of a secret
+_LONG_VALUE: Final = 20  # characters of a value that is never an ordinary word
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?P<user>[^\s/:@'\"]*)(?::(?P<password>[^\s/@'\"]*))?@")
 _HEADER: Final = re.compile(r"extraheader\s*=\s*[\"']?[^:\n]+:\s*(?P<value>[^\n\"']+)", re.IGNORECASE)
 _SETTING: Final = re.compile(
@@ -35,7 +35,7 @@ _SETTING: Final = re.compile(
     r"[\\\"']*(?P<value>[^\s\\\"';)]+)",
     re.I,
 )
-# What a command in a setting is given, such as `sshpass -p …` or `--token …`.
+# Arguments of a command in a setting, such as `sshpass -p …` or `--token …`.
 _OPTION: Final = re.compile(
     r"(?:\bsshpass\s+-p\s*|--(?:password|passwd|passphrase|token|secret)[= ])[\\\"']*(?P<value>[^\s\\\"';)]+)", re.I
 )
@@ -45,7 +45,9 @@ _NAMED: Final = re.compile(
 )
 _COOKIE: Final = re.compile(r"^(?:[^\t\n]*\t){6}(?P<value>\S+)[ \r]*$", re.M)
 _NETRC: Final = re.compile(r"\bpassword\s+(?P<value>\S+)")
-_NO_PASSWORDS: Final = frozenset({"", "x-oauth-basic", "oauth2", "x-token-auth"})  # beside a token that is the name
+_NO_PASSWORDS: Final = frozenset(
+    {"", "x-oauth-basic", "oauth2", "x-token-auth"}
+)  # fillers next to a token that is the name
 _OWN_FILES: Final = ("config", "config.worktree", "credentials", "FETCH_HEAD", "logs/HEAD")
 _USERS_FILES: Final = ("~/.gitconfig", "~/.git-credentials")
 _USERS_XDG_FILES: Final = ("git/config", "git/credentials")
@@ -54,8 +56,8 @@ _NETRC_FILES: Final = ("~/.netrc", "~/_netrc")
 
 
 def register_git_credentials(directory: Path) -> None:
-    """Let every mask know the credentials in the files of the repository of a directory, of its submodules and
-    worktrees, in those of the user and in the files that these name. A file that can't be read has none."""
+    """Register the credentials in the files of a directory's repository, of its submodules and worktrees, in those of
+    the user and in the files that these name. A file that can't be read has none."""
     paths = list(dict.fromkeys((*_list_users_files(), *_list_files(directory))))
     limit = len(paths) + _MAX_INCLUDES
     for path in paths:  # the list grows while it is read: a file that is included includes others
@@ -68,21 +70,22 @@ def register_git_credentials(directory: Path) -> None:
 
 
 def register_command_credentials(root: Path, directory: str, command: str) -> None:
-    """Let every mask know the credentials that a command may print: of the project's repository, and of those inside
-    the project that the command starts in or names. `directory`: relative to `root`."""
+    """Register the credentials that a command may print: of the project's repository, and of those inside the project
+    that the command starts in or names. `directory`: relative to `root`."""
     register_git_credentials(root)
     for nested_repository in find_nested_repositories(root, directory, command)[:MAX_SUBMODULES]:
         register_git_credentials(root / nested_repository)
 
 
 def register_credentials_of(text: str) -> None:
-    """Let every mask know the credentials in the text of a file of git's."""
+    """Register the credentials in the text of a file of git's."""
     for value in find_credentials(text):
         register_credential(value)
 
 
 def register_read_repository(root: Path, path: str) -> None:
-    """Let every mask know the credentials of the repository in whose own files a path lies, if it lies in one."""
+    """Register the credentials of the repository whose `.git` directory contains a path; a path outside of one has
+    none."""
     parts = PurePosixPath(path).parts
     if ".git" in parts:
         register_git_credentials(root.joinpath(*parts[: parts.index(".git")]))
@@ -106,18 +109,20 @@ def find_credentials(text: str) -> set[str]:
 
 
 def _is_distinct(value: str) -> bool:
-    """Return True unless a value is an ordinary word, which can't be masked wherever it stands."""
+    """True unless a value is an ordinary word, which can't be masked everywhere."""
     if len(value) < _MIN_VALUE or value.startswith(("$", "%(")):
         return False
-    return len(value) >= _LONG or not value.isalpha() or value not in {value.lower(), value.upper(), value.title()}
+    return (
+        len(value) >= _LONG_VALUE or not value.isalpha() or value not in {value.lower(), value.upper(), value.title()}
+    )
 
 
 def _looks_like_token(user: str) -> bool:
-    return len(user) >= _MIN_USER and any(character.isdigit() for character in user)
+    return len(user) >= _MIN_TOKEN and any(character.isdigit() for character in user)
 
 
 def _split_header(value: str) -> set[str]:
-    """Return the credential of a header's value, `basic …` also as the password that it encodes."""
+    """Return the credential in a header's value; of `basic …` also the encoded password."""
     scheme, _, rest = value.partition(" ")
     credential = rest.strip() or scheme
     if scheme.lower() != "basic":
@@ -151,7 +156,7 @@ def _find_named(text: str, path: Path) -> Iterator[Path]:
     """Yield the files that a configuration includes, and the stores and cookies that it names."""
     for match in _NAMED.finditer(text):
         name = (match["value"] or match["store"]).strip()
-        with suppress(RuntimeError):  # the home of nobody
+        with suppress(RuntimeError):  # a user without a home
             yield path.parent / Path(name).expanduser()
 
 

@@ -1,4 +1,4 @@
-"""The content of a repository as plain data: references, commits, their changes, the index; commits made again."""
+"""The content of a repository as plain data: references, commits, their changes, the index; and rewritten commits."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from msgspec import Struct
 
 from core.git.repository import GitRepository
 
-MISSING_MODE = "000000"  # the mode of what is not there
+MISSING_MODE = "000000"  # the mode of a missing path
 LINK_MODE, SUBMODULE_MODE = "120000", "160000"
 _OBJECT_NAME = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 _SIGNATURE = re.compile(rb"(?m)^gpgsig(?:-sha256)? .*\n?(?: .*\n?)*")
 
 
 class GitEntry(Struct, frozen=True):
-    """A path in a tree or index: its mode in octal digits and its object's name; `old*`: of what a change replaces.
+    """A path in a tree or index: its mode in octal digits and its object's name; `old_mode` and `old` are those before
+    a change.
 
     `stage` is not 0 for the sides of an unfinished merge.
     """
@@ -44,7 +45,7 @@ class GitCommit(Struct, frozen=True):
         return self.message.decode("utf-8", "replace").strip().partition("\n")[0]
 
 
-# The entry that replaces one that a commit changed; None: the parent's.
+# Returns the replacement of an entry that a commit changed; None = the parent's.
 ReplaceEntry = Callable[[GitEntry], GitEntry | None]
 
 
@@ -61,14 +62,14 @@ def list_references(repository: GitRepository) -> dict[str, str]:
 
 
 def list_symbolic_references(repository: GitRepository) -> dict[str, str]:
-    """Return the references below `refs/` that stand for another one, with that one's name."""
+    """Return the symbolic references below `refs/`, with their targets."""
     lines = repository.run("for-each-ref", "--format=%(symref) %(refname)").decode("utf-8", "surrogateescape")
     pairs = (line.split(" ", 1) for line in lines.splitlines())
     return {name: target for target, name in pairs if target}
 
 
 def find_object_types(repository: GitRepository, oids: Iterable[str]) -> dict[str, str]:
-    """Return the type of each object, behind any tags; "missing" for those that are not there."""
+    """Return the type of every object, with tags peeled; "missing" for unknown objects."""
     names = list(dict.fromkeys(oids))
     if not names:
         return {}
@@ -78,7 +79,7 @@ def find_object_types(repository: GitRepository, oids: Iterable[str]) -> dict[st
 
 
 def list_commits(repository: GitRepository, tips: Iterable[str], known_commits: Iterable[str]) -> list[GitCommit]:
-    """Return the commits that lead to `tips` and not to `known_commits`, parents first."""
+    """Return the commits reachable from `tips` and not from `known_commits`, parents first."""
     request = "".join([*(f"{oid}\n" for oid in tips), *(f"^{oid}\n" for oid in known_commits)]).encode()
     names = repository.run("rev-list", "--topo-order", "--reverse", "--stdin", stdin=request, seconds=30.0).split()
     return [read_commit(repository, name.decode()) for name in names]
@@ -88,13 +89,13 @@ def read_commit(repository: GitRepository, oid: str) -> GitCommit:
     """Read one commit, exact to the byte."""
     header, _, message = repository.run("cat-file", "commit", oid).partition(b"\n\n")
     tree, *rest = header.split(b"\n")
-    parent_lines = [*takewhile(lambda line: line.startswith(b"parent "), rest)]  # one that stands later is none to git
+    parent_lines = [*takewhile(lambda line: line.startswith(b"parent "), rest)]  # git ignores a later one
     parents = [line.split()[1].decode() for line in parent_lines]
     return GitCommit(oid, tree.split()[1].decode(), tuple(parents), b"\n".join(rest[len(parent_lines) :]), message)
 
 
 def list_commit_changes(repository: GitRepository, commit: GitCommit) -> list[GitEntry]:
-    """Return what a commit changes: of a merge, what differs from all of its parents."""
+    """Return the changes of a commit; of a merge, those that differ from all of its parents."""
     if not commit.parents:
         return list_tree(repository, commit.tree)
     diffs = [diff_trees(repository, parent, commit.oid) for parent in commit.parents]
@@ -103,7 +104,7 @@ def list_commit_changes(repository: GitRepository, commit: GitCommit) -> list[Gi
 
 
 def diff_trees(repository: GitRepository, old: str, new: str) -> list[GitEntry]:
-    """Return what differs in the tree of `new` from that of `old`; "" is the empty tree."""
+    """Return the entries of the tree of `new` that differ from that of `old`; "" is the empty tree."""
     if not old:
         return list_tree(repository, new) if new else []
     fields = repository.run("diff-tree", "-r", "-z", "--no-renames", old, new, seconds=30.0).split(b"\0")
@@ -127,14 +128,14 @@ def list_index(repository: GitRepository) -> list[GitEntry]:
 
 
 def _parse_listing(listing: bytes) -> Iterator[tuple[bytes, list[str]]]:
-    """Yield each path with the three words that git says of it."""
+    """Yield every path with its three attributes."""
     for record in listing.split(b"\0")[:-1]:
         facts, _, path = record.partition(b"\t")
         yield path, facts.decode().split(" ")
 
 
 def update_index(repository: GitRepository, entries: Iterable[GitEntry], file: str = "") -> None:
-    """Set entries of an index (mode `MISSING_MODE`: remove them): that of the repository, or the one in `file`."""
+    """Set entries of an index (mode `MISSING_MODE` removes them): that of the repository, or the one in `file`."""
     lines = b"".join(f"{entry.mode} {entry.oid}\t".encode() + entry.path + b"\0" for entry in entries)
     variables = {"GIT_INDEX_FILE": file} if file else {}
     if lines:
@@ -152,7 +153,7 @@ def update_index(repository: GitRepository, entries: Iterable[GitEntry], file: s
 
 
 def is_chain(commits: Sequence[GitCommit]) -> bool:
-    """True if each commit has the one before as its only parent."""
+    """True if every commit has the previous one as its only parent."""
     return all(len(commit.parents) < 2 for commit in commits) and all(
         after.parents == (before.oid,) for before, after in pairwise(commits)
     )
@@ -161,9 +162,9 @@ def is_chain(commits: Sequence[GitCommit]) -> bool:
 def rebuild_commits(
     repository: GitRepository, chain: Sequence[GitCommit], replace_entry: ReplaceEntry
 ) -> dict[str, str]:
-    """Return the commit that stands for each of the chain, made with other content ("": none).
+    """Return the rewritten commit for every commit of the chain ("": none).
 
-    Author, dates and message are kept, a signature can't be. A commit that changes nothing then is left out.
+    Author, dates and message are retained, a signature can't be. A commit that no longer changes anything is left out.
     """
     new_oids: dict[str, str] = {}
     parent = chain[0].parents[0] if chain[0].parents else ""

@@ -15,10 +15,10 @@ from msgspec import Struct
 
 _HEADER, _STAT = 12, 40
 _EXTENDED, _NAME_LENGTH = 0x4000, 0x0FFF
-_ASSUME_UNCHANGED, _SKIP_WORKTREE, _INTENT_TO_ADD = 0x8000, 0x4000, 0x2000  # the last two stand in the extended flags
+_ASSUME_UNCHANGED, _SKIP_WORKTREE, _INTENT_TO_ADD = 0x8000, 0x4000, 0x2000  # the last two are extended flags
 _STAGE = 0x3000
 _MODE = slice(24, 28)
-_WORD = 0xFFFFFFFF  # the fields are cut to 32 bits
+_WORD = 0xFFFFFFFF  # the fields are truncated to 32 bits
 _COMPARED = 1_000  # entries
 
 
@@ -40,7 +40,7 @@ class TrackedPaths(Struct, frozen=True):
         return index < len(self.paths) and self.paths[index].startswith(prefix)
 
     def select_below(self, directory: bytes) -> TrackedPaths:
-        """Return what is tracked below a directory, named from there."""
+        """Return the tracked paths below a directory, relative to it."""
         prefix = directory + b"/"
         first, end = (bisect_left(self.paths, key) for key in (prefix, directory + b"0"))  # "0" follows "/"
         return TrackedPaths([path[len(prefix) :] for path in self.paths[first:end]], self.facts[first:end])
@@ -50,7 +50,7 @@ NO_TRACKED_PATHS = TrackedPaths([], [])
 
 
 def parse_index(data: bytes) -> TrackedPaths | None:
-    """Return the entries of an index file; None: it is damaged, or of an unknown version."""
+    """Return the entries of an index file; None = it is damaged, or of an unknown version."""
     for oid in (20, 32):  # sha1 and sha256 repositories; the file does not say which it is of
         with suppress(IndexError, ValueError):
             return _parse_entries(data, oid)
@@ -58,13 +58,13 @@ def parse_index(data: bytes) -> TrackedPaths | None:
 
 
 def is_same_index(one: bytes, other: bytes) -> bool:
-    """True if two index files name the same content: git may only have refreshed its cached file status."""
+    """True if two index files have the same content: git may only have refreshed its cached file status."""
     old, new = parse_index(one), parse_index(other)
     return old is not None and new is not None and old.facts == new.facts
 
 
-def knows_files_of(data: bytes, root: Path) -> bool:
-    """True if an index has file status of a file that lies below `root`: inode and time of change are that file's.
+def matches_files_of(data: bytes, root: Path) -> bool:
+    """True if an index has the status of a file below `root`: inode and change time are those of that file.
 
     A copy of the tree has others. Only the first entries are compared.
     """
@@ -101,7 +101,7 @@ def _parse_entries(data: bytes, oid: int) -> TrackedPaths:
 
 
 def _iterate_entries(data: bytes, oid: int) -> Iterator[tuple[int, int, bytes]]:
-    """Yield where each entry begins, where its name does, and the name. Raises ValueError and IndexError."""
+    """Yield the offset of every entry, the offset of its name, and the name. Raises ValueError and IndexError."""
     version, count = int.from_bytes(data[4:8], "big"), int.from_bytes(data[8:12], "big")
     if data[:4] != b"DIRC" or version not in {2, 3, 4}:
         raise ValueError("no index")
@@ -126,7 +126,7 @@ def _iterate_entries(data: bytes, oid: int) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _parse_offset(data: bytes, offset: int) -> tuple[int, int]:
-    """Parse the offset encoding of pack files; return the value and where it ends."""
+    """Parse the offset encoding of pack files; return the value and its end."""
     value = data[offset] & 0x7F
     while data[offset] & 0x80:
         offset += 1
@@ -146,12 +146,12 @@ class IndexEntry(Struct, frozen=True):
 
     @property
     def key(self) -> tuple[bytes, int]:
-        """Return the name and the stage, by which entries are sorted."""
+        """The name and the stage, by which entries are sorted."""
         return self.name, self.flags & _STAGE
 
     @property
     def content(self) -> tuple[bytes, bytes, int]:
-        """Return what is staged: mode, object, and whether it is only intended to be added."""
+        """The staged content: mode, object, and the flag that it is only intended to be added."""
         return self.status[_MODE], self.oid, self.extended & _INTENT_TO_ADD
 
 
@@ -174,10 +174,10 @@ def read_entries(data: bytes, oid: int) -> list[IndexEntry]:
 
 
 def rebuild_index(now: list[IndexEntry], before: list[IndexEntry], oid: int) -> bytes:
-    """Return an index file that stages what `now` does, and nothing else of it.
+    """Return an index file that stages the content of `now`, and nothing else of it.
 
-    Cached file status and the marks that keep git from looking at a file are those of `before`; there is no extension
-    (a cached tree could name content that no entry has, a monitor or a shared index another file).
+    Cached file status and the flags that make git ignore a file are those of `before`. Extensions are left out: a
+    cached tree could name content that no entry has, a monitor or a shared index another file.
     """
     previous_entries = {entry.key: entry for entry in before}
     entries = sorted(

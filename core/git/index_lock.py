@@ -1,8 +1,8 @@
-"""The next index of a work tree, put where git's own lock stands, so that no git changes the index meanwhile.
+"""The next index of a work tree, put in the position of git's own lock, so that no git changes the index meanwhile.
 
-Git itself does it so for `git commit -- PATH`: the lock holds the next index while hooks run and the branch moves, and
-then takes the index's name in one step. A kill leaves the old index behind a lock, or the new one; with the lock there,
-git refuses to stage anything over an index that has not followed yet.
+Git does the same for `git commit -- PATH`: the lock holds the next index while hooks run and the branch moves, and then
+takes the index's name in one step. A kill leaves the old index with a lock, or the new one; as long as the lock exists,
+git refuses to stage anything over an index that does not match the branch yet.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from core.git.repository import GitFailed
 
 LOCK: Final = "index.lock"
 _INDEX: Final = "index"
-_PLAIN: Final = 0o644
+_DEFAULT_MODE: Final = 0o644
 
 
 class IndexDraft(Struct, frozen=True, kw_only=True):
-    """The next index of a work tree. `name`: of a second name of the lock, beside it; `digest` and `replaces`: SHA-256
-    of the draft and of the index that it was made from ("" = there was none)."""
+    """The next index of a work tree.
+
+    `name`: of a second link to the lock, next to it; `digest` and `replaces`: SHA-256 of the draft and of the index
+    that it was made from ("" = there was none).
+    """
 
     name: str
     digest: str
@@ -35,13 +38,13 @@ class IndexDraft(Struct, frozen=True, kw_only=True):
 
 
 def build_draft(git_directory: Path, data: bytes) -> IndexDraft:
-    """Return a draft with `data` for the index in the directory `git_directory`. Nothing is written. Raises OSError."""
+    """Return a draft with `data` for the index in `git_directory`. Nothing is written. Raises OSError."""
     name = f"{_INDEX}.{secrets.token_hex(8)}.agent-tui"
     return IndexDraft(name=name, digest=_hash(data), replaces=digest_index(git_directory))
 
 
 def digest_index(git_directory: Path, name: str = _INDEX) -> str:
-    """Return the SHA-256 of an index, "" = there is none. Raises OSError."""
+    """Return the SHA-256 of an index; "" = there is none. Raises OSError."""
     try:
         return _hash((git_directory / name).read_bytes())
     except FileNotFoundError:
@@ -53,12 +56,15 @@ def _hash(data: bytes) -> str:
 
 
 def take_lock(git_directory: Path, draft: IndexDraft, data: bytes) -> None:
-    """Write the draft, and make it the lock of the index. Raises `GitFailed` if another git holds the index or changed
-    it since the draft was made, and OSError; then nothing of it is left."""
+    """Write the draft, and make it the lock of the index.
+
+    Raises `GitFailed` if another git holds the index or changed it since the draft was made, and OSError; then nothing
+    of it is left.
+    """
     try:
         mode = (git_directory / _INDEX).stat().st_mode
     except FileNotFoundError:
-        mode = _PLAIN
+        mode = _DEFAULT_MODE
     directory = os.open(git_directory, DIRECTORY)
     try:
         with create_file(directory, draft.name.encode(), mode) as file:
@@ -98,7 +104,7 @@ def is_lock_ours(git_directory: Path, draft: IndexDraft) -> bool:
 
 
 def install_draft(git_directory: Path, draft: IndexDraft) -> bool:
-    """Let the lock become the index. False: that can't be done, as one of them is another's. Raises OSError."""
+    """Rename the lock to the index. Returns False if one of them belongs to another process. Raises OSError."""
     if digest_index(git_directory) == draft.digest:
         return True
     if not is_lock_ours(git_directory, draft) or digest_index(git_directory) != draft.replaces:

@@ -1,8 +1,8 @@
-"""The places of the parts of a project's repository, if they are the project's own (gitrepository-layout(5)).
+"""The paths of the parts of a project's repository, if they belong to the project (gitrepository-layout(5)).
 
-A `.git` file or a `commondir` can name any directory on the machine. It is believed only if that directory says the
-same of the project: a linked worktree's by its `gitdir` file, a submodule's by its `core.worktree`, one that was put
-elsewhere by its index (`core.git.repository`).
+A `.git` file or a `commondir` can name any directory on the machine. It is accepted only if that directory confirms the
+project: a linked worktree's by its `gitdir` file, a submodule's by its `core.worktree`, a separate git directory by its
+index (`core.git.repository`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HEAD = re.compile(rb"(?:ref: refs/[^\0\n]{1,4000}|[0-9a-f]{40}(?:[0-9a-f]{24})?
 class RepositoryLayout(Struct, frozen=True):
     """`own`: HEAD and index of this worktree; `common`: objects, references and configuration, shared by worktrees.
 
-    `is_unconfirmed`: a `.git` file names it, and whether it says the same stands in its configuration or index.
+    `is_unconfirmed`: a `.git` file names it, and only its configuration or index can confirm that.
     """
 
     root: Path
@@ -38,7 +38,8 @@ class RepositoryLayout(Struct, frozen=True):
 
 
 def find_layout(root: Path) -> RepositoryLayout | None:
-    """Return the repository whose top is `root`, a real path; None: there is none, or it is another project's."""
+    """Return the repository whose top is `root`, a real path; None = there is none, or it belongs to another
+    project."""
     git = root / ".git"
     try:
         if stat.S_ISREG(git.lstat().st_mode):
@@ -49,10 +50,11 @@ def find_layout(root: Path) -> RepositoryLayout | None:
 
 
 def find_repository(directory: Path) -> RepositoryLayout | None:
-    """Return the repository that `directory`, a real path, is the top of or lies in; None: it is in no believed one.
+    """Return the repository around `directory`, a real path; None = it is in no accepted one.
 
-    As for git the nearest `.git` decides. One above is believed on the same file system only, if the user owns it and
-    its top (`safe.directory` names no exceptions here), and if its top is a project: no home, nothing that holds one.
+    As for git, the nearest `.git` decides. One above is accepted on the same file system only, if the user owns it and
+    its top (without the exceptions of `safe.directory`), and if its top is a project: no home directory, and nothing
+    that contains one.
     """
     for path in (directory, *directory.parents):
         if os.path.lexists(path / ".git"):
@@ -72,14 +74,14 @@ def _may_hold(top: Path, directory: Path) -> bool:
 
 
 def read_branch(directory: Path) -> str:
-    """Return the branch that is checked out in the repository of `directory`, a real path; "" = none."""
+    """Return the checked out branch in the repository around `directory`, a real path; "" = none."""
     layout = find_repository(directory)
     head = layout.head.strip() if layout is not None else b""
     return head.removeprefix(b"ref: refs/heads/").decode("utf-8", "replace") if head.startswith(b"ref: refs/h") else ""
 
 
 def read_small_file(path: Path, limit: int = _MAX_BYTES) -> bytes:
-    """Return the content of a regular file that is no link. Raises OSError, also for more than `limit` bytes."""
+    """Return the content of a regular file, not following a link. Raises OSError, also for more than `limit` bytes."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     data = read_open_file(descriptor, limit + 1)
     if len(data) > limit:
@@ -88,7 +90,7 @@ def read_small_file(path: Path, limit: int = _MAX_BYTES) -> bytes:
 
 
 def is_of_type(path: Path, kind: int) -> bool:
-    """True if something of this type (of `stat`) lies there itself, not behind a link."""
+    """True if the path itself, not the target of a link, is of this type (of `stat`)."""
     try:
         return stat.S_IFMT(path.lstat().st_mode) == kind
     except OSError:
@@ -111,12 +113,12 @@ def _resolve_named(text: bytes, base: Path) -> Path:
     return (base / os.fsdecode(text.strip(b" \r\n"))).resolve()
 
 
-def _check_layout(places: RepositoryLayout) -> RepositoryLayout | None:
-    """Return the layout with its HEAD, if all that git would read lies where it seems to; else None."""
-    directories = (places.own, places.common, places.common / "objects", places.common / "refs")
+def _check_layout(layout: RepositoryLayout) -> RepositoryLayout | None:
+    """Return the layout with its HEAD, if all that git would read is really in its directories; else None."""
+    directories = (layout.own, layout.common, layout.common / "objects", layout.common / "refs")
     if not all(is_of_type(directory, stat.S_IFDIR) for directory in directories):
         return None
-    if places.own == places.common and os.path.lexists(places.own / "commondir"):
+    if layout.own == layout.common and os.path.lexists(layout.own / "commondir"):
         return None
-    head = read_small_file(places.own / "HEAD")
-    return replace(places, head=head) if _HEAD.match(head) else None
+    head = read_small_file(layout.own / "HEAD")
+    return replace(layout, head=head) if _HEAD.match(head) else None

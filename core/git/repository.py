@@ -1,8 +1,8 @@
-"""The one module that runs git: on a directory of ours that stands for the repository, with our configuration.
+"""The only module that runs git: on a directory of the program that stands for the repository, with its configuration.
 
-A repository can name programs in many places of its configuration (filters, monitors, hooks, transports of a partial
-clone …), under names that it chooses. None of them is overridden: git never reads that configuration. The directory
-that it is given holds a configuration file of ours (`core.git.safe_config`) and links to the parts that hold data.
+A repository can name programs in many settings (filters, monitors, hooks, transports of a partial clone …), under names
+that it chooses. None of them is overridden: git never reads that configuration. Its directory contains a configuration
+file of this program (`core.git.safe_config`) and links to the parts that hold data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from threading import Timer
 from msgspec import Struct
 
 from core.errors import AgentTuiError
-from core.git.index import knows_files_of
+from core.git.index import matches_files_of
 from core.git.layout import RepositoryLayout, find_layout, find_repository, is_of_type, read_small_file
 from core.git.safe_config import ConfigPairs, find_last, parse_pairs, render_config
 from core.git.temporary_directories import make_temporary_directory
@@ -73,8 +73,8 @@ class GitRepository(Struct, frozen=True):
         variables: dict[str, str] | None = None,
         accepts: Sequence[int] = (0,),
     ) -> bytes:
-        """Run git, with `variables` environment variables; return what it prints. Raises `GitFailed`, also in
-        time-outs, and for an exit code that is none of `accepts`."""
+        """Run git, with `variables` as additional environment variables; return its output. Raises `GitFailed`, also
+        for a time-out and for an exit code that is not in `accepts`."""
         environment = _build_environment(self.root) | _FIXED_ENVIRONMENT | _hide_other_configs(self.directory)
         environment |= {"GIT_DIR": str(self.directory), "GIT_WORK_TREE": str(self.root), **(variables or {})}
         return _run_git([self.git, "--no-pager", *arguments], self.root, environment, stdin, seconds, accepts)
@@ -82,60 +82,60 @@ class GitRepository(Struct, frozen=True):
 
 @contextmanager
 def open_repository(root: Path, *, may_be_above: bool = False) -> Iterator[GitRepository | None]:
-    """Open the repository whose top is `root`, a real path; None: there is none, or it belongs to another project.
+    """Open the repository whose top is `root`, a real path; None = there is none, or it belongs to another project.
 
-    `may_be_above`: also one that `root` lies in. Raises `GitFailed` without git, or if the configuration can't be read.
+    `may_be_above`: also one around `root`. Raises `GitFailed` without git, or if the configuration can't be read.
     """
-    places = find_repository(root) if may_be_above else find_layout(root)
-    if places is None:
+    layout = find_repository(root) if may_be_above else find_layout(root)
+    if layout is None:
         yield None
         return
     with make_temporary_directory() as directory:
-        git_repository = GitRepository(find_git(root), directory, places.root)
-        users, repository = read_settings(git_repository, read_config_text(places))
-        is_ours = _is_believed(places, repository)
+        git_repository = GitRepository(find_git(root), directory, layout.root)
+        users, repository = read_settings(git_repository, read_config_text(layout))
+        is_ours = _is_confirmed(layout, repository)
         if is_ours:
-            populate(git_repository, places, render_config(users, repository, places.head))
+            populate(git_repository, layout, render_config(users, repository, layout.head))
         yield git_repository if is_ours else None
 
 
-def find_believed_repository(directory: Path) -> RepositoryLayout | None:
-    """Return the repository that `directory`, a real path, is the top of or lies in, if it says so too.
+def find_confirmed_repository(directory: Path) -> RepositoryLayout | None:
+    """Return the repository around `directory`, a real path, if it confirms that; None = there is none.
 
     Raises `GitFailed`, and OSError.
     """
-    places = find_repository(directory)
-    if places is None or not places.is_unconfirmed:
-        return places
+    layout = find_repository(directory)
+    if layout is None or not layout.is_unconfirmed:
+        return layout
     with make_temporary_directory() as nowhere:
-        _, settings = read_settings(GitRepository(find_git(directory), nowhere, places.root), read_config_text(places))
-        return places if _is_believed(places, settings) else None
+        _, settings = read_settings(GitRepository(find_git(directory), nowhere, layout.root), read_config_text(layout))
+        return layout if _is_confirmed(layout, settings) else None
 
 
-def _is_believed(places: RepositoryLayout, settings: ConfigPairs) -> bool:
+def _is_confirmed(layout: RepositoryLayout, settings: ConfigPairs) -> bool:
     """True if the repository confirms that the work tree is its own: by `core.worktree`, or without that by an index
-    which knows the very files that lie there (after `--separate-git-dir` nothing else leads back)."""
-    if not places.is_unconfirmed:
+    that matches the files there (after `--separate-git-dir` nothing else leads back)."""
+    if not layout.is_unconfirmed:
         return True
     if worktree := find_last(settings, "core.worktree"):
-        return (places.own / worktree).resolve() == places.root
+        return (layout.own / worktree).resolve() == layout.root
     try:
-        return knows_files_of(read_small_file(places.own / "index", _MAX_INDEX_BYTES), places.root)
+        return matches_files_of(read_small_file(layout.own / "index", _MAX_INDEX_BYTES), layout.root)
     except OSError:
         return False
 
 
-def read_identity(workspace: Path, places: RepositoryLayout | None) -> dict[str, dict[str, str]]:
+def read_identity(workspace: Path, layout: RepositoryLayout | None) -> dict[str, dict[str, str]]:
     """Return name and email of the user's configuration by section (`user`, `author`, `committer`), for commits in this
-    repository: `includeIf` is heeded.
+    repository, `includeIf` included.
 
-    Git is told the repository's place and branch, and that it shares our directory, in which there is no configuration.
+    Git gets the path and the branch of the repository, and a common directory without a configuration.
     """
     with make_temporary_directory() as directory:
         for name in ("objects", "refs"):
             (directory / name).mkdir()
-        location = {"GIT_DIR": str(places.own), "GIT_COMMON_DIR": str(directory)} if places else {}
-        environment = _build_environment(workspace) | _FIXED_ENVIRONMENT | _name_nowhere(directory) | location
+        location = {"GIT_DIR": str(layout.own), "GIT_COMMON_DIR": str(directory)} if layout else {}
+        environment = _build_environment(workspace) | _FIXED_ENVIRONMENT | _point_nowhere(directory) | location
         command = [find_git(workspace), "config", "--null", "--list", "--includes"]
         settings = parse_pairs(_run_git(command, directory, environment, b"", 5.0))
     identity = {section: _select_identity(settings, section) for section in ("user", "author", "committer")}
@@ -147,31 +147,30 @@ def _select_identity(settings: ConfigPairs, section: str) -> dict[str, str]:
     return {name: value for name, value in values.items() if value and value.isprintable()}
 
 
-def _name_nowhere(directory: Path) -> dict[str, str]:
+def _point_nowhere(directory: Path) -> dict[str, str]:
     return {"GIT_DIR": str(directory / "none"), "GIT_CEILING_DIRECTORIES": str(directory)}
 
 
-def populate(repository: GitRepository, places: RepositoryLayout, configuration: str) -> None:
+def populate(repository: GitRepository, layout: RepositoryLayout, configuration: str) -> None:
     """Fill the directory of a repository: our configuration, and links to data. Raises OSError."""
     directory = repository.directory
     (directory / "config").write_text(configuration, encoding="utf-8", errors="surrogateescape")
-    (directory / "HEAD").write_bytes(places.head)
+    (directory / "HEAD").write_bytes(layout.head)
     (directory / "info").mkdir()
     for name in ("objects", "refs", "reftable"):
-        if is_of_type(places.common / name, stat.S_IFDIR):
-            (directory / name).symlink_to(places.common / name)
-    shared_names = [path.name for path in places.own.glob("sharedindex.*")]
-    for home, names in ((places.own, (*_WORKTREE_FILES, *shared_names)), (places.common, _SHARED_FILES)):
+        if is_of_type(layout.common / name, stat.S_IFDIR):
+            (directory / name).symlink_to(layout.common / name)
+    shared_names = [path.name for path in layout.own.glob("sharedindex.*")]
+    for home, names in ((layout.own, (*_WORKTREE_FILES, *shared_names)), (layout.common, _SHARED_FILES)):
         for name in names:
             if is_of_type(home / name, stat.S_IFREG):
                 (directory / name).symlink_to(home / name)
 
 
 def create_repository(root: Path, message: str, *, name: str, email: str) -> None:
-    """Make `root`, a directory of ours that is in no repository, one whose first commit holds all that lies there.
+    """Make `root`, a directory of ours in no repository, a repository whose first commit contains all of its files.
 
-    Later commits are of `name` and `email` too, so that git makes them where the user told it no name yet. Raises
-    `GitFailed`.
+    Later commits are of `name` and `email` too, so that git works without an identity of the user. Raises `GitFailed`.
     """
     repository = GitRepository(find_git(root), root / ".git", root)
     repository.run("init", "--quiet", "--template=")
@@ -183,7 +182,7 @@ def create_repository(root: Path, message: str, *, name: str, email: str) -> Non
 
 
 def find_git(root: Path) -> str:
-    """Return the git of this machine, never one of the project at `root`. Raises `GitFailed` if there is none."""
+    """Return the git of this machine, never one in the project at `root`. Raises `GitFailed` if there is none."""
     git = shutil.which("git", path=_build_environment(root)["PATH"])
     if git is None:
         raise GitFailed("Git is not installed.")
@@ -194,7 +193,7 @@ def read_settings(repository: GitRepository, config_text: bytes) -> tuple[Config
     """Return the user's settings, and a repository's from the text of its configuration without its includes."""
     environment = _build_environment(repository.root) | _FIXED_ENVIRONMENT
     asking = [repository.git, "config", "--null", "--list"]
-    nowhere = _name_nowhere(repository.directory)
+    nowhere = _point_nowhere(repository.directory)
     users = parse_pairs(_run_git([*asking, "--includes"], repository.directory, environment | nowhere, b"", 5.0))
     file_command = [*asking, "--no-includes", "--file", "-"]
     own_environment = _hide_other_configs(repository.directory) | nowhere
@@ -205,7 +204,7 @@ def read_settings(repository: GitRepository, config_text: bytes) -> tuple[Config
 
 
 def _add_default_files(users: ConfigPairs, environment: dict[str, str]) -> ConfigPairs:
-    """Return the names of the user's own files, absolute, with git's defaults if none is named."""
+    """Return the settings with absolute names of the user's files, git's defaults first."""
     home = environment.get("HOME", "/")
     directory = environment.get("XDG_CONFIG_HOME") or f"{home}/.config"
     plain: ConfigPairs = [
@@ -217,9 +216,9 @@ def _add_default_files(users: ConfigPairs, environment: dict[str, str]) -> Confi
     ]
 
 
-def read_config_text(places: RepositoryLayout) -> bytes:
+def read_config_text(layout: RepositoryLayout) -> bytes:
     """Return the text of a repository's configuration."""
-    return b"\n".join((_read_text(places.common / "config"), _read_text(places.own / "config.worktree")))
+    return b"\n".join((_read_text(layout.common / "config"), _read_text(layout.own / "config.worktree")))
 
 
 def _read_text(path: Path) -> bytes:
@@ -230,7 +229,7 @@ def _read_text(path: Path) -> bytes:
 
 
 def _build_environment(root: Path) -> dict[str, str]:
-    """Return an allow-listed environment; nothing of the project is on PATH: its git is not ours."""
+    """Return an allow-listed environment without directories of the project on PATH: its git is not trusted."""
     entries = [entry for entry in os.environ.get("PATH", "").split(os.pathsep) if entry.startswith("/")]
     outside = [entry for entry in entries if not Path(entry).resolve().is_relative_to(root)]
     base_environment = {

@@ -1,7 +1,7 @@
-"""The settings of a repository and of the user that git is run with: those that only say how to compare files.
+"""The settings of a repository and of the user that git is run with: those that only affect the comparison of files.
 
-Settings that name a program, a file of the project or another place are not switched off one by one: only what these
-tables list is taken over, each value in one of its known forms.
+Settings that name a program, a file of the project or another path are not disabled one by one: only settings in these
+tables are copied, and only with one of their known values.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ _WORDS: Final = {
     "extensions.refstorage": {"files", "reftable"},
 }
 _TRUE, _FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0", ""}
-_USERS_FILES: Final = ("core.excludesfile", "core.attributesfile")
+_USER_FILES: Final = ("core.excludesfile", "core.attributesfile")
 
 
 def parse_pairs(listing: bytes) -> ConfigPairs:
-    """Parse `git config --list --null`: names (section and key in lower case) and values; None: it has none."""
+    """Parse `git config --list --null`: names (section and key in lower case) and values; None = the name has no
+    value."""
     pairs: ConfigPairs = []
     for record in listing.decode("utf-8", "surrogateescape").split("\0")[:-1]:
         name, has_value, value = record.partition("\n")
@@ -38,20 +39,20 @@ def parse_pairs(listing: bytes) -> ConfigPairs:
 
 
 def render_config(users: ConfigPairs, repository: ConfigPairs, head: bytes) -> str:
-    """Return the text of a configuration file: what may be taken over of both, the repository's last."""
+    """Return the text of a configuration file: the accepted settings of both, the repository's last."""
     values_by_name: dict[str, str] = {}
     for name, value in (*users, *repository):
         if (accepted_value := _accept_value(name, value)) is not None:
             values_by_name[name] = accepted_value
-    values_by_name |= {name: value for name, value in users if name in _USERS_FILES and value and value.startswith("/")}
+    values_by_name |= {name: value for name, value in users if name in _USER_FILES and value and value.startswith("/")}
     values_by_name["core.repositoryformatversion"] = str(
         int(any(name.startswith("extensions.") for name in values_by_name))
     )
     values_by_name["diff.autorefreshindex"] = (
-        "false"  # else git diff writes the user's index, whatever GIT_OPTIONAL_LOCKS says
+        "false"  # otherwise git diff writes the user's index, in spite of GIT_OPTIONAL_LOCKS
     )
     values_by_name["core.splitindex"] = (
-        "false"  # else a copy of an index is written in two parts, one of them in our directory
+        "false"  # otherwise a copy of an index is written in two parts, one of them in our directory
     )
     settings = ((name.partition("."), value) for name, value in values_by_name.items())
     lines = [f"[{section}]\n\t{key} = {_quote(value)}\n" for (section, _, key), value in settings]
@@ -64,17 +65,17 @@ def render_section(section: str, settings: Mapping[str, str]) -> str:
 
 
 def find_last(pairs: ConfigPairs, name: str) -> str:
-    """Return the value that wins; "" if there is none."""
+    """Return the effective value; "" = there is none."""
     return next((value or "" for key, value in reversed(pairs) if key == name), "")
 
 
 def is_true(value: str) -> bool:
-    """Return True if a value switches a setting on."""
+    """True if a value enables a setting."""
     return value.lower() in _TRUE
 
 
 def is_switch(value: str | None) -> bool:
-    """Return True if a value does nothing but switch a setting on or off; None: it has none, which is on."""
+    """True if a value only enables or disables a setting; None = no value, which enables it."""
     return value is None or value.lower() in _TRUE | _FALSE
 
 
@@ -86,7 +87,7 @@ def _accept_value(name: str, value: str | None) -> str | None:
 
 
 def _render_upstream(pairs: ConfigPairs, head: bytes) -> Iterator[str]:
-    """Yield what it takes to compare the current branch with its upstream: no address is among it."""
+    """Yield the settings for comparing the current branch with its upstream; addresses are not among them."""
     branch = head.decode("utf-8", "surrogateescape").strip().removeprefix("ref: refs/heads/")
     remote, merge = find_last(pairs, f"branch.{branch}.remote"), find_last(pairs, f"branch.{branch}.merge")
     if not (_is_plain(branch) and _is_plain(remote) and _is_plain(merge)):

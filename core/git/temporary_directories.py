@@ -1,6 +1,6 @@
-"""Directories that last as long as a few calls of git, or, if the process was killed, until a session is next opened.
+"""Directories for a few calls of git; those of a killed process are removed when a session is next opened.
 
-Each is locked (flock) while it is in use, and a lock dies with its process: what is not locked is abandoned.
+Every directory is locked (flock) while it is in use, and a lock dies with its process: an unlocked one is abandoned.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def make_temporary_directory() -> Iterator[Path]:
 
 @contextmanager
 def hold_temporary_directory() -> Iterator[tuple[Path, int]]:
-    """Do the same, and yield the descriptor of its lock too: a program that inherits it uses the directory for as long
-    as it runs, also when this process was killed. Raises OSError."""
+    """Do the same, and yield the descriptor of its lock too: a program that inherits it holds the directory as long as
+    it runs, even if this process is killed. Raises OSError."""
     directory, lock = _make_locked()
     try:
         yield directory, lock
@@ -39,7 +39,7 @@ def hold_temporary_directory() -> Iterator[tuple[Path, int]]:
 
 
 def _make_locked() -> tuple[Path, int]:
-    """Make a directory and its lock; one that was taken for abandoned before it was locked is made again."""
+    """Make a directory and its lock; if another process removed it as abandoned before it was locked, try again."""
     while True:
         directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
         with suppress(FileNotFoundError):
@@ -66,7 +66,7 @@ def is_in_use(directory: Path) -> bool:
 
 
 def remove_abandoned() -> None:
-    """Remove what killed processes of this user have left."""
+    """Remove the directories of killed processes of this user."""
     with suppress(OSError):
         for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
             with suppress(OSError):

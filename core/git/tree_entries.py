@@ -1,30 +1,163 @@
-"""Files of the last commit as the work tree has them, and new content as entries of an index.
+"""Files of the last commit as the work tree has them, new content as entries of an index, and the rules between them.
 
-What git stores otherwise than it stands in the work tree is converted as its settings say (`path_rules`); filters of a
-repository (LFS) are programs and never run here.
+A checkout of Windows that is used under Linux has CRLF on the disk and LF in git, and `git status` calls it clean. A
+comparison byte for byte would find a difference in every line, so both sides are compared as git would store them
+(convert.c in git's sources): line ends, encoding, filters, and whether git stores the path at all. Content that git
+converts is converted as its settings say; filters of a repository (LFS) are programs and never run here.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
 from core.git.history import LINK_MODE, MISSING_MODE, GitEntry, update_index
-from core.git.path_rules import PathRule
 from core.git.repository import GitFailed, GitRepository
+from core.git.safe_config import ConfigPairs, find_last, parse_pairs
 
-_SECONDS = 60.0
-_AT_ONCE = 50  # objects: an answer of git is bounded
+_SECONDS: Final = 60.0  # time limit of a call of git
+_NAMES: Final = ("text", "crlf", "eol", "ident", "working-tree-encoding", "filter")
+_SET, _UNSET, _UNSPECIFIED = b"set", b"unset", b"unspecified"
+_PRINTABLE_CONTROLS: Final = b"\b\t\x1b\f"
+_CONTROLS: Final = bytes(code for code in (*range(32), 127) if code not in b"\r\n" and code not in _PRINTABLE_CONTROLS)
+_AT_ONCE = 50  # objects per call: the output of git is bounded
+
+
+class LineEnds(StrEnum):
+    """The rule for a path: `UNCHANGED`: stored as it is; `TEXT`: CRLF is stored as LF; `AUTO`: the same, if git detects
+    text."""
+
+    UNCHANGED = "unchanged"
+    TEXT = "text"
+    AUTO = "auto"
+
+
+class PathRule(Struct, frozen=True, kw_only=True):
+    """The rule for one path.
+
+    `encoding`: that of the work tree, "" = git stores the bytes; `has_id`: `$Id$` is expanded; `has_filter`: a program
+    of the repository converts it (LFS, encryption).
+    """
+
+    line_ends: LineEnds = LineEnds.UNCHANGED
+    encoding: str = ""
+    has_id: bool = False
+    has_filter: bool = False
+
+    @property
+    def is_rewritten(self) -> bool:
+        """True if the work tree and git's object differ in more than line ends."""
+        return bool(self.encoding) or self.has_id
+
+    def store_line_ends(self, data: bytes, committed_data: bytes) -> bytes:
+        """Return `data` with the line ends that git would store.
+
+        `committed_data` is the committed content of the path: if it is text with CRLF, git leaves a file alone that it
+        only detects as text.
+        """
+        if self.line_ends is LineEnds.UNCHANGED or b"\r\n" not in data:
+            return data
+        if self.line_ends is LineEnds.AUTO and (
+            is_binary(data) or (b"\r\n" in committed_data and not is_binary(committed_data))
+        ):
+            return data
+        return data.replace(b"\r\n", b"\n")
+
+
+def read_path_rules(repository: GitRepository, paths: Sequence[bytes]) -> dict[bytes, PathRule]:
+    """Return the rules of paths, from their attributes and the settings. Raises `GitFailed`."""
+    settings = parse_pairs(repository.run("config", "--null", "--list"))
+    attributes: dict[bytes, dict[str, bytes]] = {path: {} for path in paths}
+    if paths:
+        request = b"".join(path + b"\0" for path in paths)
+        fields = repository.run("check-attr", "-z", "--stdin", *_NAMES, stdin=request, seconds=_SECONDS).split(b"\0")
+        for path, name, value in zip(fields[::3], fields[1::3], fields[2::3], strict=False):
+            attributes.setdefault(path, {})[name.decode()] = value
+    return {path: _build_rule(values, settings) for path, values in attributes.items()}
+
+
+def _build_rule(attributes: Mapping[str, bytes], settings: ConfigPairs) -> PathRule:
+    values = {name: value for name, value in attributes.items() if value not in {_UNSPECIFIED, _UNSET}}
+    encoding = values.get("working-tree-encoding", b"").decode("ascii", "replace")
+    return PathRule(
+        line_ends=_choose_line_ends(attributes, settings),
+        encoding="" if encoding.lower() in {"", "set", "utf-8", "utf8"} else encoding,
+        has_id="ident" in values,
+        has_filter="filter" in values,
+    )
+
+
+def _choose_line_ends(attributes: Mapping[str, bytes], settings: ConfigPairs) -> LineEnds:
+    text = attributes.get("text", _UNSPECIFIED)
+    if text == _UNSPECIFIED:
+        text = attributes.get("crlf", _UNSPECIFIED)
+    if text == b"auto":
+        return LineEnds.AUTO
+    if text == _UNSET:
+        return LineEnds.UNCHANGED
+    if text in {_SET, b"input"} or attributes.get("eol") in {b"lf", b"crlf"}:
+        return LineEnds.TEXT
+    return LineEnds.AUTO if find_last(settings, "core.autocrlf") in {"true", "input"} else LineEnds.UNCHANGED
+
+
+def is_binary(data: bytes) -> bool:
+    """True if git detects binary content: a NUL, a CR without LF, or more than one control in 128 characters."""
+    if b"\0" in data or data.count(b"\r") != data.count(b"\r\n"):
+        return True
+    rest = data.translate(None, b"\r\n")
+    printable = rest.translate(None, _CONTROLS)
+    controls = len(rest) - len(printable) - data.endswith(b"\x1a")
+    return len(printable) >> 7 < controls
+
+
+def find_ignored(repository: GitRepository, paths: Sequence[bytes]) -> set[bytes]:
+    """Return the paths that git ignores and does not track. Raises `GitFailed`."""
+    if not paths:
+        return set()
+    request = b"".join(path + b"\0" for path in paths)
+    command = ("check-ignore", "-z", "-v", "--non-matching", "--stdin")
+    fields = repository.run(*command, stdin=request, seconds=_SECONDS, accepts=(0, 1)).split(b"\0")
+    rows = zip(fields[::4], fields[2::4], fields[3::4], strict=False)
+    return {path for source, pattern, path in rows if source and not pattern.startswith(b"!")}
+
+
+def find_outside_sparse(repository: GitRepository, paths: Sequence[bytes]) -> set[bytes]:
+    """Return the tracked paths that a sparse checkout leaves out of the work tree. Raises `GitFailed`."""
+    outside: set[bytes] = set()
+    for first in range(0, len(paths), 500):
+        names = [f":(top,literal){os.fsdecode(path)}" for path in paths[first : first + 500]]
+        command = (
+            "-c",
+            "sparse.expectFilesOutsideOfPatterns=true",
+            "ls-files",
+            "-t",
+        )  # otherwise git clears the flag of a file that exists
+        listing = repository.run(*command, "-z", "--full-name", "--", *names, seconds=_SECONDS)
+        outside |= {line[2:] for line in listing.split(b"\0") if line.startswith(b"S ")}
+    return outside
+
+
+def find_submodules(repository: GitRepository, commit: str, directories: Iterable[bytes]) -> set[bytes]:
+    """Return the directories that are submodules in a commit ("": there is none). Raises `GitFailed`."""
+    names, submodules = sorted(set(directories)), set[bytes]()
+    for first in range(0, len(names) if commit else 0, 500):
+        part = map(os.fsdecode, names[first : first + 500])
+        listing = repository.run("ls-tree", "-z", "--full-tree", commit, "--", *part, seconds=_SECONDS)
+        rows = (line.partition(b"\t") for line in listing.split(b"\0"))
+        submodules |= {path for facts, _, path in rows if facts.startswith(b"160000 ")}
+    return submodules
 
 
 class TreeFile(Struct, frozen=True, kw_only=True):
-    """A path of the last commit: its mode in octal digits, its object with the bytes of that (`stored`), and its bytes
-    as they are compared (`data`): as they are checked out, but for line ends, which are those that git stores.
+    """A path of the last commit: its mode in octal digits, its object with its bytes (`stored`), and the bytes to
+    compare (`data`): checked out, but with the line ends that git stores.
 
-    `kind`: of its object; that of a submodule is "commit", and no bytes are read of one.
+    `kind` is that of its object; that of a submodule is "commit", which has no bytes.
     """
 
     mode: str = MISSING_MODE
@@ -42,7 +175,7 @@ class TreeFile(Struct, frozen=True, kw_only=True):
 def read_tree_files(
     repository: GitRepository, commit: str, paths: Sequence[bytes], rules: Mapping[bytes, PathRule]
 ) -> dict[bytes, TreeFile]:
-    """Read paths of a commit ("": there is none yet). Raises `GitFailed`."""
+    """Read paths of a commit ("" = there is none yet). Raises `GitFailed`."""
     listing: dict[bytes, tuple[str, str, str]] = {}
     for part in _chunk(paths) if commit else ():
         command = ("ls-tree", "-z", "--full-tree", commit, "--", *map(os.fsdecode, part))
@@ -70,7 +203,7 @@ def _parse_tree(listing: bytes) -> Iterable[tuple[bytes, tuple[str, str, str]]]:
 
 
 def read_blobs(repository: GitRepository, oids: Iterable[str]) -> dict[str, bytes]:
-    """Return the content of objects by their names. Raises `GitFailed` for one that is not there."""
+    """Return the content of objects by their names. Raises `GitFailed` for a missing one."""
     names, blobs = list(dict.fromkeys(oids)), dict[str, bytes]()
     for first in range(0, len(names), _AT_ONCE):
         part = names[first : first + _AT_ONCE]
@@ -80,7 +213,7 @@ def read_blobs(repository: GitRepository, oids: Iterable[str]) -> dict[str, byte
 
 
 def _parse_batch(names: Sequence[str], output: bytes) -> dict[str, bytes]:
-    """Parse what `git cat-file --batch` says of these objects, in this order."""
+    """Parse the output of `git cat-file --batch` for these objects, in this order."""
     blobs, offset = dict[str, bytes](), 0
     for name in names:
         end = output.index(b"\n", offset)
@@ -100,8 +233,8 @@ def _check_out(repository: GitRepository, path: bytes, oid: str) -> bytes:
 def store_blob(
     repository: GitRepository, path: bytes, data: bytes, rule: PathRule | None, *, is_trial: bool = False
 ) -> str:
-    """Store content as an object of the repository, a trial in a directory of ours, and return its name. `rule` None:
-    of a link. Raises `GitFailed`, also where the content can't be converted as the rule says."""
+    """Store content as an object of the repository (a trial: in a directory of ours), and return its name. `rule` None:
+    of a link. Raises `GitFailed`, also if the content can't be converted as the rule demands."""
     filters = f"--path={os.fsdecode(path)}" if rule is not None and rule.is_rewritten else "--no-filters"
     variables = {}
     if is_trial:
@@ -112,8 +245,8 @@ def store_blob(
 
 
 def write_index(repository: GitRepository, file: Path, commit: str, entries: Iterable[GitEntry]) -> None:
-    """Write an index file: the tree of `commit` ("": empty) with other entries. What `file` holds of the status of
-    files is kept, so that git need not read them all again. Raises `GitFailed`."""
+    """Write an index file: the tree of `commit` ("": empty) with other entries. An existing `file` retains its cached
+    file status, so that git need not read all files again. Raises `GitFailed`."""
     variables = {"GIT_INDEX_FILE": str(file)}
     if not commit:
         repository.run("read-tree", "--empty", variables=variables, seconds=_SECONDS)
@@ -138,7 +271,7 @@ def list_index_entries(repository: GitRepository, paths: Sequence[bytes]) -> dic
 
 
 def count_staged(repository: GitRepository, commit: str) -> int:
-    """Return how many paths the user has staged beside the last commit."""
+    """Return the number of paths that the user has staged since the last commit."""
     if not commit:
         return len([path for path in repository.run("ls-files", "-z", seconds=_SECONDS).split(b"\0") if path])
     listing = repository.run("diff-index", "--cached", "--name-only", "--no-renames", "-z", commit, seconds=_SECONDS)

@@ -1,4 +1,4 @@
-"""The state of a repository at work: where HEAD stands, what is in the middle, its hooks (gitrepository-layout(5))."""
+"""The state of a repository at work: its HEAD, an unfinished operation, its hooks (gitrepository-layout(5))."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ class HeadState(Struct, frozen=True, kw_only=True):
     commit: str
 
 
-def find_operation(places: RepositoryLayout) -> str:
-    """Return what the repository is in the middle of (`a rebase`); "": nothing."""
-    return next((words for name, words in _OPERATIONS.items() if os.path.lexists(places.own / name)), "")
+def find_operation(layout: RepositoryLayout) -> str:
+    """Return the unfinished operation of the repository (`a rebase`); "" = there is none."""
+    return next((words for name, words in _OPERATIONS.items() if os.path.lexists(layout.own / name)), "")
 
 
 def read_head(repository: GitRepository) -> HeadState:
-    """Read where HEAD stands."""
+    """Read the position of HEAD."""
     return HeadState(
-        branch=_ask(repository, "symbolic-ref", "--quiet", "--short", "HEAD"),
-        commit=_ask(repository, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"),
+        branch=_query(repository, "symbolic-ref", "--quiet", "--short", "HEAD"),
+        commit=_query(repository, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"),
     )
 
 
@@ -55,30 +55,30 @@ def list_recent_messages(repository: GitRepository, count: int) -> list[str]:
 
 
 def list_subjects(repository: GitRepository, base: str) -> list[str]:
-    """Return the subjects of the commits that HEAD has and `base` ("": nothing) has not, oldest first."""
+    """Return the subjects of the commits of HEAD that `base` ("": nothing) does not have, oldest first."""
     span = f"{base}..HEAD" if base else "HEAD"
     command = ("log", "--reverse", "--max-count=100", "--no-show-signature", "--format=%s", span)
-    return [subject for subject in _ask(repository, *command).split("\n") if subject]
+    return [subject for subject in _query(repository, *command).split("\n") if subject]
 
 
 def read_branch_name(repository: GitRepository, name: str) -> str:
-    """Return the branch that a name stands for: `origin/main` for `origin/HEAD`."""
-    return _ask(repository, "rev-parse", "--abbrev-ref", name) if name else ""
+    """Return the branch behind a name: `origin/main` for `origin/HEAD`."""
+    return _query(repository, "rev-parse", "--abbrev-ref", name) if name else ""
 
 
-def _ask(repository: GitRepository, *arguments: str) -> str:
-    """Return git's answer; "" if there is none, as for a name that does not exist."""
+def _query(repository: GitRepository, *arguments: str) -> str:
+    """Return git's answer; "" = it has none, as for a name that does not exist."""
     try:
         return repository.run(*arguments).decode("utf-8", "replace").strip()
     except GitFailed:
         return ""
 
 
-def list_commit_hooks(repository: GitRepository, places: RepositoryLayout) -> dict[str, Path]:
+def list_commit_hooks(repository: GitRepository, layout: RepositoryLayout) -> dict[str, Path]:
     """Return the hooks that `git commit` would run here, by name. Raises `GitFailed`."""
-    users, own_pairs = read_settings(repository, read_config_text(places))
+    users, own_pairs = read_settings(repository, read_config_text(layout))
     hooks_path = find_last([*users, *own_pairs], "core.hookspath")
-    folder = places.root / Path(hooks_path).expanduser() if hooks_path else places.common / "hooks"
+    folder = layout.root / Path(hooks_path).expanduser() if hooks_path else layout.common / "hooks"
     return {name: folder / name for name in _HOOKS if _is_program(folder / name)}
 
 

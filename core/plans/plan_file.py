@@ -1,30 +1,31 @@
-"""Plan files as text: YAML front matter and a Markdown body.
+"""Plan files as text: YAML front matter and a Markdown body, parsed and written.
 
-What a user or another tool wrote survives byte for byte: unknown keys, comments, quoting, order, indentation and
-line endings. A change is spliced into the text, and the result is read again before anybody gets it.
+Text of a user or of another tool survives byte for byte: unknown keys, comments, quoting, order, indentation and line
+endings. A change is spliced into the text, and the result is parsed again before it is returned.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Literal, cast, get_args
+from typing import Final, Literal, cast, get_args
 
 from msgspec import Struct
 
 from core.errors import AgentTuiError
 from core.plans.todo_graph import find_faults
-from core.plans.yaml_edits import list_scalar_texts
-from core.plans.yaml_nodes import YamlMapping, YamlScalar, YamlSequence
-from core.plans.yaml_parser import YamlError, parse_yaml
+from core.plans.yaml_edits import YamlText, fill_list, format_value, list_scalar_texts, reorder_list, set_value
+from core.plans.yaml_parser import YamlError, YamlMapping, YamlNode, YamlScalar, YamlSequence, parse_yaml
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.messages import Effort
 from core.protocol.plans import Plan
+from core.text.splices import Splice, apply_splices
 
 _FRONT = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _STATUSES: tuple[str, ...] = get_args(TodoStatus)
-# How other tools spell a status.
+# Spellings of a status in other tools.
 _SPELLINGS = {
     "in-progress": "in_progress",
     "in progress": "in_progress",
@@ -36,17 +37,20 @@ _SPELLINGS = {
 _FILE_NAME = re.compile(r"^.*/|(?:_[0-9a-f]{8})?\.plan\.md$")
 _NO_FRONT = "a plan begins with a front matter between two lines of ---"
 _EFFORTS: tuple[Effort, ...] = get_args(Effort)
-_MAX_LENGTH = 2_000_000
+_MAX_LENGTH = 2_000_000  # characters
+_EMPTY = "---\nname:\noverview:\ntodos: []\nisProject: false\n---\n"
+_FIELDS: Final = ("content", "status", "dependencies", "verify", "model", "effort")  # of a todo, after its id
+_OPTIONAL: Final = ("dependencies", "verify", "model", "effort")  # written only if they are not empty
 
 
 class PlanError(AgentTuiError):
-    """A plan file that can't be understood. It is never overwritten."""
+    """A plan file that can't be parsed. It is never overwritten."""
 
     code = "plan_invalid"
 
 
 class PlanFault(Struct, frozen=True, kw_only=True):
-    """One thing that is wrong in a plan file. `line` counts from 1 in the file."""
+    """One fault of a plan file. `line` counts from 1 in the file."""
 
     line: int
     text: str
@@ -54,8 +58,11 @@ class PlanFault(Struct, frozen=True, kw_only=True):
 
 
 class PlanSource(Struct, kw_only=True):
-    """The text and tree of a parsed plan file; it is shared, nobody changes it. `start` and `end` are the front
-    matter's offsets in `text`, `body` that of the body; `items` are the nodes of the plan's todos, in order."""
+    """The text and the tree of a parsed plan file; it is shared and must not be changed.
+
+    `start` and `end` are the front matter's offsets in `text`, `body` that of the body; `items` are the nodes of the
+    todos, in order.
+    """
 
     text: str
     start: int
@@ -66,11 +73,11 @@ class PlanSource(Struct, kw_only=True):
 
     @property
     def newline(self) -> str:
-        """The ending that most lines of the file have."""
+        """The ending of most lines of the file."""
         return "\r\n" if self.text.count("\r\n") * 2 > self.text.count("\n") else "\n"
 
 
-@lru_cache(maxsize=2)  # a plan is asked for far more often than it changes, and reading a long one takes a second
+@lru_cache(maxsize=2)  # a plan is read far more often than it changes, and parsing a long one takes a second
 def parse_plan_file(text: str, path: str) -> tuple[Plan, PlanSource]:
     """Parse a plan file. Raises `PlanError` with file and line."""
     plan, source, faults = read_plan_file(text, path)
@@ -81,7 +88,7 @@ def parse_plan_file(text: str, path: str) -> tuple[Plan, PlanSource]:
 
 
 def read_plan_file(text: str, path: str) -> tuple[Plan, PlanSource, list[PlanFault]]:
-    """Read what can be read of a plan file, and each fault in it. Raises `PlanError` when there is nothing to read."""
+    """Read a plan file as far as possible, with every fault in it. Raises `PlanError` if nothing can be read."""
     if len(text) > _MAX_LENGTH:
         raise PlanError(f"{path} is too large for a plan ({len(text):,} characters).")
     match = _FRONT.match(text)
@@ -97,7 +104,7 @@ def read_plan_file(text: str, path: str) -> tuple[Plan, PlanSource, list[PlanFau
 
 
 def locate_graph_faults(plan: Plan, source: PlanSource) -> tuple[PlanFault, ...]:
-    """Find what is wrong with the graph of the todos, each with its line."""
+    """Find the faults of the todos' graph, with their lines."""
     faults = []
     for fault in find_faults(plan.todos):
         item = source.items[fault.todo]
@@ -144,7 +151,7 @@ def _parse_items(root: YamlMapping, faults: list[PlanFault]) -> Iterator[YamlMap
 
 
 def build_plan(source: PlanSource, path: str, faults: list[PlanFault]) -> Plan:
-    """The plan of a parsed file; what is wrong in it is appended to `faults`."""
+    """Build the plan of a parsed file; its faults are appended to `faults`."""
     return Plan(
         path=path,
         name=_get_text(source.root, "name") or _FILE_NAME.sub("", path),
@@ -207,3 +214,111 @@ def _parse_dependencies(item: YamlMapping, faults: list[PlanFault]) -> tuple[str
         _add_fault(faults, item, "dependencies", "dependencies is not a list of ids.", "Write the ids as a list.")
         return ()
     return tuple(list_scalar_texts(pair.value))
+
+
+def render_new_plan(plan: Plan) -> str:
+    """Render a new file for a plan."""
+    return rewrite_plan(parse_plan_file(_EMPTY, plan.path)[1], plan)
+
+
+def rewrite_plan(source: PlanSource, plan: Plan) -> str:
+    """Return the file's text, changed to match `plan` and nowhere else. Raises `PlanError` if the text is written in a
+    way that allows no such change."""
+    for unalias in (False, True):
+        text = _splice_changes(source, plan, unalias=unalias)
+        with contextlib.suppress(PlanError):
+            if parse_plan_file(text, plan.path)[0] == plan:
+                return text
+    problem = f"{plan.path} is written in a way that this change does not fit into."
+    raise PlanError(problem, hint="Edit the file by hand.")
+
+
+def _splice_changes(source: PlanSource, plan: Plan, *, unalias: bool) -> str:
+    """Return the changed text, not yet parsed again. `unalias`: changed fields get values of their own in place of
+    aliases."""
+    before = build_plan(source, plan.path, [])
+    lines = YamlText(source.text[source.start : source.end], source.newline)
+    splices = []
+    if before.name != plan.name:
+        splices.append(set_value(lines, source.root, "name", plan.name))
+    if before.overview != plan.overview:
+        splices.append(set_value(lines, source.root, "overview", plan.overview, after=("name",)))
+    splices += _change_todos(lines, source, before.todos, plan.todos, unalias=unalias)
+    between = source.text[source.end : source.body]
+    return source.text[: source.start] + apply_splices(lines.text, splices) + between + _fit_body(source, plan.body)
+
+
+def _fit_body(source: PlanSource, body: str) -> str:
+    """Return the body with the original blank lines around it."""
+    old = source.text[source.body :]
+    plain = old.replace("\r\n", "\n")
+    core = plain.strip("\n")
+    if core == body.strip("\n"):
+        return old
+    lead = plain[: len(plain) - len(plain.lstrip("\n"))] if core else "\n"
+    tail = plain[len(plain.rstrip("\n")) :] if core else "\n"
+    return f"{lead}{body.strip(chr(10))}{tail}".replace("\n", source.newline)
+
+
+def _change_todos(
+    lines: YamlText, source: PlanSource, before: Sequence[Todo], after: Sequence[Todo], *, unalias: bool
+) -> Iterator[Splice]:
+    if tuple(before) == tuple(after):
+        return
+    pair = source.root.find_pair("todos")
+    node = pair.value if pair else None
+    flow = source.root.is_flow or (isinstance(node, YamlSequence) and node.is_flow and bool(node.items))
+    todos_by_id = {todo.id: todo for todo in after}
+
+    def make(key: str) -> str:
+        return _render_todo(todos_by_id[key], "" if flow else lines.newline + " " * _find_column(lines, node))
+
+    if not isinstance(node, YamlSequence) or not node.items:
+        yield fill_list(lines, source.root, "todos", [make(todo.id) for todo in after])
+        return
+    nodes = {todo.id: (todo, item) for todo, item in zip(before, source.items, strict=True)}
+    edits = {
+        todo.id: list(_change_fields(lines, nodes[todo.id][1], nodes[todo.id][0], todo, unalias=unalias))
+        for todo in after
+        if todo.id in nodes and (unalias or todo != nodes[todo.id][0])
+    }
+    ids, order = [todo.id for todo in before], [todo.id for todo in after]
+    if ids == order:
+        yield from (splice for key in order for splice in edits.get(key, ()))
+    else:
+        yield reorder_list(lines, node, order, ids=ids, make=make, edits=edits)
+
+
+def _find_column(lines: YamlText, node: YamlNode | None) -> int:
+    """Return the column of the keys of a new todo."""
+    if isinstance(node, YamlSequence) and node.items and isinstance(node.items[0], YamlMapping) and not node.is_flow:
+        dash = lines.text.rfind("-", 0, node.items[0].start)
+        return dash - lines.find_line_start(dash) + 2
+    return 4
+
+
+def _change_fields(lines: YamlText, item: YamlMapping, before: Todo, after: Todo, *, unalias: bool) -> Iterator[Splice]:
+    # New keys at the same offset are yielded in their final order.
+    present = [key for key in _FIELDS if (pair := item.find_pair(key)) and not pair.is_merged]
+    for number, key in enumerate(_FIELDS):
+        pair, value = item.find_pair(key), getattr(after, key)
+        if getattr(before, key) != value or (unalias and pair and not pair.is_merged and not pair.value.is_own):
+            after_keys = ["id", *(field for field in _FIELDS[:number] if field in present)]
+            yield set_value(lines, item, key, value, after=after_keys)
+
+
+def _render_todo(todo: Todo, separator: str) -> str:
+    """Render a new todo with `separator` between its keys; "" = in braces."""
+    fields = {key: getattr(todo, key) for key in ("id", *_FIELDS)}
+    present_fields = {key: value for key, value in fields.items() if value or key not in _OPTIONAL}
+    if not separator:
+        return (
+            "{" + ", ".join(f"{key}: {format_value(value, flow=True)}" for key, value in present_fields.items()) + "}"
+        )
+    rows: list[str] = []
+    for key, value in present_fields.items():
+        if isinstance(value, tuple):
+            rows += [f"{key}:", *(f"  - {format_value(entry)}" for entry in value)]
+        else:
+            rows.append(f"{key}: {format_value(value)}")
+    return separator.join(rows)

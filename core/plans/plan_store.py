@@ -1,7 +1,7 @@
-"""The plan files of a workspace. They are written to the project itself: the one exception to the shadow, whose border
-`core/workspace/plan_folder.py` draws.
+"""The plan files of a workspace, the one exception to the shadow: they are written to the project itself.
 
-A file may be edited by its user and by other tools at any moment, so every change starts from the file as it is.
+`core/workspace/plan_folder.py` limits the paths. A file may be edited by its user and by other tools at any moment, so
+every change starts from the current file.
 """
 
 from __future__ import annotations
@@ -13,57 +13,66 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.errors import PathRefused
-from core.plans.plan_file import PlanError, PlanFault, PlanSource, locate_graph_faults, parse_plan_file, read_plan_file
+from core.plans.plan_file import (
+    PlanError,
+    PlanFault,
+    PlanSource,
+    locate_graph_faults,
+    parse_plan_file,
+    read_plan_file,
+    render_new_plan,
+    rewrite_plan,
+)
 from core.plans.plan_merge import MergedPlan, merge_plans
-from core.plans.plan_writer import render_new_plan, rewrite_plan
-from core.plans.todo_changes import make_plan_path
-from core.plans.todo_graph import check_graph
+from core.plans.todo_graph import check_graph, make_plan_path
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.plans import Plan
 
 
 class PlanFiles(Protocol):
-    """The plan files of a project by path, read and written whole. Raises `PathRefused` for a path of no plan."""
+    """The plan files of a project by path, read and written whole. Raises `PathRefused` for a path that is no
+    plan's."""
 
     @property
     def place(self) -> str:
         """The folder of new plans."""
 
     def to_path(self, path: str) -> str:
-        """Return the path of a plan in its one form."""
+        """Return the canonical path of a plan."""
 
     def read(self, rel: str) -> bytes | None:
-        """Read a whole file; None: there is no such file."""
+        """Read a whole file; None = there is no such file."""
 
     def write(self, rel: str, data: bytes) -> None:
-        """Create (with its folders) or replace."""
+        """Create a file (with its folders) or replace it."""
 
     def list_paths(self) -> Sequence[str]:
-        """List the plans in the folder; empty when it does not exist."""
+        """List the plans in the folder; empty if it does not exist."""
 
 
 class BrokenPlan(Struct, frozen=True, kw_only=True):
-    """A plan file that can't be read, and why."""
+    """A plan file that can't be read, and the reason."""
 
     path: str
     problem: str
 
 
 class PlanListing(Struct, frozen=True, kw_only=True):
-    """All plan files: those that can be read, and what is wrong with the others."""
+    """All plan files: the readable ones, and the problems of the others."""
 
     plans: tuple[Plan, ...]
     broken: tuple[BrokenPlan, ...] = ()
 
 
 class PlanStore:
-    """Create, read and change plans. Every change starts from the file as it is now, so a user's own edits stay."""
+    """Creates, reads and changes plans. Every change starts from the current file, so a user's edits survive."""
 
     def __init__(self, files: PlanFiles) -> None:
         self._files = files
 
     def create(self, plan: Plan) -> Plan:
-        """Write a new file, at a new path (see the answer). Raises `ToolInputInvalid` for a bad graph."""
+        """Write a new file at a new path, and return the plan with that path. Raises `ToolInputInvalid` for a bad
+        graph."""
         check_graph(plan.todos)
         path = make_plan_path(plan.name, self.place)
         new_plan = replace(plan, path=path, body=plan.body.strip("\n"))
@@ -72,19 +81,19 @@ class PlanStore:
 
     @property
     def place(self) -> str:
-        """The folder of new plans: relative to the project, or absolute where it is outside of it."""
+        """The folder of new plans: relative to the project, or absolute if it is outside of it."""
         return self._files.place
 
     def to_path(self, path: str) -> str:
-        """Return the path of a plan in its one form. Raises `PathRefused` for the path of anything else."""
+        """Return the canonical path of a plan. Raises `PathRefused` for any other path."""
         return self._files.to_path(path)
 
     def list_paths(self) -> list[str]:
-        """List the path of every file in the plans folder that is named like a plan."""
+        """List the paths of all files in the plans folder with the name of a plan."""
         return sorted(self._files.list_paths())
 
     def read_text(self, path: str) -> str:
-        """Return the text of a plan's file. Raises `PlanError` when it is missing or no text."""
+        """Return the text of a plan's file. Raises `PlanError` if it is missing or not text."""
         data = self._files.read(path)
         if data is None:
             hint = "It may have been moved or deleted; list the plans again."
@@ -95,7 +104,7 @@ class PlanStore:
             raise PlanError(f"{path} is no UTF-8 text (byte {error.start}).", hint="Save it as UTF-8.") from error
 
     def load(self, path: str) -> Plan:
-        """Load one plan. Raises `PlanError` when the file is missing or broken."""
+        """Load one plan. Raises `PlanError` if the file is missing or broken."""
         return self._open(path)[0]
 
     def list_plans(self) -> PlanListing:
@@ -118,8 +127,11 @@ class PlanStore:
         todos: Sequence[Todo] | None = None,
         base: Plan | None = None,
     ) -> MergedPlan:
-        """Change what is given, merged with what changed in the file since `base` (None: nothing did). Raises
-        `ToolInputInvalid` for a bad graph, `PlanError` for a broken file; nothing is lost."""
+        """Change the fields that are not None, and merge them with changes in the file since `base` (None: there are
+        none).
+
+        Raises `ToolInputInvalid` for a bad graph and `PlanError` for a broken file; nothing is lost.
+        """
         plan, page = self._open(path)
         start = plan if base is None else base
         fields = {"name": name, "overview": overview, "body": body, "todos": None if todos is None else tuple(todos)}
@@ -141,7 +153,7 @@ class PlanStore:
         return self._save(path, plan, replace(plan, todos=todos), page)
 
     def find_faults(self, path: str) -> tuple[PlanFault, ...]:
-        """Find every fault of a file, by line. Raises `PlanError` when it can't be read at all."""
+        """Find every fault of a file, by line. Raises `PlanError` if it can't be read at all."""
         plan, page, faults = read_plan_file(self.read_text(path), path)
         return tuple(sorted((*faults, *locate_graph_faults(plan, page)), key=lambda fault: fault.line))
 

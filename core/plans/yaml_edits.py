@@ -1,36 +1,47 @@
-"""Changes to YAML text at the places that its tree names: what is not changed stays byte for byte. Pure.
+"""Changes to YAML text at the positions of its nodes, and scalars as text: unchanged text stays byte for byte. Pure.
 
-Every function gives the text of what it was handed with the change in it; offsets are into the whole front matter.
+Every function returns the changed text of its argument; offsets are into the whole front matter. A new scalar is
+written like the scalar that it replaces where that style can express it, else quoted.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from core.plans.yaml_nodes import YamlMapping, YamlNode, YamlScalar, YamlSequence
-from core.plans.yaml_scalars import FieldText, format_scalar, format_value
+from core.plans.yaml_parser import YamlMapping, YamlNode, YamlScalar, YamlSequence
 from core.text.splices import Splice, apply_splices
+
+_FIRST = re.compile(r"[^\s\-?:,\[\]{}#&*!|>'\"%@`=<~]")
+_NOT_PLAIN = re.compile(r": |:$| #|[\t\n\r]|^\s|\s$|^---|^\.\.\.")
+_NOT_IN_FLOW = re.compile(r"[,\[\]{}:#]")
+_OTHER_TYPE = re.compile(
+    r"(?i)(?:null|true|false|yes|no|on|off|y|n|[-+]?[.\d][\d_.:eExXoObBa-f+-]*|[-+]?\.(?:inf|nan)|\d{4}-\d\d?-\d\d?.*)"
+)
+_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
+FieldText = str | tuple[str, ...]
 
 
 class YamlText(Struct, frozen=True):
-    """A text with its line ends."""
+    """A text with its line ending."""
 
     text: str
     newline: str = "\n"
 
     def find_line_start(self, offset: int) -> int:
-        """The offset where the line of `offset` begins."""
+        """Return the offset of the start of the line at `offset`."""
         return self.text.rfind("\n", 0, offset) + 1
 
     def find_next_line(self, offset: int) -> int:
-        """The offset where the line after that of `offset` begins."""
+        """Return the offset of the start of the line after the one at `offset`."""
         newline_offset = self.text.find("\n", offset)
         return len(self.text) if newline_offset < 0 else newline_offset + 1
 
     def find_line_end(self, offset: int) -> int:
-        """The offset where the line of `offset` ends, before its newline."""
+        """Return the offset of the end of the line at `offset`, before its newline."""
         newline_offset = self.text.find("\n", offset)
         end = len(self.text) if newline_offset < 0 else newline_offset
         return end - 1 if end > offset and self.text[end - 1] == "\r" else end
@@ -39,7 +50,7 @@ class YamlText(Struct, frozen=True):
 def set_value(
     lines: YamlText, mapping: YamlMapping, key: str, value: FieldText, *, after: Sequence[str] = ()
 ) -> Splice:
-    """Give `key` a value; a new key comes behind the last of `after` that there is, else at the end."""
+    """Set the value of `key`; a new key is inserted behind the last present one of `after`, else at the end."""
     pair = mapping.find_pair(key)
     if pair is None or pair.is_merged:
         return _add_key(lines, mapping, key, value, after)
@@ -55,7 +66,7 @@ def set_value(
 
 
 def _find_gap(lines: YamlText, node: YamlNode) -> str:
-    """The space that an empty value needs before it: the parser places it right behind the colon."""
+    """Return the space before an empty value, which the parser positions right behind the colon."""
     return " " if node.start == node.end and lines.text[node.start - 1 : node.start] == ":" else ""
 
 
@@ -73,7 +84,7 @@ def _add_key(lines: YamlText, mapping: YamlMapping, key: str, value: FieldText, 
 
 
 def list_scalar_texts(node: YamlSequence) -> list[str]:
-    """List what the items of a list say; "" for one that is no word."""
+    """List the texts of the items of a list; "" for an item that is no scalar."""
     return [child.text or "" if isinstance(child, YamlScalar) else "" for child in node.items]
 
 
@@ -86,8 +97,11 @@ def reorder_list(
     make: Callable[[str], str],
     edits: Mapping[str, Sequence[Splice]],
 ) -> Splice:
-    """Return the list with the items `order`, by their ids: those that it has move with their comments, `make`
-    writes others (for a list of words it is not asked). `edits` are changes within items that stay."""
+    """Return the list with the items `order`, by their ids.
+
+    Present items move with their comments; `make` renders others ("" = the id itself). `edits` are changes within
+    present items.
+    """
     if node.is_flow and list(order) == list(ids):
         splices = [splice for key in order for splice in edits.get(key, ())]
         return Splice(node.start, node.end, apply_splices(lines.text, splices, node.start, node.end))
@@ -116,7 +130,7 @@ def _find_dash(lines: YamlText, node: YamlSequence, index: int) -> int:
 
 
 def _find_chunks(lines: YamlText, node: YamlSequence) -> list[tuple[int, int]]:
-    """The lines of each item as offsets: from the comments right above its dash to those of the next one."""
+    """Return the span of every item in offsets: from the comments right above its dash to those of the next one."""
     starts = []
     for index in range(len(node.items)):
         start = lines.find_line_start(_find_dash(lines, node, index))
@@ -128,7 +142,7 @@ def _find_chunks(lines: YamlText, node: YamlSequence) -> list[tuple[int, int]]:
 
 
 def fill_list(lines: YamlText, root: YamlMapping, key: str, rows: Sequence[str]) -> Splice:
-    """Fill the list `key`, which is empty or is not there, with `rows` (without their dashes)."""
+    """Fill the list `key`, which is empty or missing, with `rows` (without their dashes)."""
     pair = root.find_pair(key)
     if root.is_flow:
         text = f"[{', '.join(rows)}]"
@@ -143,3 +157,37 @@ def fill_list(lines: YamlText, root: YamlMapping, key: str, rows: Sequence[str])
     offset, colon = lines.find_line_end(pair.value.end), lines.text.index(":", pair.key.end) + 1
     rest = lines.text[pair.value.end : offset].rstrip()
     return Splice(colon, offset, f"{rest}{lines.newline}{block}".removesuffix(lines.newline))
+
+
+def format_value(value: FieldText, *, flow: bool = False) -> str:
+    """Format a value in one line; several words are a list in brackets. `flow`: the value is within brackets or
+    braces."""
+    if isinstance(value, str):
+        return format_scalar(value, flow=flow)
+    return f"[{', '.join(format_scalar(word, flow=True) for word in value)}]"
+
+
+def format_scalar(text: str, style: str = "", *, flow: bool = False, indent: int = 2, newline: str = "\n") -> str:
+    """Format `text` as a scalar, in `style` if possible ("" = plain). `indent`: of the lines of a block scalar."""
+    odd = not text.isprintable() and (
+        _ESCAPED.search(text) or any(character < " " and character != "\n" for character in text)
+    )
+    if style in {"|", ">"} and not flow and not odd and "\n" in text and _can_be_block(text):
+        head, lines = ("|" if text.endswith("\n") else "|-"), text.removesuffix("\n").split("\n")
+        return head + "".join(f"{newline}{' ' * indent}{line}" if line else newline for line in lines)
+    if odd or "\n" in text or style == '"':
+        return _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text, ensure_ascii=False))
+    if style == "'" or not _is_plain(text, flow=flow):
+        return "'" + text.replace("'", "''") + "'"
+    return text
+
+
+def _is_plain(text: str, *, flow: bool) -> bool:
+    if not _FIRST.match(text) or _NOT_PLAIN.search(text) or _OTHER_TYPE.fullmatch(text):
+        return False
+    return not (flow and _NOT_IN_FLOW.search(text))
+
+
+def _can_be_block(text: str) -> bool:
+    """True if a block scalar without an indentation indicator represents exactly this text."""
+    return bool(text.strip()) and not text.startswith((" ", "\n")) and not text.endswith("\n\n")

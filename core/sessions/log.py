@@ -1,8 +1,8 @@
-"""The append-only log of one session: records are never changed, unreadable bytes are never thrown away.
+"""The append-only log of one session: records are never changed, unreadable bytes are never discarded.
 
-One `write` per record, so a killed process loses nothing that was appended; `sync` is for the edges of a
-turn and for promotions, where a power cut must not lose it either. While the disk refuses records,
-`defer` keeps the few that end a turn in memory; the next append writes them first.
+Every record is one `write`, so a killed process loses no appended record; `sync` is for the edges of a turn and for
+promotions, which must survive a power cut, too. While the disk refuses records, `defer` holds the few that end a turn
+in memory; the next append writes them first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from core.protocol import events as ev
 from core.protocol.events import Envelope
 from core.sessions import record_format as records
 
-# What a log consists of for the most part, and nobody needs of turns that are long over to know how things stand.
+# Most of a log consists of these, and the state of a session does not need those of old turns.
 SKIPPED_WHEN_BRIEF: Final = (
     ev.MessageAppended,
     ev.DocumentStarted,
@@ -35,16 +35,18 @@ SKIPPED_WHEN_BRIEF: Final = (
     ev.ToolRequested,
     ev.ToolFinished,
 )
-NEVER_SKIPPED: Final = 5_000  # records that are never left out
+NEVER_SKIPPED: Final = 5_000  # latest records, which a brief reading never omits
 STATE_LOST: Final = "state_lost"
 TakeEnvelope = Callable[[Envelope], object]
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class LogExtent(Struct):
-    """The layout of a log: the offsets of its whole records, and the spans [start, end) in bytes that are damaged.
-    `size` bytes were read, whose CRC-32 is `crc`; `skippable` has a 1 for each record that a brief reading leaves out;
-    `gaps` counts missing records."""
+    """The layout of a log: the offsets of its whole records, and the damaged spans [start, end) in bytes.
+
+    `size` bytes were read, whose CRC-32 is `crc`; `skippable` has a 1 for every record that a brief reading omits;
+    `gaps` counts missing records.
+    """
 
     starts: array[int] = field(default_factory=lambda: array("Q"))
     skippable: bytearray = field(default_factory=bytearray)
@@ -55,11 +57,11 @@ class LogExtent(Struct):
 
     @property
     def is_whole(self) -> bool:
-        """True if no byte is damaged and no record missing."""
+        """True if no byte is damaged and no record is missing."""
         return not self.damaged and not self.gaps
 
     def add(self, data: bytes, record: Envelope | None = None) -> None:
-        """Count bytes that were read: those of the next record of the log, None = damaged ones."""
+        """Count the bytes of the next record; `record` None: of damaged ones."""
         if record is not None:
             self.starts.append(self.size)
             self.skippable.append(isinstance(record.event, SKIPPED_WHEN_BRIEF))
@@ -72,8 +74,10 @@ class LogExtent(Struct):
 
 
 def read_log(path: Path, take: TakeEnvelope, known_extent: LogExtent | None = None) -> LogExtent:
-    """Read a log without changing it, from behind what is `known_extent` of it (which grows); `take` gets each record.
-    Raises `StateError` if it can't be read or a newer program has written it."""
+    """Read a log without changing it, from the end of `known_extent` (which grows), and pass every record to `take`.
+
+    Raises `StateError` if the log can't be read or was written by a newer program.
+    """
     extent, last = known_extent or LogExtent(), len(known_extent.starts) if known_extent else 0
     try:
         with path.open("rb") as file:
@@ -95,7 +99,7 @@ def read_log(path: Path, take: TakeEnvelope, known_extent: LogExtent | None = No
 
 
 def read_envelopes(path: Path, after: int = 0) -> list[Envelope]:
-    """Return the records with `seq > after` of a log that nobody writes. Raises `StateError`."""
+    """Return the records with `seq > after` of a log that no process writes. Raises `StateError`."""
     envelopes = list[Envelope]()
     read_log(path, lambda envelope: envelopes.append(envelope) if envelope.seq > after else None)
     return envelopes
@@ -106,8 +110,10 @@ def _build_missing_error(path: Path) -> StateError:
 
 
 def repair_log(path: Path, extent: LogExtent) -> str:
-    """Move damaged bytes into a side file and leave a log of whole records, numbered densely. Returns one sentence for
-    the user. The log is replaced at once (write, sync, rename) or not at all."""
+    """Move damaged bytes into a side file and leave a log of whole records, numbered densely.
+
+    Returns one sentence for the user. The log is replaced at once (write, sync, rename) or not at all.
+    """
     side = _save_damaged_spans(path, extent.damaged) if extent.damaged else None
     numbers = count(1)
     try:
@@ -142,7 +148,7 @@ def _save_damaged_spans(path: Path, spans: Sequence[tuple[int, int]]) -> Path:
 
 
 class SessionLog:
-    """An open log, which its one writer appends to. `check_lock` raises `StateError` if others may write, too."""
+    """An open log with a single writer. `check_lock` raises `StateError` if other processes may write, too."""
 
     def __init__(self, path: Path, extent: LogExtent | None = None) -> None:
         self.path = path
@@ -161,9 +167,11 @@ class SessionLog:
     def load(
         cls, path: Path, begin: Callable[[SessionLog], TakeEnvelope], extent: LogExtent | None = None
     ) -> tuple[SessionLog, str]:
-        """Open an existing log from behind what is `extent` of it, and repair it if need be. `begin` returns the taker
-        of the records; it is called again after a repair, when all records come anew. Returns the log and what was
-        repaired ("" = nothing)."""
+        """Open an existing log from the end of `extent`, and repair it if necessary.
+
+        `begin` returns the consumer of the records; it is called again after a repair, which replays all records.
+        Returns the log and a note about the repair ("" = none).
+        """
         repair_note = ""
         while True:
             if not path.exists():
@@ -181,11 +189,11 @@ class SessionLog:
 
     @property
     def deferred_count(self) -> int:
-        """Number of records that wait in memory for the disk to take them."""
+        """The number of records that wait in memory for the disk."""
         return len(self._deferred)
 
     def append(self, envelope: Envelope) -> None:
-        """Write one record, whose seq must follow the last one's. On `StateError` the log is as it was before."""
+        """Write one record, whose seq must follow the last one's. On `StateError` the log is unchanged."""
         self._deferred.append(envelope)
         try:
             self.flush()
@@ -194,11 +202,11 @@ class SessionLog:
             raise
 
     def defer(self, envelope: Envelope) -> None:
-        """Keep a record in memory until the disk takes it."""
+        """Hold a record in memory until the disk accepts it."""
         self._deferred.append(envelope)
 
     def flush(self) -> None:
-        """Write the deferred records. Raises `StateError` while the disk still refuses."""
+        """Write the deferred records. Raises `StateError` while the disk refuses them."""
         while self._deferred:
             envelope, last = self._deferred[0], len(self.extent.starts)
             if envelope.seq != last + 1:
@@ -209,7 +217,7 @@ class SessionLog:
                 while offset < len(data):
                     offset += os.write(self._fd, data[offset:])
             except OSError as problem:
-                with suppress(OSError):  # a torn tail is cut off, if that is possible
+                with suppress(OSError):  # a torn tail is truncated, if possible
                     os.ftruncate(self._fd, self.extent.size)
                 raise StateError(
                     f"the session log can't be written: {problem.strerror}.",
@@ -221,7 +229,7 @@ class SessionLog:
 
     def read(self, *, after: int, limit: int = 512, brief: bool = False) -> list[Envelope]:
         """Return at most `limit` records with `seq > after`, in order; none once the log is closed. `brief`: without
-        the types in `SKIPPED_WHEN_BRIEF` but for those of the last `NEVER_SKIPPED` records."""
+        the types in `SKIPPED_WHEN_BRIEF`, except among the last `NEVER_SKIPPED` records."""
         if self._fd < 0:
             return []
         record_count, long = len(self.extent.starts), self.extent.skippable
@@ -233,14 +241,14 @@ class SessionLog:
         envelopes: list[Envelope] = []
         for _, run in groupby(
             enumerate(islice(sequence_numbers, limit)), lambda pair: pair[1] - pair[0]
-        ):  # without a hole
+        ):  # contiguous records
             numbers = [seq for _, seq in run]
             envelopes += self._read_span(numbers[0] - 1, numbers[-1])
         start = max(after - record_count, 0)
         return envelopes + self._deferred[start : start + limit - len(envelopes)]
 
     def read_records(self, numbers: Iterable[int]) -> Iterator[Envelope]:
-        """Iterate over the records with these numbers, in this order; while loading, of those read so far."""
+        """Iterate over the records with these numbers, in this order; during loading, over those read so far."""
         for seq in numbers:
             yield from self._read_span(seq - 1, seq)
 
@@ -257,9 +265,9 @@ class SessionLog:
                 )
             yield envelope
 
-    def check_place(self) -> None:
-        """Raise `StateError` (code `state_lost`) if what is written here is no longer the log of the session: its file
-        is gone from its place, or others write to it."""
+    def check_file(self) -> None:
+        """Raise `StateError` (code `state_lost`) if the open file is no longer the session's log: it was moved or
+        removed, or another process writes to it."""
         reason = explain_displaced(self._fd, self.path)
         if not reason and (size := os.fstat(self._fd).st_size) != self.extent.size:
             reason = f"was {'cut short' if size < self.extent.size else 'written to'} by another program"
@@ -273,17 +281,17 @@ class SessionLog:
         self.check_lock()
 
     def find_loss(self) -> StateError | None:
-        """Return why the session is no longer kept, None = it is."""
+        """Return the error by which the session is no longer saved; None = it is saved."""
         try:
-            self.check_place()
+            self.check_file()
         except StateError as problem:
             return problem
         return None
 
     def sync(self) -> None:
-        """Flush to the disk: until here, a power cut loses nothing. Raises `StateError`, also if the file is no longer
-        where the next start looks for it."""
-        self.check_place()
+        """Flush to the disk, so that a power cut loses nothing up to here. Raises `StateError`, also if the file is no
+        longer where the next start looks for it."""
+        self.check_file()
         try:
             os.fsync(self._fd)
         except OSError as problem:
@@ -292,7 +300,7 @@ class SessionLog:
             ) from problem
 
     def read_all(self, take: TakeEnvelope) -> None:
-        """Have `take` get each record, also of a log whose file has no name any more."""
+        """Pass every record to `take`, also of a log whose file has been unlinked."""
         position = 0
         while envelopes := self.read(after=position):
             for envelope in envelopes:

@@ -1,7 +1,7 @@
-"""The directory of a private session: in memory, gone when the program ends.
+"""The directory of a private session: in memory, removed when the program ends.
 
-It is locked by its process; an unlocked one was left by a process that was killed, and the next start
-removes it. Where no directory of this user lies in memory, one on the disk is used, and the user is told.
+Its process locks it; an unlocked one was left by a killed process, and the next start removes it. If no directory of
+this user is in memory, one on the disk is used, and the user is informed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOCK: Final = "lock"
 
 
 def _find_memory_directories() -> Iterator[Path]:
-    """Iterate over writable directories of this user's, or of everybody's, that lie in memory."""
+    """Iterate over writable directories in memory, of this user or of everybody."""
     for directory in {Path(os.environ.get("XDG_RUNTIME_DIR") or SHARED_MEMORY), SHARED_MEMORY}:
         if (
             directory.is_absolute()
@@ -44,7 +44,7 @@ def _count_free_bytes(directory: Path) -> int:
 
 
 class PrivateDirectory:
-    """A private session's directory (0700) at `path`; `in_memory` False: it lies on a disk until `remove`."""
+    """A private session's directory (0700) at `path`; `in_memory` False: it is on a disk until `remove`."""
 
     def __init__(self, path: Path, *, in_memory: bool) -> None:
         self.path = path
@@ -68,14 +68,14 @@ class PrivateDirectory:
             ) from problem
 
     def remove(self) -> None:
-        """Remove all of it; the next start removes what can't be removed now."""
+        """Remove all of it; the next start removes the rest of a failed removal."""
         with suppress(OSError):
             remove_tree(self.path)
         os.close(self._lock)
 
 
 def find_private_directory(session: Path) -> Path | None:
-    """Return the private directory that a session's directory lies in; None: the session is kept."""
+    """Return the private directory around a session's directory; None = the session is not private."""
     return next((parent for parent in session.parents if parent.name.startswith(PREFIX)), None)
 
 
@@ -84,7 +84,7 @@ def find_abandoned() -> list[Path]:
     directories = []
     for above in {*_find_memory_directories(), get_state_dir()}:
         with suppress(OSError):
-            candidates = filter(_is_ours, above.glob(f"{PREFIX}*"))  # one without a lock is being made
+            candidates = filter(_is_ours, above.glob(f"{PREFIX}*"))  # one without a lock is just being created
             directories += [candidate for candidate in candidates if not is_lock_held(candidate / _LOCK, absent=True)]
     return sorted(directories)
 

@@ -1,6 +1,6 @@
 """The format of one record: `{"crc":"<8 hex>","e":<envelope>}` and a line feed; the sum is CRC-32 of the envelope.
 
-The envelope's own bytes are kept as they were written, so a check never depends on how JSON is formatted.
+The sum covers the bytes of the envelope as they were written, so a check never depends on the formatting of JSON.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _versions = build_json_decoder(_Version)
 
 
 def encode_record(envelope: Envelope, *, old: bytes = b"", new: bytes = b"") -> bytes:
-    """Encode one record, with its line feed, and with `new` in place of an id `old` that occurs as nothing else."""
+    """Encode one record, with its line feed; `new` replaces an id `old`, whose bytes must not occur otherwise."""
     raw = _encoder.encode(envelope)
     raw = raw.replace(old, new) if old else raw
     return b'{"crc":"%08x","e":%s}\n' % (zlib.crc32(raw), raw)
@@ -40,7 +40,7 @@ def encode_record(envelope: Envelope, *, old: bytes = b"", new: bytes = b"") -> 
 
 def decode_record(line: bytes) -> Envelope | None:
     """Decode one record (without its line feed); None if it is damaged. Raises `StateError` (code `state_newer`) for a
-    whole record that a newer version of the program has written."""
+    whole record of a newer version of the program."""
     if not line.startswith(_HEAD) or line[_SUM_END:_START] != _MIDDLE or not line.endswith(b"}"):
         return None
     raw = line[_START:-1]

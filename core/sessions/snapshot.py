@@ -1,8 +1,8 @@
-"""A snapshot of the fold beside the log, so that opening a session costs only the events since.
+"""A snapshot of the folded state next to the log, so that opening a session only reads the events since.
 
-The log stays the only truth. A snapshot names the bytes of the log that it covers; one that does not fit
-them, is damaged, or was made by other code is ignored. It is a pickle, because the checkpoints of a state
-share nearly all that they hold; only this program's own records may be in it.
+The log remains the only source of truth. A snapshot names the bytes of the log that it covers; one that does not match
+them, is damaged, or was made by other code is ignored. It is a pickle, because the checkpoints of a state share nearly
+all of their content; only this program's own records may be in it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from core.state.fold import apply_event
 from core.state.session import SessionState, refuse_recall
 
 FILE_NAME: Final = "fold.snapshot"
-MIN_GROWTH: Final = 1 << 20  # bytes of log: fewer are read as quickly as a snapshot
+MIN_GROWTH: Final = 1 << 20  # bytes of log: fewer are read as fast as a snapshot
 _RECORD_PACKAGES: Final = ("core.protocol.", "core.state.")
 _PLAIN_GLOBALS: Final = {
     ("builtins", "set"),
@@ -43,9 +43,11 @@ MakeState = Callable[[], SessionState]
 
 
 class SnapshotHead(Struct, frozen=True, kw_only=True):
-    """The head of a snapshot: it covers `records` in the first `size` bytes of the log, whose sum is `crc`. When it was
-    made the log had been written at `written` (ns). `code` is the digest of the code that made it; `body` is the sum of
-    all that follows, of which the first `state` bytes are the pickle."""
+    """The head of a snapshot, which covers `records` in the first `size` bytes of the log, whose sum is `crc`.
+
+    `written`: modification time of the log in ns. `code`: digest of the code that made the snapshot. `body`: sum of all
+    bytes after the head, of which the first `state` are the pickle.
+    """
 
     code: str
     records: int
@@ -57,8 +59,8 @@ class SnapshotHead(Struct, frozen=True, kw_only=True):
 
 
 def open_session(directory: Path, make: MakeState) -> tuple[SessionLog, SessionState, str]:
-    """Open the log of a session and fold its state; the third value says what was repaired ("" = nothing). `make`
-    returns an empty state. Raises `StateError`."""
+    """Open the log of a session and fold its state. Returns a note about a repair, too ("" = none). `make` returns an
+    empty state. Raises `StateError`."""
     path = directory / "log.jsonl"
     states = list[SessionState]()
     snapshot = _load_snapshot(directory / FILE_NAME, path)
@@ -75,7 +77,7 @@ def open_session(directory: Path, make: MakeState) -> tuple[SessionLog, SessionS
 
 def save_snapshot(directory: Path, log: SessionLog, state: SessionState, *, min_growth: int = MIN_GROWTH) -> bool:
     """Write a snapshot of the whole log, if it has grown by `min_growth` bytes since the last one. Returns False if it
-    was not worth it or not possible, which costs nothing but time."""
+    was skipped or failed; then the next opening only takes longer."""
     extent, path = log.extent, directory / FILE_NAME
     if log.deferred_count or extent.size - _read_covered_size(path) < min_growth:
         return False
@@ -120,7 +122,7 @@ def _load_snapshot(path: Path, log: Path) -> tuple[SessionState, LogExtent] | No
         return None
     try:
         state = _RecordUnpickler(io.BytesIO(body[: head.state])).load()
-    except Exception:  # whatever a pickle that nobody made by this code brings about; the log is read instead
+    except Exception:  # a foreign pickle may raise anything; the log is read instead
         return None
     starts = array("Q", body[head.state : head.state + 8 * head.records])
     long = bytearray(body[head.state + 8 * head.records :])
@@ -128,7 +130,7 @@ def _load_snapshot(path: Path, log: Path) -> tuple[SessionState, LogExtent] | No
 
 
 def _is_prefix_of_log(head: SnapshotHead, log: Path) -> bool:
-    """True if the log begins with the bytes that the snapshot covers; they are read if it was written since."""
+    """True if the log begins with the bytes that the snapshot covers; they are read if the log was written since."""
     with log.open("rb") as file:
         stats = os.fstat(file.fileno())
         if (stats.st_size, stats.st_mtime_ns) == (head.size, head.written):
@@ -140,7 +142,7 @@ def _is_prefix_of_log(head: SnapshotHead, log: Path) -> bool:
 
 
 class _RecordUnpickler(pickle.Unpickler):
-    """An unpickler that calls nothing but the constructors of the program's own records."""
+    """An unpickler that only calls the constructors of the program's own records."""
 
     def find_class(self, module: str, name: str) -> Any:
         is_plain = (module, name) in _PLAIN_GLOBALS

@@ -1,7 +1,7 @@
 """The store of sessions: `<state>/workspaces/<name>-<8 hex>/sessions/<id>/`; directories 0700, files 0600, one writer.
 
-An open session is locked (flock): a second program on the same workspace gets a session of its own, never half of this
-one. A lock dies with its process, so it can't go stale.
+An open session is locked (flock): a second program on the same workspace gets another session, never half of this one.
+A lock dies with its process, so it can't go stale.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 
 
 def _make_directory(directory: Path) -> None:
-    """Make a directory that is private to the user. Raises `StateError` with what to do about it."""
+    """Make a directory that is private to the user. Raises `StateError` with a hint."""
     try:
         make_private_directory(directory)
     except OSError as problem:
@@ -37,7 +37,7 @@ def _make_directory(directory: Path) -> None:
 
 
 class SessionDirectory:
-    """The directory of one session, locked by this process until `close`. That of its subagents need not exist."""
+    """The directory of one session, locked by this process until `close`. That of its subagents may be missing."""
 
     def __init__(self, path: Path, cache: Path | None = None) -> None:
         self.path = path
@@ -50,7 +50,7 @@ class SessionDirectory:
         self._sweep()
 
     def _sweep(self) -> None:
-        """Remove drafts of a process that was killed while it wrote: the lock is ours, so nobody writes them now."""
+        """Remove drafts of a killed process: this process holds the lock, so no other one writes them now."""
         for pattern in ("*.tmp", "layers/*.tmp", "blobs/*/.*.tmp"):
             for draft in self.path.glob(pattern):
                 with suppress(OSError):
@@ -58,11 +58,11 @@ class SessionDirectory:
 
     @property
     def cache_path(self) -> Path:
-        """The cache of commands, which all sessions of the workspace share; it need not exist."""
+        """The cache of commands, shared by all sessions of the workspace; it may be missing."""
         return self._cache or self.path.parent.parent / "cache"
 
     def open_subagent(self, name: str) -> SessionDirectory:
-        """Open and lock the directory of a subagent's session, made if it is not there. Raises `StateError`."""
+        """Open and lock the directory of a subagent's session; create it if it is missing. Raises `StateError`."""
         path = self.subagents_path / name
         for directory in (self.subagents_path, path, path / "blobs", path / "outputs"):
             _make_directory(directory)
@@ -75,8 +75,8 @@ class SessionDirectory:
         return self.subagents_path / name / "log.jsonl"
 
     def check_lock(self) -> None:
-        """Raise `StateError` (code `state_lost`) if the lock of this session is no longer ours to see: another program
-        may have opened it meanwhile."""
+        """Raise `StateError` (code `state_lost`) if the lock file was replaced: another program may have opened the
+        session."""
         if reason := explain_displaced(self._lock, self.path / "lock"):
             raise StateError(
                 f"this session is no longer this program's alone: {self.path / 'lock'} {reason}.",
@@ -119,19 +119,19 @@ def _acquire_lock(path: Path, session: str) -> int:
 
 
 def _write_owner(descriptor: int) -> None:
-    """Write the owner's process id into the lock if the disk takes it: a full one must not keep a session shut."""
+    """Write the owner's process id into the lock if possible: a full disk must not prevent opening a session."""
     with suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode("ascii"), 0)
 
 
 def is_locked(directory: Path) -> bool:
-    """True if a program has the session of this directory open, this one included."""
+    """True if any process, this one included, has the session of this directory open."""
     return is_lock_held(directory / "lock", absent=False)
 
 
 def is_lock_held(lock: Path, *, absent: bool) -> bool:
-    """True if a program holds this lock, this one included. `absent`: the result for a lock that can't be opened."""
+    """True if any process, this one included, holds this lock. `absent`: the result for a lock that can't be opened."""
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -146,7 +146,7 @@ def is_lock_held(lock: Path, *, absent: bool) -> bool:
 
 
 def is_session_id(text: str) -> bool:
-    """True if a session could have this id: it is no path."""
+    """True if this is a possible id of a session, and so no path."""
     return bool(_SESSION_ID.fullmatch(text))
 
 
@@ -180,7 +180,7 @@ class SessionStore:
         return SessionDirectory(self.get_path(session))
 
     def get_path(self, session: str) -> Path:
-        """Return the directory of a session; it need not exist. Raises `StateError` for what no session's id can be."""
+        """Return the directory of a session, which may be missing. Raises `StateError` for an impossible id."""
         if not is_session_id(session):
             raise StateError(
                 f"{session[:80]!r} is no id of a session.", hint="`agent-tui sessions` lists those there are."
@@ -188,11 +188,11 @@ class SessionStore:
         return self.sessions_path / session
 
     def has_session(self, session: str) -> bool:
-        """True if there is a session of this id."""
+        """True if there is a session with this id."""
         return is_session_id(session) and (self.sessions_path / session / "log.jsonl").is_file()
 
     def list_directories(self) -> list[Path]:
-        """Return every session's directory, the one written last first; an absent state directory means none."""
+        """Return the directories of all sessions, the one written last first; a missing state directory has none."""
         if (home := self.home).exists() and not home.is_dir():
             raise StateError(
                 f"the state directory {home} is not a directory.", hint="Set AGENT_TUI_STATE_DIR to one of your own."
@@ -212,12 +212,12 @@ class SessionStore:
         return [path for _, path in sorted(dated_paths, reverse=True)]
 
     def resolve_id(self, session: str) -> str:
-        """Return the id asked for, "" = of the session written last. Raises `StateError` where there is none."""
+        """Return the requested id; "" = that of the session written last. Raises `StateError` if there is none."""
         if session_id := session or self.find_latest():
             return session_id
         raise StateError("this workspace has no session yet.", hint="Start one: agent-tui", code="session_unknown")
 
     def find_latest(self) -> str:
-        """Return the id of the session that was written last, "" if there is none."""
+        """Return the id of the session that was written last; "" = there is none."""
         directories = self.list_directories()
         return directories[0].name if directories else ""

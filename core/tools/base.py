@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from core.attachments.preparation import PreparedAttachment
 from core.modes import Access
-from core.plans.todo_changes import TodoChange
+from core.plans.todo_graph import TodoChange
 from core.protocol.documents import FileEditDiff, FileOperation, Question, QuestionAnswer, Todo, TodoStatusUpdate
 from core.protocol.events import DiagnosticsReported
 from core.protocol.language import Place

@@ -17,8 +17,7 @@ from core.edits.formats.draft import apply_drafts
 from core.edits.formats.lazy import apply_lazy
 from core.edits.formats.line_plan import apply_line_plan, parse_line_plan
 from core.edits.formats.patch import apply_patch
-from core.edits.formats.search_replace import apply_search_replace
-from core.edits.formats.search_replace_blocks import parse_blocks
+from core.edits.formats.search_replace import apply_search_replace, parse_blocks
 from core.edits.formats.str_replace import apply_edits
 from core.errors import AgentTuiError, ToolInputInvalid
 from core.records import parse_json

@@ -150,7 +150,7 @@ async def test_a_repository_that_names_no_program_needs_no_trust_for_a_commit(pr
 
 
 async def test_the_hooks_of_a_directory_in_the_project_need_trust(project, tmp_path):
-    from core.git.checks.named_programs import list_programs
+    from core.git.executed_programs import list_programs
 
     assert not list_programs(project)
     (tmp_path / "home" / ".gitconfig").write_text("[core]\n\thooksPath = .husky\n")
@@ -166,7 +166,7 @@ async def test_the_hooks_of_a_directory_in_the_project_need_trust(project, tmp_p
     "setting", ["core.fsmonitor", "include.path", "filter.x.clean", "gpg.program", "core.sshCommand", "some.new"]
 )
 def test_any_setting_that_nobody_knows_to_be_data_needs_trust(project, setting):
-    from core.git.checks.named_programs import list_programs
+    from core.git.executed_programs import list_programs
 
     git(project, "config", setting, "./x")
     assert list_programs(project) == (setting.lower(),)
@@ -174,7 +174,7 @@ def test_any_setting_that_nobody_knows_to_be_data_needs_trust(project, setting):
 
 @pytest.mark.parametrize("value", ["true", "false", "1"])
 def test_the_file_watcher_of_git_itself_is_no_program_of_the_repository(project, value):
-    from core.git.checks.named_programs import list_programs
+    from core.git.executed_programs import list_programs
 
     git(project, "config", "core.fsmonitor", value)
     assert list_programs(project) == ()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.git.checks.nested_repositories import allow_no_bare_repository
+from core.git.nested_repositories import forbid_bare_repositories
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
@@ -226,7 +226,7 @@ def test_n32_git_takes_no_files_for_a_bare_repository_whatever_the_user_has_set(
     environment = {**os.environ, "GIT_CONFIG_PARAMETERS": users}
     if not users:
         del environment["GIT_CONFIG_PARAMETERS"]
-    allow_no_bare_repository(environment)
+    forbid_bare_repositories(environment)
     words = ["git", "config", "safe.bareRepository"]
     answer = subprocess.run(words, check=False, env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert answer.stdout == "explicit\n", answer.stderr

@@ -262,10 +262,10 @@ PLACES = (
     ),
     Place(
         "a draft deletes any number of lines that it does not mention",
-        "core/edits/lazy/assembly.py",
+        "core/edits/drafts/assembly.py",
         "removed_count > MAX_UNMENTIONED and",
         "removed_count > 100 * MAX_UNMENTIONED and",
-        "tests/unit/edits/lazy/test_assembly.py::test_a_draft_that_drops_thirteen_lines_without_a_word_is_refused",
+        "tests/unit/edits/drafts/test_assembly.py::test_a_draft_that_drops_thirteen_lines_without_a_word_is_refused",
     ),
     # providers, settings, the screen
     Place(

@@ -18,8 +18,7 @@ from core.agent.gate.permissions import CallPermissions
 from core.dialects.written_edits import WrittenEdit
 from core.edits.formats.patch import apply_file_patch
 from core.edits.formats.patch_parser import parse_patch
-from core.edits.formats.search_replace import apply_blocks
-from core.edits.formats.search_replace_blocks import parse_blocks
+from core.edits.formats.search_replace import apply_blocks, parse_blocks
 from core.errors import AgentTuiError, ToolInputInvalid
 from core.modes import Access
 from core.protocol.messages import AssistantMessage, ToolCall

@@ -157,7 +157,7 @@ def _build_text_setup(context: TurnContext, setup: PromptSetup, *, short: bool) 
         rules = render("dialects/workspace_rules", rules=setup.rules)
         system = f"{command.render_system_prompt()}\n\n{mask_secrets(rules)}".strip()
     else:
-        dialect = TagDialect(goes_on=context.terminal.is_contained)
+        dialect = TagDialect(allows_background=context.terminal.is_contained)
         system = render_tags_prompt(context.tools, setup.rules, short=short)
         file = f"prefix-{name}-short.json" if short else file
     prefix, is_changed = load_or_save_prefix(context.directory, file, Prefix(system=system, tools=()))

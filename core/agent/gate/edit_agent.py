@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from core.agent.answer.side_requests import SideRequests
 from core.agent.context.prompt_tags import escape_tags, wrap_tag
+from core.edits.drafts.checks import find_unmentioned_change
 from core.edits.errors import EditError
 from core.edits.formats.line_plan import apply_line_plan, find_unplanned_changes, parse_line_plan
-from core.edits.lazy.unmentioned_changes import find_unmentioned_change
 from core.errors import ProviderError
 from core.prompts import render
 from core.protocol.messages import AssistantMessage, Message, UserMessage

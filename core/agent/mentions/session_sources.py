@@ -25,9 +25,8 @@ from core.protocol.events import CommandRan
 from core.protocol.queries import ContextItem, ContextKind, SessionInfo
 from core.protocol.review import ChangeDiff
 from core.sandbox.results import describe_end
-from core.sessions.listing import list_sessions
+from core.sessions.listing import list_sessions, load_summary
 from core.sessions.store import SessionStore
-from core.sessions.summary import load_summary
 from core.shadow.shadow import Shadow
 from core.state.session import SessionState
 from core.text.counting import count

@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from core.agent.planning.plan_sync import PlanSync
 from core.agent.planning.todo_editor import apply_statuses
 from core.errors import AgentTuiError
-from core.plans.plan_file import parse_plan_file
-from core.plans.plan_writer import rewrite_plan
+from core.plans.plan_file import parse_plan_file, rewrite_plan
 from core.plans.todo_graph import sort_topologically
 from core.protocol.documents import TodoStatus
 from core.protocol.plans import Plan

@@ -15,9 +15,14 @@ from core.agent.planning.plan_sync import PlanSync
 from core.agent.turn.user_channel import UserChannel
 from core.errors import ToolFailed
 from core.ids import new_id
-from core.plans.todo_changes import apply_todo_changes
-from core.plans.todo_graph import check_graph
-from core.plans.todo_transitions import CancelledTodo, check_steps, find_cancelled, find_newly_completed
+from core.plans.todo_graph import (
+    CancelledTodo,
+    apply_todo_changes,
+    check_graph,
+    check_steps,
+    find_cancelled,
+    find_newly_completed,
+)
 from core.protocol.documents import Option, Question, QuestionAnswer, Todo, TodoStatus
 from core.protocol.events import PlanCreated, QuestionAsked, TodoChanged
 from core.protocol.plans import Plan

@@ -24,7 +24,7 @@ from core.cli.changes.work import (
 from core.cli.parsing import Front, build_parser, parse_directory
 from core.cli.streams.json_escapes import escape_hidden
 from core.exits import ExitCode
-from core.git.checks.named_programs import list_programs
+from core.git.executed_programs import list_programs
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q

@@ -11,8 +11,8 @@ import msgspec
 
 from core.cli.session_output.table import format_day, shorten
 from core.protocol.queries import TranscriptHit
-from core.sessions.search.transcripts import TranscriptIndex
 from core.sessions.store import SessionStore
+from core.sessions.transcript_search import TranscriptIndex
 from core.text.display_names import to_one_line
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[22m"

@@ -23,7 +23,7 @@ from core.clock import now_ms
 from core.exits import ExitCode
 from core.filesystem.removal import remove_path
 from core.protocol.queries import SessionInfo
-from core.sessions.listing import can_be_deleted, load_session_info
+from core.sessions.listing import can_be_deleted, read_session_info
 from core.sessions.private_directory import find_abandoned
 from core.shadow.layers.layer_location import remove_location
 from core.text.display_names import display_name
@@ -126,12 +126,12 @@ def find_leftovers(*, used_before: int) -> Iterator[Leftover]:
 def _find_sessions_of_demo(copy: Path) -> Iterator[SessionInfo]:
     from core.sessions.store import SessionStore
 
-    yield from map(load_session_info, SessionStore(copy).list_directories())
+    yield from map(read_session_info, SessionStore(copy).list_directories())
 
 
 def _find_in_workspace(workspace: Path, used_before: int) -> Iterator[Leftover]:
     logs = [path.parent for path in workspace.glob("sessions/*/log.jsonl")]
-    infos = {directory: load_session_info(directory) for directory in logs}
+    infos = {directory: read_session_info(directory) for directory in logs}
     expired_directories = [path for path, info in infos.items() if _can_go(info) and info.updated < used_before]
     yield from _list_existing("sessions that have expired", expired_directories)
     if any(info.locked for info in infos.values()):

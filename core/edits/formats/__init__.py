@@ -1,1 +1,1 @@
-"""Edit formats: how a model says what a file is to become. Registered in `core.edit_formats`."""
+"""Edit formats: the forms in which a model describes changes of a file. Registered in `core.edit_formats`."""

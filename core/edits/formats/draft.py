@@ -1,7 +1,7 @@
-"""The draft format: `<file_edit path=… start=… end=…>` around new code, in which comments say what does not change.
+"""The draft format: `<file_edit path=… start=… end=…>` around new code, in which comments mark unchanged code.
 
-`start` and `end` are 1-indexed and inclusive; 1 and -1, the whole file, when left out; both -1 append. A missing file
-is created. A file of more than 300 lines needs a range. Comments that say that something is removed vanish with it.
+`start` and `end` are 1-indexed and inclusive; they default to 1 and -1, the whole file; both -1 append. A missing file
+is created. A file of more than 300 lines needs a range. Comments that say that something is removed are dropped.
 """
 
 from __future__ import annotations
@@ -12,22 +12,21 @@ from typing import Final
 
 from msgspec import Struct
 
+from core.edits.drafts.alignment import assign_scopes
+from core.edits.drafts.assembly import check_marker_words, check_remarks, splice_draft, tokenise_draft
+from core.edits.drafts.checks import check_parses
+from core.edits.drafts.line_costs import is_informative
+from core.edits.drafts.line_keys import parse_line_key
+from core.edits.drafts.line_matches import DraftToken, compile_subject
+from core.edits.drafts.marker_rules import check_target
+from core.edits.drafts.markers import is_marker
+from core.edits.drafts.placed_draft import PlacedDraft, place_draft, replace_all_lines
 from core.edits.errors import EditError, UndecidedEdit
 from core.edits.formats.target_file import select_for_file
-from core.edits.hunks.costs import is_telling
-from core.edits.hunks.draft_placement import place_draft
-from core.edits.hunks.placed_draft import PlacedDraft, replace_all_lines
-from core.edits.lazy.alignment import assign_scopes
-from core.edits.lazy.assembly import check_marker_words, check_remarks, splice_draft, tokenise_draft
-from core.edits.lazy.checks import check_parses
-from core.edits.lazy.line_keys import parse_line_key
-from core.edits.lazy.line_matches import DraftToken, compile_thing
-from core.edits.lazy.marker_law import check_target
-from core.edits.lazy.markers import is_marker
 from core.text.lines import TextLines, split_closed, split_lines
 from core.text.tags import parse_attributes
 
-LONGEST: Final = 300
+LONGEST: Final = 300  # lines of a file that needs no range
 _HINT: Final = (
     'Write <file_edit path="…" start=1 end=-1>, the new code, </file_edit>; lines are 1-indexed and inclusive, '
     "start=-1 end=-1 appends. Nothing was changed."
@@ -39,7 +38,7 @@ _NUMBER = re.compile(r"[+-]?\d+$")
 
 
 class FileDraft(Struct, frozen=True, kw_only=True):
-    """New code for a range of a file. `start` and `end` None: not given."""
+    """New code for a range of a file. `start` or `end` None: the attribute is missing."""
 
     path: str
     body: str
@@ -63,8 +62,8 @@ def parse_drafts(content: str) -> tuple[FileDraft, ...]:
 
 
 def _find_closing_tag(content: str, start: int) -> re.Match[str] | None:
-    """Find where a draft ends: at a closing tag that begins a line, as content may speak of the tag; at one within a
-    line if there is no other before the next draft."""
+    """Find the end of a draft: a closing tag that begins a line, as content may mention the tag; or one within a line,
+    if there is no other before the next draft."""
     inline, line_match = _CLOSING.search(content, start), _CLOSING_LINE.search(content, start)
     if inline is None or line_match is None:
         return inline
@@ -88,7 +87,7 @@ def _parse_line(attributes: dict[str, str], name: str) -> int | None:
 
 
 def apply_drafts(text: str | None, content: str, path: str = "") -> str:
-    """Return the file at `path` (None: it is not there) after its drafts. Raises `EditError`."""
+    """Return the file at `path` (`text` None: it does not exist) after its drafts. Raises `EditError`."""
     drafts = parse_drafts(content)
     file_drafts = select_for_file(drafts, path)
     if not file_drafts:
@@ -119,7 +118,7 @@ def _check_overlap(ranges: list[FileDraft]) -> None:
 
 
 def append_lines(text: str, body: str) -> str:
-    """Append `body` on lines of its own; a file without a final newline stays without one."""
+    """Append the lines of `body`; a file without a final newline stays without one."""
     lines = split_lines(text)
     rows = split_closed(body)[0] if body else []
     if not rows:
@@ -132,7 +131,7 @@ def append_lines(text: str, body: str) -> str:
 
 
 def apply_draft(text: str, draft: FileDraft) -> str:
-    """Replace the lines of the draft's range by what the draft makes of them. Raises `EditError`."""
+    """Replace the lines of the draft's range by the result of the draft. Raises `EditError`."""
     lines = split_lines(text)
     first, last = _resolve_range(draft, len(lines))
     if not lines.bodies:
@@ -142,12 +141,12 @@ def apply_draft(text: str, draft: FileDraft) -> str:
     tokens = tokenise_draft(rows, part)
     before, after = text[: lines.starts[first]], text[lines.find_end(last - 1) :]
     _check_range_ends(part, tokens, (first == 0, last == len(lines)))
-    hunks = _place_hunks(part, rows, tokens)
-    hunks = hunks if hunks is not None and hunks.has_markers else None
-    if hunks is not None and hunks.is_accepted:
-        check_marker_words(rows, part, hunks.text)
-        return before + hunks.text + after
-    if hunks is not None and not hunks.is_outline:
+    placed = _place_pieces(part, rows, tokens)
+    placed = placed if placed is not None and placed.has_markers else None
+    if placed is not None and placed.is_accepted:
+        check_marker_words(rows, part, placed.text)
+        return before + placed.text + after
+    if placed is not None and not placed.is_outline:
         raise UndecidedEdit("its parts fit in more than one place")
     check_remarks(rows, {body.strip() for body in part.bodies})
     if all(token.kind == "line" for token in tokens):
@@ -167,30 +166,30 @@ def apply_draft(text: str, draft: FileDraft) -> str:
     new_text = splice_draft(part, assign_scopes(tokens), open_ends=False)
     check_marker_words(rows, part, new_text)
     _check_removals(part, rows, new_text)
-    if hunks is not None and not hunks.allows("".join(map(str.__add__, part.bodies, part.ends)), new_text):
+    if placed is not None and not placed.allows("".join(map(str.__add__, part.bodies, part.ends)), new_text):
         raise UndecidedEdit("its parts fit in more than one place")
     return before + new_text + after
 
 
-def _place_hunks(part: TextLines, rows: list[str], tokens: list[DraftToken]) -> PlacedDraft | None:
-    """Place the draft as pieces of its range. A comment that says that something is removed vanishes if that is so."""
+def _place_pieces(part: TextLines, rows: list[str], tokens: list[DraftToken]) -> PlacedDraft | None:
+    """Place the draft as pieces of its range. Comments about removals are dropped if they turn out to be true."""
     if any(token.kind == "removal" for token in tokens):
         remaining_rows = [row for row, token in zip(rows, tokens, strict=True) if not token.removed]
-        laid = place_draft(part, remaining_rows, open_ends=False)
-        if laid is not None and _are_removed(tokens, part, laid.text):
-            return laid
+        placed = place_draft(part, remaining_rows, open_ends=False)
+        if placed is not None and _are_removed(tokens, part, placed.text):
+            return placed
     return place_draft(part, rows, open_ends=False)
 
 
 def _are_removed(tokens: list[DraftToken], part: TextLines, after: str) -> bool:
-    """True if all that comments say is removed is there less often than it was."""
+    """True if every subject of a removal occurs less often than before."""
     before = "\n".join(part.bodies)
-    things = [compile_thing(token.removed) for token in tokens if token.kind == "removal"]
-    return all(len(thing.findall(after)) < len(thing.findall(before)) for thing in things)
+    patterns = [compile_subject(token.removed) for token in tokens if token.kind == "removal"]
+    return all(len(pattern.findall(after)) < len(pattern.findall(before)) for pattern in patterns)
 
 
 def _check_start(part: TextLines, rows: list[str]) -> None:
-    """Raise `UndecidedEdit` when a draft of the whole file does not say what becomes of the lines above its first."""
+    """Raise `UndecidedEdit` if a draft of the whole file does not mention the lines above its first one."""
     draft_lines = [row.strip() for row in rows if row.strip()]
     file_lines = [body.strip() for body in part.bodies if body.strip()]
     index = file_lines.index(draft_lines[0]) if file_lines.count(draft_lines[0]) == 1 else 0
@@ -199,8 +198,8 @@ def _check_start(part: TextLines, rows: list[str]) -> None:
 
 
 def _check_range_ends(part: TextLines, tokens: list[DraftToken], ends: tuple[bool, bool]) -> None:
-    """Raise `UndecidedEdit` when a draft with markers begins or ends without a marker, and not with the line that its
-    range begins or ends with, within the file (`ends`: where the range does not)."""
+    """Raise `UndecidedEdit` if a draft with markers begins or ends with a line that is neither a marker nor the line at
+    that end of its range. `ends`: whether the range begins or ends with the file, where this is allowed."""
     nonblank_tokens = [token for token in tokens if token.text.strip()]
     bodies = [body for body in part.bodies if body.strip()]
     if not bodies or all(token.kind != "marker" for token in nonblank_tokens):
@@ -217,9 +216,9 @@ def _check_range_ends(part: TextLines, tokens: list[DraftToken], ends: tuple[boo
 
 
 def _check_whole(part: TextLines, rows: list[str]) -> None:
-    """Raise `UndecidedEdit` when a draft without a range and without a marker is a piece of the file, not all of it."""
-    draft_lines = [row.strip() for row in rows if is_telling(row)]
-    file_lines = [body.strip() for body in part.bodies if is_telling(body)]
+    """Raise `UndecidedEdit` if a draft without a range and without a marker is only a piece of the file."""
+    draft_lines = [row.strip() for row in rows if is_informative(row)]
+    file_lines = [body.strip() for body in part.bodies if is_informative(body)]
     shared_count = sum(row in file_lines for row in draft_lines)
     same = [bool(draft_lines and file_lines) and draft_lines[end] == file_lines[end] for end in (0, -1)]
     if any(is_marker(row) for row in rows) and len(draft_lines) < len(file_lines):
@@ -229,12 +228,12 @@ def _check_whole(part: TextLines, rows: list[str]) -> None:
 
 
 def _check_removals(part: TextLines, rows: list[str], new_text: str) -> None:
-    """Raise `UndecidedEdit` when something stays that a comment says is removed and no other line speaks of."""
+    """Raise `UndecidedEdit` if the result contains a removed subject in a line that the draft does not have."""
     draft_lines = {row.strip() for row in rows}
     for token in tokenise_draft(rows, part):
         if token.kind != "removal" or not re.search(r"\W", token.removed):
             continue
-        pattern = compile_thing(token.removed)
+        pattern = compile_subject(token.removed)
         remaining_rows = [
             row for row in split_lines(new_text).bodies if pattern.search(row) and row.strip() not in draft_lines
         ]
@@ -245,7 +244,7 @@ def _check_removals(part: TextLines, rows: list[str], new_text: str) -> None:
 
 
 def _resolve_range(draft: FileDraft, count: int) -> tuple[int, int]:
-    """The range of a draft as 0-indexed lines, the end exclusive. Raises `EditError`."""
+    """Return the range of a draft as 0-indexed lines, the end exclusive. Raises `EditError`."""
     start = 1 if draft.start is None else draft.start
     end = -1 if draft.end is None else draft.end
     if count > LONGEST and start == 1 and end == -1:

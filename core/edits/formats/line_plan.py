@@ -1,8 +1,8 @@
 """The line plan: `[{start_line, end_line, replacement}]`, applied from the bottom to the top as one batch.
 
-Lines are 1-indexed and inclusive, as they stand in the file before the edit. An empty replacement deletes the lines
-and leaves no empty one. A range without an end inserts before its start; the line after the last one appends. The whole
-plan is checked before anything is changed: overlapping, inverted and outlying ranges are refused.
+Lines are 1-indexed and inclusive, and refer to the file before the edit. An empty replacement deletes the lines and
+leaves no empty one. A range without an end inserts before its start; the line after the last one appends. The whole
+plan is checked before any change: overlapping, inverted and outlying ranges are refused.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from core.edits.errors import EditError
-from core.edits.matching.block_merge import MatchedBlock, replace_block
+from core.edits.matching.line_edit import MatchedBlock, replace_block
 from core.records import parse_json, parse_json_part
 from core.text.lines import TextLines, split_closed, split_lines
 
@@ -32,11 +32,11 @@ _FENCED = re.compile(r"```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 _TEXT_OR_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
 _BEGINS = re.compile(r"[\[{]")
 _DECODER: Final = json.JSONDecoder(strict=False)
-_MOST: Final = 200  # places where a plan may begin
+_MOST: Final = 200  # positions where a plan may begin
 
 
 class LineRange(Struct, frozen=True, kw_only=True):
-    """`end_line` None: `replacement` is inserted before `start_line`."""
+    """Lines to replace. `end_line` None: `replacement` is inserted before `start_line`."""
 
     start_line: int
     end_line: int | None
@@ -44,7 +44,7 @@ class LineRange(Struct, frozen=True, kw_only=True):
 
 
 def parse_line_plan(content: str) -> tuple[LineRange, ...]:
-    """Parse the ranges of a JSON list, which may stand in a fence or in prose. Raises `EditError`."""
+    """Parse the ranges of a JSON list, which may be in a fence or in prose. Raises `EditError`."""
     try:
         entries = decode_plan(content)
     except (ValueError, RecursionError) as problem:
@@ -70,7 +70,7 @@ def _parse_range(entry: Any, number: int) -> LineRange:
 
 
 def _parse_whole(value: Any, name: str, number: int) -> int:
-    """Parse a whole number, also as a text or with a zero behind the point."""
+    """Parse a whole number, also from a text or a float without a fraction."""
     if (isinstance(value, str) and _NUMBER.fullmatch(value)) or (isinstance(value, float) and value.is_integer()):
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int):
@@ -98,7 +98,7 @@ def apply_line_plan(text: str, plan: Sequence[LineRange]) -> str:
 
 
 def _deduplicate(plan: Sequence[LineRange], count: int) -> list[LineRange]:
-    """The ranges without repetitions; that of the line after the last one as what is added there."""
+    """Return the ranges without repetitions; a range of the line after the last one becomes an insertion there."""
     once: list[LineRange] = []
     for line_range in plan:
         appends = bool(count) and line_range.start_line == count + 1 == line_range.end_line
@@ -153,7 +153,7 @@ def _insert_lines(text: str, lines: TextLines, index: int, replacement: str) -> 
 
 
 def find_unplanned_changes(before: str, after: str, plan: Sequence[LineRange]) -> list[int]:
-    """The lines (1-indexed, before the edit) that changed although no range of the plan names them."""
+    """Return the lines (1-indexed, before the edit) that changed although no range of the plan covers them."""
     old, new = split_lines(before), split_lines(after)
     wrong, shift = [], 0
     planned_numbers = {
@@ -200,7 +200,7 @@ def _decode_lenient(text: str) -> Any:
 
 
 def _find_plans(text: str) -> list[Any]:
-    """Find every plan that begins somewhere in a text, those inside of others left out."""
+    """Find every plan that begins somewhere in a text, without those nested in others."""
     plain = _TEXT_OR_COMMA.sub(lambda match: match[1] or "", text)
     plans, position = [], 0
     for _ in range(_MOST):

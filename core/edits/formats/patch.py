@@ -1,6 +1,6 @@
 """Apply a patch to a text: all of its hunks or none.
 
-Each hunk is placed by its lines (`core.edits.patches`); what it leaves alone keeps the file's own bytes.
+Every hunk is placed by its lines (`patch_placement`); lines that it does not change keep the file's bytes.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from typing import NamedTuple
 
 from core.edits.errors import EditError
 from core.edits.formats.patch_parser import parse_patch
+from core.edits.formats.patch_placement import place_hunks
+from core.edits.formats.patch_records import FilePatch, PatchHunk
 from core.edits.formats.target_file import select_for_file
 from core.edits.matching.search_text import SearchText
-from core.edits.patches.patch_placement import place_hunks
-from core.edits.patches.patch_records import FilePatch, PatchHunk
 from core.text.lines import trim_ending
 from core.text.splices import apply_splices
 
 
 class PatchResult(NamedTuple):
-    """`text` None: the file is deleted. `rungs`: how each hunk that changes lines was matched, in order. `slips`: the
-    kinds of slip that were put right in new lines, and of what the patch says and was not done."""
+    """The result of a patch. `text` None: the file is deleted. `rungs`: the rung on which every hunk matched, in order.
+
+    `slips`: the kinds of mistakes that were repaired in new lines, and of instructions that were ignored.
+    """
 
     text: str | None
     rungs: tuple[str, ...] = ()
@@ -28,7 +30,7 @@ class PatchResult(NamedTuple):
 
 
 def apply_patch(text: str | None, content: str, path: str = "") -> str:
-    """Return the file at `path` (None: it is not there) after the patch, "" if deleted. Raises `EditError`."""
+    """Return the file at `path` (`text` None: it does not exist) after the patch, "" if deleted. Raises `EditError`."""
     files = parse_patch(content)
     file_patches = select_for_file(files, path)
     if not file_patches:
@@ -40,7 +42,7 @@ def apply_patch(text: str | None, content: str, path: str = "") -> str:
 
 
 def apply_file_patch(text: str | None, patch: FilePatch) -> PatchResult:
-    """Apply one file's changes to its text (None: it is not there). Raises `EditError`."""
+    """Apply one file's changes to its text (None: it does not exist). Raises `EditError`."""
     match patch.action:
         case "delete":
             return PatchResult(None)

@@ -1,4 +1,4 @@
-"""The `old_string` / `new_string` format: literal text, one place or all of them; several edits as one batch."""
+"""The `old_string` / `new_string` format: literal text, replaced once or everywhere; several edits as one batch."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from core.text.splices import apply_splices
 
 
 class Replacement(Struct, frozen=True):
-    """The text with the replacement in it, the rung that knew its place, the number of places, and the kinds of slip
-    that were put right in the new string."""
+    """The text after a replacement, the rung that matched, the number of replacements, and the kinds of mistakes that
+    were repaired in the new string."""
 
     text: str
     rung: str
@@ -23,7 +23,7 @@ class Replacement(Struct, frozen=True):
 
 
 def replace_string(text: str, old_string: str, new_string: str, *, replace_all: bool = False) -> Replacement:
-    """Replace `old_string` in `text`; `$` and backslashes stand for themselves. Raises `EditError`."""
+    """Replace `old_string` in `text`; `$` and backslashes are literal. Raises `EditError`."""
     if old_string == new_string:
         raise EditError(
             "old_string and new_string are the same, so there is nothing to change.",
@@ -35,8 +35,8 @@ def replace_string(text: str, old_string: str, new_string: str, *, replace_all: 
 
 
 class MultiEditResult(NamedTuple):
-    """`rungs`: how each edit was matched, in order; "" for a text that was put into an empty file. `slips`: the kinds
-    of slip that were put right, among them an edit that was given twice and made once."""
+    """`rungs`: the rung on which every edit matched, in order; "" = its text was put into an empty file. `slips`: the
+    kinds of mistakes that were repaired, including a repeated edit."""
 
     text: str
     rungs: tuple[str, ...]
@@ -44,9 +44,11 @@ class MultiEditResult(NamedTuple):
 
 
 def apply_edits(text: str | None, arguments: Any) -> MultiEditResult:
-    """Apply decoded arguments: `{old_string, new_string, replace_all?}`, a list of these, or `{edits: […]}`, each in
-    the text that the one before it left; all of them or none. An empty `old_string` creates a file that is not there or
-    empty. Raises `EditError`."""
+    """Apply decoded arguments: `{old_string, new_string, replace_all?}`, a list of these, or `{edits: […]}`.
+
+    Every edit applies to the text that the previous one left; all are applied or none. An empty `old_string` creates a
+    file that is missing or empty. Raises `EditError`.
+    """
     edits = arguments.get("edits", [arguments]) if isinstance(arguments, dict) else arguments
     if not isinstance(edits, list) or not edits:
         raise EditError("There are no edits.", hint="Give old_string and new_string, or a list of them in edits.")

@@ -1,1 +1,1 @@
-"""The matching ladder: where a text stands in a file, exactly or by the next best rung, and never by guessing."""
+"""The matching ladder: the position of a text in a file, exactly or on the next best rung, and never by guessing."""

@@ -1,6 +1,6 @@
-"""The rungs that look at characters and not at lines: text that was trimmed, escaped, reflowed or in other case.
+"""The rungs that compare characters and not lines: text that was trimmed, escaped, reflowed or written in other case.
 
-Each yields the splices of every place that it finds; none of them guesses between two.
+Every rung returns the splices of all its matches; none guesses between two.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from core.edits.matching.search_text import SearchText
+from core.edits.matching.search_text import ENTITY, SearchText
 from core.text.line_diff import diff_lines
 from core.text.lines import carry_endings, find_ending_near
 from core.text.splices import Splice
@@ -18,28 +18,27 @@ from core.text.splices import Splice
 _ESCAPED = re.compile(r"""\\([ntr'"`$\\/])""")
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r"}
 _FENCED = re.compile(r"\s*```[\w+-]*\n(.*?)\n?```\s*", re.DOTALL)
-_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#39|#x27);")
 _TOKEN = re.compile(r"\w+|\W")
 _RUN = re.compile(r"\S+")
-_FEWEST = 10
+_MIN_CHARACTERS = 10  # of a text to match leniently
 _QUOTES = "\"'`"
 
 
 def strip_escapes(old: str, new: str) -> tuple[str, str] | None:
-    """Take one level of the backslash escapes of `old` off both texts; None: it has none, or `new` can't be told."""
+    """Remove one level of the backslash escapes of `old` from both texts; None = it has none, or `new` is ambiguous."""
     kinds = set(_ESCAPED.findall(old))
     if "\\" not in kinds and "\\\\" in new:
-        return None  # whether these two backslashes are one can't be told
+        return None  # these two backslashes may be one
     return (_unescape(old, kinds), _unescape(new, kinds)) if kinds else None
 
 
 def resolve_entities(old: str, new: str) -> tuple[str, str] | None:
     """Resolve HTML entities in both texts; None when there is none in `old`."""
-    return (html.unescape(old), html.unescape(new)) if _ENTITY.search(old) else None
+    return (html.unescape(old), html.unescape(new)) if ENTITY.search(old) else None
 
 
 def strip_fence(old: str, new: str) -> tuple[str, str] | None:
-    """Take the fence around both texts off; None when there is none around `old`."""
+    """Remove the fence around both texts; None = `old` has none."""
     old_match, new_match = _FENCED.fullmatch(old), _FENCED.fullmatch(new)
     return (old_match[1], new_match[1] if new_match else new) if old_match else None
 
@@ -49,7 +48,7 @@ def _unescape(text: str, kinds: set[str]) -> str:
 
 
 def find_line_ends(search_text: SearchText, old: str, new: str) -> list[Splice]:
-    """Find places where the lines begin after white space or other words: only the start of the first was left out."""
+    """Find matches of text whose first line lacks its beginning: it follows white space or other words."""
     core = old.removesuffix("\n")
     splices = []
     for start in find_occurrences(search_text.text, core):
@@ -62,7 +61,7 @@ def find_line_ends(search_text: SearchText, old: str, new: str) -> list[Splice]:
 
 
 def find_trimmed(search_text: SearchText, old: str, new: str) -> list[Splice]:
-    """Find places of the text without the white space around it, which both sides lose."""
+    """Find matches of the text without the white space around it, which both sides lose."""
     core = old.strip()
     if not core or core == old:
         return []
@@ -78,10 +77,10 @@ def find_trimmed(search_text: SearchText, old: str, new: str) -> list[Splice]:
 
 
 def find_other_case(search_text: SearchText, old: str, new: str) -> list[Splice]:
-    """Find places in other capitals; of several words only, as a word in other case is often another name. What the
-    edit does not change keeps the capitals of the file, and so does a word of the old text in a new line."""
+    """Find matches in other capitals, of several words only, as a word in other case is often another name. Unchanged
+    words keep the capitals of the file, and so does a word of the old text in a new line."""
     core = old.strip("\n")
-    if len(core) < _FEWEST or len(re.findall(r"\w+", core)) < 2:
+    if len(core) < _MIN_CHARACTERS or len(re.findall(r"\w+", core)) < 2:
         return []
     pattern = re.compile(re.escape(core), re.IGNORECASE)
     replacement = new.strip("\n") if core != old else new
@@ -94,7 +93,7 @@ def find_other_case(search_text: SearchText, old: str, new: str) -> list[Splice]
 
 
 def _carry_case(old: str, present: str, new: str) -> str:
-    """Return `new`, which was written for `old`, for the same text as it is `present` in other capitals."""
+    """Return `new`, which was written for `old`, adapted to the capitals of `present`."""
     old_tokens, file_tokens, new_tokens = (_TOKEN.findall(text) for text in (old, present, new))
     if len(old_tokens) != len(file_tokens):
         return new
@@ -111,10 +110,10 @@ def _carry_case(old: str, present: str, new: str) -> str:
 
 
 def find_reflowed(search_text: SearchText, old: str, new: str) -> list[Splice]:
-    """Find places of the text when white space between signs, and line breaks, do not count. Words that stand apart in
-    `old` have to stand apart there; in a string literal only a space between words may be missing from `old`."""
+    """Find matches that differ in white space between characters and in line breaks. Words that are separate in `old`
+    have to be separate in the match; in a string literal only a space between words may be missing from `old`."""
     needle = "".join(old.split())
-    if len(needle) < _FEWEST:
+    if len(needle) < _MIN_CHARACTERS:
         return []
     starts, joined_text = _join_runs(search_text.text)
     splices = []
@@ -123,7 +122,7 @@ def find_reflowed(search_text: SearchText, old: str, new: str) -> list[Splice]:
         end = _resolve_offset(starts, occurrence + len(needle) - 1) + 1
         region = search_text.text[start:end]
         if _strip_filled(old) == _strip_filled(region) != [old.strip()]:
-            continue  # only indentation and blank lines differ: that of the new lines can't be told from them
+            continue  # only indentation and blank lines differ, so the indentation of the new lines is unknown
         if _is_whole_words(search_text.text, start, end) and _is_spaced_alike(old.strip(), region):
             replacement = new.strip() if old != old.strip() else new
             splices.append(
@@ -137,7 +136,8 @@ def _strip_filled(text: str) -> list[str]:
 
 
 def _join_runs(text: str) -> tuple[list[tuple[int, int]], str]:
-    """(place in the joined text, offset in the text) of each run without white space, and the runs joined."""
+    """Return (position in the joined text, offset in the text) of every run without white space, and the joined
+    runs."""
     starts, parts, position = [], [], 0
     for match in _RUN.finditer(text):
         starts.append((position, match.start()))
@@ -160,7 +160,7 @@ def _is_spaced_alike(old: str, region: str) -> bool:
 
 
 def _iterate_gaps(text: str) -> Iterator[tuple[str, str, bool, bool]]:
-    """For each two neighbours that are no white space: both, True if space is between, and True if in a string."""
+    """Yield every two visible neighbours with two flags: white space is between them, and they are in a string."""
     before, space, quote = "", False, ""
     for letter in text:
         if letter.isspace():
@@ -181,7 +181,7 @@ def _is_whole_words(text: str, start: int, end: int) -> bool:
 
 
 def find_occurrences(text: str, needle: str, *, whole_lines: bool = False) -> Iterator[int]:
-    """Yield where a text stands, none of them within the one before. `whole_lines`: at the start of a line only."""
+    """Yield the non-overlapping positions of a text. `whole_lines`: at the start of a line only."""
     position = text.find(needle)
     while position >= 0:
         fits = not whole_lines or position == 0 or text[position - 1] == "\n"

@@ -1,4 +1,4 @@
-"""Messages to a model whose text was not found, or found too often: places, line numbers and a difference."""
+"""Errors for a model whose text was not found, or found too often: positions, line numbers and a difference."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from core.text.similarity import find_closest, measure_similarity
 
 _MAX_CANDIDATES = 3
 _MAX_DIFF_ROWS = 30
-_BEFORE = 2
-_WIDTH = 200
-_NEAR = 0.45
-_COMPARED = 8_000
+_LINES_BEFORE = 2  # of context in an excerpt
+_MAX_WIDTH = 200  # characters of a line in a message
+_MIN_SIMILARITY = 0.45  # of a block that a message offers
+_MAX_COMPARED = 8_000  # characters of a text that are compared
 
 
 def build_ambiguity_error(search_text: SearchText, lines: Sequence[int], rung: str) -> EditError:
-    """An `EditError` for a text that stands at several places: the first of them with what stands around them."""
+    """Build the `EditError` for a text with several matches: the first of them with the lines around."""
     line_list = ", ".join(map(str, lines[:20])) + (f" and {len(lines) - 20} more" if len(lines) > 20 else "")
     rung_note = "" if rung == "exact" else f" (compared leniently: {rung.replace('_', ' ')})"
     match_candidates = [_take_excerpt(search_text.lines, line) for line in lines[:_MAX_CANDIDATES]]
@@ -35,14 +35,14 @@ def build_ambiguity_error(search_text: SearchText, lines: Sequence[int], rung: s
 
 
 def _take_excerpt(lines: TextLines, line: int) -> MatchCandidate:
-    """The place where a text begins, with the lines next to it, numbered."""
-    first, last = max(1, line - _BEFORE), min(len(lines), line + 1)
-    rows = [f"{number:6}|{lines.bodies[number - 1][:_WIDTH]}" for number in range(first, last + 1)]
+    """Return the lines around the start of a match, numbered."""
+    first, last = max(1, line - _LINES_BEFORE), min(len(lines), line + 1)
+    rows = [f"{number:6}|{lines.bodies[number - 1][:_MAX_WIDTH]}" for number in range(first, last + 1)]
     return MatchCandidate(start_line=first, end_line=last, similarity=1.0, text="\n".join(rows))
 
 
 def build_not_found_error(search_text: SearchText, old: str) -> EditError:
-    """An `EditError` for a text that stands nowhere: the nearest places, and how the best one differs."""
+    """Build the `EditError` for a text without a match: the nearest blocks, and the difference from the best one."""
     lines = search_text.lines
     old_lines = [line.removesuffix("\r") for line in old.split("\n")]
     while len(old_lines) > 1 and not old_lines[-1].strip():
@@ -52,16 +52,16 @@ def build_not_found_error(search_text: SearchText, old: str) -> EditError:
         hint = "Nothing was changed. Read the file again and copy the text exactly."
         return EditError("The text to replace was not found, and nothing in the file is near it.", hint=hint)
     best = nearest[0]
-    places = ", ".join(
+    positions = ", ".join(
         f"lines {match_candidate.start_line}-{match_candidate.end_line} ({match_candidate.similarity:.0%} alike)"
         for match_candidate in nearest
     )
     rows = list(unified_diff(old_lines, best.text.split("\n"), lineterm="", n=2))[2:]
-    diff_rows = [row[:_WIDTH] for row in rows[:_MAX_DIFF_ROWS]]
+    diff_rows = [row[:_MAX_WIDTH] for row in rows[:_MAX_DIFF_ROWS]]
     trailer = [f"... {len(rows) - _MAX_DIFF_ROWS} more lines"] if len(rows) > _MAX_DIFF_ROWS else []
     diff = "\n".join([*diff_rows, *trailer])
     return EditError(
-        f"The text to replace was not found. Nearest: {places}.\n"
+        f"The text to replace was not found. Nearest: {positions}.\n"
         f"Given text (-) against lines {best.start_line}-{best.end_line} of the file (+):\n{diff}\n",
         hint="Nothing was changed. Call again with the text exactly as it stands in the file.",
         candidates=nearest,
@@ -77,7 +77,7 @@ def _find_nearest(lines: TextLines, old_lines: list[str]) -> list[MatchCandidate
         is_apart = all(
             candidate.start_line > other.end_line or candidate.end_line < other.start_line for other in candidates
         )
-        if is_apart and candidate.similarity >= _NEAR:
+        if is_apart and candidate.similarity >= _MIN_SIMILARITY:
             candidates.append(candidate)
         if len(candidates) == _MAX_CANDIDATES:
             break
@@ -92,24 +92,26 @@ def _score(lines: TextLines, old_lines: list[str], start: int) -> MatchCandidate
 
 
 def _measure_similarity(old_text: str, present: str) -> float:
-    """Similarity from 0.0 to 1.0; of long texts that of both ends: the time for all would grow with the product."""
-    if max(len(old_text), len(present)) <= _COMPARED:
+    """Return the similarity from 0.0 to 1.0; of long texts only both ends are compared, as the time grows with the
+    product of the lengths."""
+    if max(len(old_text), len(present)) <= _MAX_COMPARED:
         return measure_similarity(old_text, present)
-    half = _COMPARED // 2
+    half = _MAX_COMPARED // 2
     return (
         measure_similarity(old_text[:half], present[:half]) + measure_similarity(old_text[-half:], present[-half:])
     ) / 2
 
 
 def _find_starts(lines: TextLines, old_lines: list[str]) -> list[int]:
-    """Lines where the block may begin: where most of its lines vote for, and where its longest has a likeness."""
-    places: dict[str, list[int]] = {line.strip(): [] for line in old_lines if len(line.strip()) > 2}
+    """Return lines where the block may begin: those that most of its lines vote for, and those with a line similar to
+    its longest."""
+    positions: dict[str, list[int]] = {line.strip(): [] for line in old_lines if len(line.strip()) > 2}
     for index, line in enumerate(lines.bodies):
-        indexes = places.get(line.strip())
+        indexes = positions.get(line.strip())
         if indexes is not None and len(indexes) < 100:
             indexes.append(index)
     votes = Counter(
-        max(0, position - index) for index, line in enumerate(old_lines) for position in places.get(line.strip(), ())
+        max(0, position - index) for index, line in enumerate(old_lines) for position in positions.get(line.strip(), ())
     )
     starts = [start for start, _ in votes.most_common(12)]
     longest = max(range(len(old_lines)), key=lambda index: len(old_lines[index].strip()))

@@ -1,4 +1,4 @@
-"""The last rung: a block in which a few words are misspelt, when nothing else in the file comes near it."""
+"""The last rung: a block with a few misspelt words, if no other block of the file comes near it."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from core.edits.matching.block_merge import MatchedBlock, is_torn
-from core.edits.matching.line_edit import LineEdit
+from core.edits.matching.line_edit import LineEdit, MatchedBlock, touches_unknown_blanks
 from core.edits.matching.search_text import fold_spacing
 from core.text.line_diff import count_shared_ends
 from core.text.similarity import find_closest, measure_similarity
 from core.text.splices import Splice
 
-_TYPO: Final = 0.8
-_BLOCK: Final = 0.9
-_MARGIN: Final = 0.1
-_MANY: Final = 50
-_LONG: Final = 16
-_SHORTEST: Final = 4  # letters of a word, or of the part of a name, in which a slip is told from another name
+_SIMILAR_LINE: Final = 0.8  # similarity of a misspelt line
+_SIMILAR_BLOCK: Final = 0.9  # mean similarity of a misspelt block
+_MARGIN: Final = 0.1  # by which the best block has to be better
+_MAX_CANDIDATES: Final = 50  # lines more common than that locate no block
+_LONG_LINE: Final = 16  # characters of a line that locates a block by its likeness
+_SHORTEST: Final = 4  # letters that distinguish a slip from another name, in a word or in a part of a name
 _DEFINITION = re.compile(
     r"\s*(?:(?:export|default|public|private|protected|static|abstract|async|pub|override)\s+)*"
     r"(?:def|class|func|function|fn|struct|interface|trait|enum|impl|module|namespace|type)\b"
@@ -30,10 +29,10 @@ _ENDINGS = ("s", "es", "d", "ed", "er", "ing", "ly", "n")
 
 
 def find_misspelt(edit: LineEdit) -> list[Splice]:
-    """Find the one block whose lines are equal but for misspelt words; no definition, number or sign may differ."""
+    """Find the one block whose lines are equal apart from misspelt words; no definition, number or sign may differ."""
     scored_blocks = [(_measure_likeness(edit, block), block) for block in _find_candidates(edit)]
     ranking = sorted(scored_blocks, key=lambda pair: -pair[0])
-    if not ranking or ranking[0][0] < _BLOCK:
+    if not ranking or ranking[0][0] < _SIMILAR_BLOCK:
         return []
     best, block = ranking[0]
     if any(score > best - _MARGIN and other.first != block.first for score, other in ranking[1:]):
@@ -42,41 +41,43 @@ def find_misspelt(edit: LineEdit) -> list[Splice]:
     return [edit.build_splice(block, shift)] if shift is not None and _is_misspelt(edit, block, None) else []
 
 
-def find_misspelt_context(edit: LineEdit, going: Collection[int]) -> MatchedBlock | None:
-    """Find the only block whose lines are equal but for misspelt words in lines that stay. `going`: the given lines
-    that do not stay, by number."""
-    blocks = {block.first: block for block in _find_candidates(edit) if _is_misspelt(edit, block, going)}
+def find_misspelt_context(edit: LineEdit, removed: Collection[int]) -> MatchedBlock | None:
+    """Find the only block whose lines are equal apart from misspelt words in retained lines. `removed`: the indexes of
+    the old lines that are removed."""
+    blocks = {block.first: block for block in _find_candidates(edit) if _is_misspelt(edit, block, removed)}
     return next(iter(blocks.values())) if len(blocks) == 1 else None
 
 
-def _is_misspelt(edit: LineEdit, block: MatchedBlock, going: Collection[int] | None) -> bool:
-    """True if the lines of a block are the given ones but for misspelt words. Of context, where `going` is given, a
-    definition may be misspelt beside its name, and the lines that go only differ in spacing."""
+def _is_misspelt(edit: LineEdit, block: MatchedBlock, removed: Collection[int] | None) -> bool:
+    """True if the lines of a block equal the old ones apart from misspelt words. In context (`removed` is not None) a
+    definition may be misspelt outside of its name, and removed lines may only differ in spacing."""
     words = edit.search_text.words
     for index, (old_line, present) in zip(edit.filled, edit.pair_lines(block), strict=True):
         if old_line.strip() == present.strip():
             continue
-        if going is not None and fold_spacing(old_line) == fold_spacing(present):
+        if removed is not None and fold_spacing(old_line) == fold_spacing(present):
             continue
-        if index in (going or ()) or not _is_typo(old_line.strip(), present.strip(), words):
+        if index in (removed or ()) or not _is_typo(old_line.strip(), present.strip(), words):
             return False
         match = _DEFINITION.match(present)
-        if match and (going is None or _find_name(old_line) != _find_name(present)):
+        if match and (removed is None or _find_name(old_line) != _find_name(present)):
             return False
-    return not is_torn(block, edit.change.opcodes)
+    return not touches_unknown_blanks(block, edit.change.opcodes)
 
 
 def _find_candidates(edit: LineEdit) -> list[MatchedBlock]:
-    """Blocks of as many filled lines as given that share an uncommon line, or the likeness of a long one."""
+    """Return blocks of as many filled lines that share an uncommon line, or have one similar to a long line."""
     folded_lines = edit.search_text.fold_lines("indentation", skip_blank=True)
-    old_lines = [edit.given[index].strip() for index in edit.filled]
+    old_lines = [edit.old_lines[index].strip() for index in edit.filled]
     size = len(old_lines)
     votes: Counter[int] = Counter()
     for number, line in enumerate(old_lines):
-        places = folded_lines.index.get(line, ())
-        if len(places) <= _MANY:
-            votes.update(position - number for position in places)
-    starts = [start for start, _ in votes.most_common(_MANY)] or list(_find_alike(old_lines, folded_lines.keys))
+        positions = folded_lines.index.get(line, ())
+        if len(positions) <= _MAX_CANDIDATES:
+            votes.update(position - number for position in positions)
+    starts = [start for start, _ in votes.most_common(_MAX_CANDIDATES)] or list(
+        _find_alike(old_lines, folded_lines.keys)
+    )
     return [
         edit.map_block(folded_lines.lines[start : start + size])
         for start in starts
@@ -86,13 +87,13 @@ def _find_candidates(edit: LineEdit) -> list[MatchedBlock]:
 
 def _find_alike(old_lines: list[str], keys: list[str]) -> Iterator[int]:
     longest = max(range(len(old_lines)), key=lambda number: len(old_lines[number]))
-    if len(old_lines) <= 2 and len(old_lines[longest]) >= _LONG:
-        for position, _ in find_closest(old_lines[longest], keys, limit=6, cutoff=_TYPO):
+    if len(old_lines) <= 2 and len(old_lines[longest]) >= _LONG_LINE:
+        for position, _ in find_closest(old_lines[longest], keys, limit=6, cutoff=_SIMILAR_LINE):
             yield position - longest
 
 
 def _measure_likeness(edit: LineEdit, block: MatchedBlock) -> float:
-    """Mean similarity of the lines, from 0.0 to 1.0, whatever they differ in."""
+    """Return the mean similarity of the lines, from 0.0 to 1.0."""
     pairs = [(old_line.strip(), present.strip()) for old_line, present in edit.pair_lines(block)]
     return sum(
         1.0 if old_line == present else measure_similarity(old_line, present) for old_line, present in pairs
@@ -100,8 +101,8 @@ def _measure_likeness(edit: LineEdit, block: MatchedBlock) -> float:
 
 
 def _is_typo(old_line: str, present: str, known_words: frozenset[str]) -> bool:
-    """True if the lines differ in misspelt words only: nearly the same letters, and a word that the file does not
-    know. Another number or another sign means something else."""
+    """True if the lines only differ in misspelt words: nearly the same letters, and a word that the file does not have.
+    Another number or another sign has another meaning."""
     old_words, file_words = _WORD.findall(old_line), _WORD.findall(present)
     if len(old_words) != len(file_words) or _strip_words(old_line) != _strip_words(present):
         return False
@@ -117,14 +118,14 @@ def _is_typo(old_line: str, present: str, known_words: frozenset[str]) -> bool:
 
 
 def _find_name(line: str) -> str:
-    """The first word after the keyword of a definition."""
+    """Return the first word after the keyword of a definition."""
     keyword = _DEFINITION.match(line)
     name = _WORD.search(line, keyword.end()) if keyword else None
     return name[0] if name else ""
 
 
 def _is_one_slip(one: str, other: str) -> bool:
-    """True if one letter was left out, added or mistaken, or two neighbours changed places."""
+    """True if one letter was omitted, added or mistaken, or two neighbours were swapped."""
     head, tail = count_shared_ends(one, other)
     middle, other_middle = one[head : len(one) - tail], other[head : len(other) - tail]
     is_swapped = len(middle) == 2 and middle == other_middle[::-1]
@@ -132,7 +133,7 @@ def _is_one_slip(one: str, other: str) -> bool:
 
 
 def _is_renamed(one: str, other: str, line: str) -> bool:
-    """True if two words are two names: one is an inflection of the other in a compound name or one that is called."""
+    """True if two words are two names: one is an inflection of the other, in a compound name or in a call."""
     parts, others = _PART.findall(one), _PART.findall(other)
     if len(parts) != len(others):
         return True
@@ -150,5 +151,5 @@ def _is_renamed(one: str, other: str, line: str) -> bool:
 
 
 def _strip_words(line: str) -> str:
-    """The signs between the words, but for spacing without a meaning and a closing comma or semicolon."""
+    """Return the signs between the words, without meaningless spacing and a closing comma or semicolon."""
     return _WORD.sub("w", fold_spacing(line)).rstrip(";,")

@@ -1,8 +1,8 @@
-"""New lines as they were meant: a slip that is put right in lines to find is put right in lines that come, too.
+"""Repairs of new lines: a mistake that is tolerated in the lines to find is repaired in added lines, too.
 
-Curly quotes and HTML entities are taken for slips only in a file that has none, where they stand for signs of code. In
-a comment they are meant; so are quotes of prose and those beside straight ones; so is an entity in a string or markup.
-The numbers of a listing are taken off where they were plainly copied. What was put right is told by its kind.
+Curly quotes and HTML entities count as mistakes only in a file that has none, where they replace signs of code. They
+are intended in a comment; quotes are intended in prose and next to straight ones, entities in a string or markup. The
+numbers of a listing are removed if they were plainly copied. Every kind of repair is reported.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from core.edits.errors import EditError
 from core.edits.indentation import extract_indent
-from core.edits.matching.search_text import SearchText, split_strings
+from core.edits.matching.search_text import ENTITY, SearchText, split_strings
 from core.text.similarity import measure_similarity
 
 QUOTES: Final = "quotes"
@@ -28,24 +28,23 @@ _DELIMITER = re.compile(
     r"|^\s*[\w.-]+\s*:\s*[“‘][^”’]*[”’],?\s*$"
     r"|\b(?:return|import|from|include|require|case|echo|print|puts|in|and|or|not|is|if|elif|when|yield|throw|raise)\s+[“‘]"
 )
-_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#39|#x27);")
 _MARKUP = re.compile(r"</[A-Za-z]|<[A-Za-z][^<>\n]*/?>\s*$|/>", re.MULTILINE)
 _COMMENT = re.compile(r"(?:^|\s)(?:#+|//+|/?\*+|--|;+|<!--|%)(?:\s|$)|^\s*(?:#|//|/\*|\*)")
 _NUMBER = re.compile(r"\s*(\d+) ?[|→]")
 _BAR = re.compile("[|→]")
-_ALIKE: Final = 0.6
+_ALIKE: Final = 0.6  # similarity from which on a line is a version of another
 
 
 class MendedLines(NamedTuple):
-    """Lines, and the kinds of slip that were put right in them."""
+    """Lines, and the kinds of mistakes that were repaired in them."""
 
     lines: list[str]
     slips: tuple[str, ...] = ()
 
 
 def mend_new_text(search_text: SearchText, old: str, new: str) -> tuple[str, tuple[str, ...]]:
-    """Put right the lines of `new` that `old` does not have. Returns the text and the kinds of slip that were in it.
-    Raises `EditError` where it is numbered in part and that can't be put right."""
+    """Repair the lines of `new` that `old` does not have. Returns the text and the kinds of mistakes. Raises
+    `EditError` if only some lines are numbered and that can't be repaired."""
     old_lines = old.split("\n")
     new_lines, number_slips = _strip_copied_numbers(search_text, old_lines, new.split("\n"))
     lines, slips = mend_new_lines(search_text, old_lines, new_lines)
@@ -53,7 +52,7 @@ def mend_new_text(search_text: SearchText, old: str, new: str) -> tuple[str, tup
 
 
 def mend_new_lines(search_text: SearchText, old_lines: Sequence[str], new_lines: Sequence[str]) -> MendedLines:
-    """Put right the quotes and entities of wanted lines that are none of the given ones."""
+    """Repair the quotes and entities of new lines that are none of the old ones."""
     known_lines, slips = set(old_lines), []
     fresh = [line for line in new_lines if line not in known_lines]
     lines = list(new_lines)
@@ -61,8 +60,8 @@ def mend_new_lines(search_text: SearchText, old_lines: Sequence[str], new_lines:
         lines = [line if line in known_lines else _straighten(line) for line in lines]
         slips += [QUOTES] if lines != list(new_lines) else []
     if (
-        any(map(_ENTITY.search, fresh))
-        and not _ENTITY.search(search_text.text)
+        any(map(ENTITY.search, fresh))
+        and not ENTITY.search(search_text.text)
         and not _is_markup(search_text, new_lines)
     ):
         before = lines
@@ -96,8 +95,8 @@ def _resolve_entities(line: str) -> str:
 def _strip_copied_numbers(
     search_text: SearchText, old_lines: Sequence[str], new_lines: Sequence[str]
 ) -> tuple[list[str], tuple[str, ...]]:
-    """Take the numbers of a listing off wanted lines where given lines have none: if one of them is plainly a given
-    line, or what it became, and that is a whole line of the file without a bar of its own."""
+    """Strip the numbers of a listing from new lines where old lines have none. One of the lines has to be an old line
+    or a version of one that is a whole line of the file, without a bar in it."""
     marks = [None if line in old_lines else _NUMBER.match(line) for line in new_lines]
     if not any(marks) or any(map(_NUMBER.match, [*old_lines, *search_text.lines.bodies])):
         return list(new_lines), ()
@@ -124,7 +123,8 @@ def _is_what_became(line: str, known_lines: Collection[str]) -> bool:
 
 
 def build_numbered_error() -> EditError:
-    """An `EditError` for new text of which only some lines are numbered, and not as those of the old text are."""
+    """Build the `EditError` for new text of which only some lines are numbered, in another sequence than the old
+    text."""
     return EditError(
         "Some lines of the new text begin with the number of a listing, others do not.",
         hint="Give the new lines without numbers. Nothing was changed.",

@@ -1,4 +1,4 @@
-"""A text that is searched several times: its lines, and for each way of comparing them an index, made at first use.
+"""A text that is searched several times, with its lines and an index for every comparison, built on first use.
 
 A batch of blocks shares one search text, so that a file is split and its lines are folded once for all blocks.
 """
@@ -16,10 +16,11 @@ from core.text.lines import TextLines, normalise_endings, split_lines
 
 Fold = Callable[[str], str]
 
+ENTITY: Final = re.compile(r"&(?:lt|gt|amp|quot|apos|#39|#x27);")  # HTML entities that stand for signs of code
 _WORD = re.compile(r"\w+")
 _STRING = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`)""")
 _QUOTE = re.compile(r"[\"'`]")
-_MANY = 200
+_MANY_MATCHES = 200  # after which overlapping ones are skipped
 _NEEDLESS = re.compile(r"\s+(?=\W|$)|(?:(?<=\W)|^)\s+")
 _LOOK_ALIKE = str.maketrans(
     "‘’‚‛′“”„‟″«»‐‑‒–—―−…\u00a0\u1680\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000",
@@ -29,7 +30,8 @@ _LOOK_ALIKE = str.maketrans(
 
 
 def fold_look_alikes(line: str) -> str:
-    """Normalise what looks the same in print: quotes, dashes, spaces, composed letters, invisible characters."""
+    """Normalise characters that look the same in print: quotes, dashes, spaces, composed letters, invisible
+    characters."""
     if line.isascii():
         return line.strip()
     return unicodedata.normalize("NFC", line).translate(_LOOK_ALIKE).replace("\x00", "...").strip()
@@ -47,12 +49,12 @@ def fold_spacing(line: str) -> str:
 
 
 def split_strings(line: str) -> list[str]:
-    """Split a line at its string literals: what lies between them, and at odd places the literals."""
+    """Split a line at its string literals, which are at the odd indexes."""
     return _STRING.split(line)
 
 
 def replace_look_alikes(text: str, old: str, new: str) -> tuple[str, str] | None:
-    """Replace look-alike signs of `old` in both texts by plain ones; None: it has none, or `text` has one of them."""
+    """Replace look-alikes of `old` in both texts by plain characters; None = it has none, or `text` has one of them."""
     signs = {sign for sign in old if ord(sign) in _LOOK_ALIKE}
     if not signs or any(sign in text for sign in signs):
         return None
@@ -70,14 +72,14 @@ FOLDS: Final[Mapping[str, Fold]] = {
 
 @dataclass(frozen=True, slots=True)
 class FoldedLines:
-    """Lines under one fold. `places[i]` is the line of key i (all lines, or those that are not blank)."""
+    """Lines under one fold. `lines[i]` is the line of key i (of all lines, or of those that are not blank)."""
 
     keys: list[str]
     lines: Sequence[int]
     index: dict[str, list[int]]
 
     def find_blocks(self, sequence: Sequence[str]) -> Iterator[Sequence[int]]:
-        """The lines of each place where the keys of `sequence` stand one after the other."""
+        """Yield the lines of every position where the keys of `sequence` follow each other."""
         size = len(sequence)
         for start in find_sequences(self.keys, sequence, self.index):
             yield self.lines[start : start + size]
@@ -85,14 +87,15 @@ class FoldedLines:
 
 @dataclass(frozen=True)
 class SearchText:
-    """A text with its lines, words and keys, made at first use; the dearest keys are shared with what it becomes."""
+    """A text with its lines, words and keys, computed on first use; the most expensive keys are shared with later
+    versions."""
 
     text: str
     _keyed: dict[tuple[str, bool], FoldedLines] = field(default_factory=dict)
     _squeezed: dict[str, str] = field(default_factory=dict)
 
     def with_text(self, text: str) -> SearchText:
-        """The search text of what this text became."""
+        """Return the search text of a later version of this text."""
         return self if text == self.text else SearchText(text, _squeezed=self._squeezed)
 
     @cached_property
@@ -112,38 +115,38 @@ class SearchText:
 
     @cached_property
     def crlf_offsets(self) -> list[int]:
-        """For each "\\r\\n" in turn, where its "\\n" stands in `lf`."""
+        """The offset of the line feed of every CRLF in `lf_text`, in order."""
         return [match.start() - index for index, match in enumerate(re.finditer("\r\n", self.text))]
 
     @cached_property
     def is_ascii(self) -> bool:
-        """True if no character looks like another one."""
+        """True if the text has no look-alikes."""
         return self.text.isascii()
 
     def fold_lines(self, fold: str, *, skip_blank: bool = False) -> FoldedLines:
-        """The lines under a fold of `FOLDS`; blank ones are left out with `skip_blank`."""
+        """Return the lines under a fold of `FOLDS`; `skip_blank` leaves out blank ones."""
         if (fold, skip_blank) not in self._keyed:
             self._keyed[fold, skip_blank] = self._build_index(FOLDS[fold], skip_blank)
         return self._keyed[fold, skip_blank]
 
     def _build_index(self, fold: Fold, skip_blank: bool) -> FoldedLines:
         bodies = self.lines.bodies
-        places: Sequence[int] = range(len(bodies))
+        positions: Sequence[int] = range(len(bodies))
         if skip_blank:
-            places = [position for position in places if bodies[position].strip()]
-            bodies = [bodies[position] for position in places]
+            positions = [position for position in positions if bodies[position].strip()]
+            bodies = [bodies[position] for position in positions]
         fold_cache = self._squeezed if fold is fold_spacing else {}
         fold_cache.update((body, fold(body)) for body in bodies if body not in fold_cache)
         keys = [fold_cache[body] for body in bodies]
         index: dict[str, list[int]] = {}
         for number, key in enumerate(keys):
             index.setdefault(key, []).append(number)
-        return FoldedLines(keys, places, index)
+        return FoldedLines(keys, positions, index)
 
 
 def find_sequences(keys: list[str], sequence: Sequence[str], index: Mapping[str, list[int]]) -> Iterator[int]:
-    """Yield where `sequence` stands in `keys`; only the places of its rarest line are looked at. When there are very
-    many, those that overlap are left out, so that the time stays in proportion to the file."""
+    """Yield where `sequence` occurs in `keys`; only the positions of its rarest line are compared. After many matches,
+    overlapping ones are left out, so that the time stays proportional to the file."""
     size = len(sequence)
     if not size or size > len(keys):
         return
@@ -154,5 +157,5 @@ def find_sequences(keys: list[str], sequence: Sequence[str], index: Mapping[str,
         start = position - rarest
         if start >= free and keys[start] == needle[0] and keys[start : start + size] == needle:
             match_count += 1
-            free = start + size if match_count > _MANY else 0
+            free = start + size if match_count > _MANY_MATCHES else 0
             yield start

@@ -15,8 +15,7 @@ from core.engine.subagents.merging import find_unresolved_paths, has_unfinished_
 from core.errors import CommandRejected
 from core.ids import new_id
 from core.plans.plan_merge import MergedPlan
-from core.plans.todo_graph import DONE, find_blockers, list_problems, select_current
-from core.plans.todo_transitions import check_not_blocked
+from core.plans.todo_graph import DONE, check_not_blocked, find_blockers, list_problems, select_current
 from core.prompts import render
 from core.protocol import commands as cmd
 from core.protocol.documents import Todo

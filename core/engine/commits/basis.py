@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from core.engine.session.session import Session
 from core.errors import CommandRejected
 from core.git.layout import RepositoryLayout, find_repository
-from core.git.repository import GitRepository, find_believed_repository, open_repository
+from core.git.repository import GitRepository, find_confirmed_repository, open_repository
 from core.git.work_state import HeadState, find_operation, list_commit_hooks, read_head
 from core.shadow.commits.accepted_edits import list_accepted_edits, read_version
 from core.shadow.commits.commit_content import (
@@ -89,7 +89,7 @@ def open_basis(session: Session) -> Iterator[CommitBasis]:
     """Open the basis; slow, for a thread. Raises `CommandRejected` where nothing can be committed, `GitFailed` if git
     does not answer, `ContentLost`."""
     root = session.workspace.root
-    places = find_believed_repository(root)
+    places = find_confirmed_repository(root)
     if places is None:
         raise _explain_missing_repository(root)
     if operation := find_operation(places):

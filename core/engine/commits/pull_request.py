@@ -28,7 +28,7 @@ from core.git.branch_diff import find_base, render_branch_diff
 from core.git.repository import (
     GitFailed,
     GitRepository,
-    find_believed_repository,
+    find_confirmed_repository,
     find_git,
     open_repository,
     read_config_text,
@@ -63,7 +63,7 @@ def build_pull_request(session: Session) -> q.PullRequestAnswer:
     """Return the preview of a pull request; slow, for a thread. Raises nothing: a refusal is part of it."""
     root = session.workspace.root
     try:
-        base, places = find_base(root), find_believed_repository(root)
+        base, places = find_base(root), find_confirmed_repository(root)
         with open_repository(root, may_be_above=True) as repository:
             if repository is None or places is None:
                 raise GitFailed("this directory is in no git repository.")
@@ -120,7 +120,7 @@ def _find_remote(settings: ConfigPairs, branch: str) -> tuple[str, str]:
 
 def read_remote_urls(root: Path) -> list[str]:
     """Return the addresses of all remotes, that of the current branch first. Raises `GitFailed`, and OSError."""
-    places = find_believed_repository(root)
+    places = find_confirmed_repository(root)
     with open_repository(root, may_be_above=True) as repository:
         if repository is None or places is None:
             raise GitFailed("this directory is in no git repository.")

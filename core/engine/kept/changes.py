@@ -14,11 +14,10 @@ from core.errors import StateError
 from core.filesystem.removal import remove_tree
 from core.protocol.events import Envelope, SessionRenamed, SessionTagged
 from core.protocol.queries import SessionInfo
-from core.sessions.listing import read_session_info
+from core.sessions.listing import build_summary, read_session_info, save_summary
 from core.sessions.log import LogExtent, SessionLog, read_log
-from core.sessions.search.transcripts import forget_transcript
 from core.sessions.store import SessionDirectory, SessionStore
-from core.sessions.summary import build_summary, save_summary
+from core.sessions.transcript_search import forget_transcript
 from core.shadow.layers.layer_location import remove_location
 from core.state.fold import SHARED_STEPS, apply_event
 from core.state.session import SessionState

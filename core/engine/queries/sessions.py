@@ -15,8 +15,8 @@ from core.engine.models import ModelAccess
 from core.engine.queries.source import QuerySource
 from core.engine.session.session import Session
 from core.errors import AgentTuiError, CommandRejected
-from core.git.checks.nested_repositories import find_nested_repositories
 from core.git.layout import find_repository
+from core.git.nested_repositories import find_nested_repositories
 from core.modes import Access
 from core.permissions.policy import CommandTerms, check_pattern, decide_call
 from core.permissions.rules import parse_rule
@@ -24,9 +24,8 @@ from core.permissions.saved_rules import SESSION_PREFIX, SavedRule, SavedRules
 from core.protocol import queries as q
 from core.protocol.debug import ProbeRecord
 from core.sandbox.results import JobReport, describe_end
-from core.sessions.listing import list_sessions, load_prompts
+from core.sessions.listing import SessionSummary, list_sessions, load_prompts
 from core.sessions.store import SessionStore
-from core.sessions.summary import SessionSummary
 from core.user_dirs import get_config_dir
 
 THEMES_DIRECTORY: Final = "themes"
@@ -111,7 +110,7 @@ async def answer_transcripts(source: QuerySource, query: q.TranscriptSearchQuery
 
 
 def _search_transcripts(store: SessionStore, query: q.TranscriptSearchQuery) -> q.TranscriptSearchAnswer:
-    from core.sessions.search.transcripts import TranscriptIndex
+    from core.sessions.transcript_search import TranscriptIndex
 
     with TranscriptIndex(store) as index:
         unread = index.refresh(READING_SECONDS)

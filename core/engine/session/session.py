@@ -46,10 +46,10 @@ from core.protocol.attachment_labels import LABEL_PATTERN, strip_labels
 from core.protocol.messages import Usage
 from core.protocol.review import Origin
 from core.sessions import snapshot
+from core.sessions.listing import SessionSummary, build_summary, save_summary
 from core.sessions.log import SessionLog
 from core.sessions.private_directory import find_private_directory
 from core.sessions.store import SessionDirectory
-from core.sessions.summary import SessionSummary, build_summary, save_summary
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.layers.layer_location import remove_location
 from core.shadow.shadow import Shadow

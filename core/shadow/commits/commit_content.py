@@ -14,9 +14,18 @@ from msgspec.structs import replace
 
 from core.errors import AgentTuiError
 from core.git.history import LINK_MODE, MISSING_MODE, GitEntry
-from core.git.path_rules import PathRule, find_ignored, find_outside_sparse, find_submodules, read_path_rules
 from core.git.repository import GitFailed, GitRepository
-from core.git.tree_entries import TreeFile, list_index_entries, read_tree_files, store_blob
+from core.git.tree_entries import (
+    PathRule,
+    TreeFile,
+    find_ignored,
+    find_outside_sparse,
+    find_submodules,
+    list_index_entries,
+    read_path_rules,
+    read_tree_files,
+    store_blob,
+)
 from core.shadow.commits.path_version import AcceptedEdit, PathVersion, apply_edits
 from core.shadow.diff.three_way_merge import merge_three_way
 from core.workspace.file_names import from_os_name, to_os_name

@@ -19,7 +19,7 @@ from core.filesystem.atomic_write import replace_file
 from core.git.history import MISSING_MODE, GitEntry, diff_trees, update_index
 from core.git.index_lock import IndexDraft, install_draft, is_lock_ours, release_lock
 from core.git.layout import RepositoryLayout
-from core.git.repository import GitFailed, GitRepository, find_believed_repository, open_repository
+from core.git.repository import GitFailed, GitRepository, find_confirmed_repository, open_repository
 from core.git.tree_entries import list_index_entries
 from core.git.work_state import HeadState, read_head
 from core.protocol.events import CommitMade
@@ -75,7 +75,7 @@ def remove_pending_commit(directory: Path) -> None:
 def settle_commit(root: Path, pending: PendingCommit) -> CommitMade | None:
     """Bring index and branch to one of two ends. Return the commit (with a `problem` if the index can't follow it),
     None if there is none: then the index is as it was. What others did since is left. Raises `GitFailed`, OSError."""
-    places = find_believed_repository(root)
+    places = find_confirmed_repository(root)
     with open_repository(root, may_be_above=True) as repository:
         if places is None or repository is None:
             raise GitFailed("the repository is not this project's own any more.")

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from core import user_dirs
 from core.errors import ContentLost, PathRefused
-from core.git.checks.executed_paths import find_executed_paths, list_deciding_files
+from core.git.executed_programs import find_executed_paths, list_deciding_files
 from core.protocol.events import AnyEvent, ChangeRevised
 from core.protocol.renames import find_renames
 from core.protocol.review import WRITE_DENIED, Change, FileState

@@ -17,8 +17,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from core.errors import ToolFailed
-from core.git.checks.nested_repositories import allow_no_bare_repository
 from core.git.credentials import register_command_credentials
+from core.git.nested_repositories import forbid_bare_repositories
 from core.protocol.events import EffectsRecorded
 from core.providers.catalog.presets import KNOWN
 from core.sandbox.environment import FIXED
@@ -54,7 +54,7 @@ def build_requested_environment(*, is_attended: bool) -> dict[str, str]:
     any files can look like one, with programs to run. A command that a rule lets out, which nobody looks at
     (`is_attended` False), finds no program of the project either."""
     environment = build_machine_environment(restore_users(os.environ) if is_attended else os.environ)
-    allow_no_bare_repository(environment)
+    forbid_bare_repositories(environment)
     return environment
 
 

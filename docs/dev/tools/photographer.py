@@ -141,7 +141,7 @@ def live_as_a_stranger(scratch: Path) -> None:
     (scratch / "state").mkdir()
     (scratch / "state" / "guide.json").write_text('{"tour": "done"}')
     from core import clock
-    from core.plans import todo_changes as model
+    from core.plans import todo_graph as model
     from tui.sessions import home, picker
     from tui.widgets import status_bar as status
 

@@ -7,8 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from core.edits.errors import EditError
-from core.edits.formats.search_replace import apply_blocks
-from core.edits.formats.search_replace_blocks import SearchReplaceBlock, parse_blocks
+from core.edits.formats.search_replace import SearchReplaceBlock, apply_blocks, parse_blocks
 from core.edits.formats.str_replace import replace_string
 from core.edits.matching.ladder import locate
 from core.edits.matching.search_text import SearchText

@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.plans.plan_file import PlanError, parse_plan_file
-from core.plans.plan_writer import rewrite_plan
+from core.plans.plan_file import PlanError, parse_plan_file, rewrite_plan
 from core.protocol.documents import Todo
 from tests.support.plan_files import PLAN_FILES
 

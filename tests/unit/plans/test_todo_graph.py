@@ -3,8 +3,15 @@ from __future__ import annotations
 import pytest
 
 from core.errors import ToolInputInvalid
-from core.plans.todo_changes import TodoChange, apply_todo_changes, make_slug
-from core.plans.todo_graph import check_graph, find_blockers, find_ready, list_problems
+from core.plans.todo_graph import (
+    TodoChange,
+    apply_todo_changes,
+    check_graph,
+    find_blockers,
+    find_ready,
+    list_problems,
+    make_slug,
+)
 from core.protocol.documents import Todo
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from core.agent.gate.approvals import Approver
 from core.agent.gate.permissions import CallPermissions
-from core.git.checks.nested_repositories import find_nested_repositories, is_bare_repository
+from core.git.nested_repositories import find_nested_repositories, is_bare_repository
 from core.ids import new_id
 from core.permissions.approval import Approval
 from core.permissions.requested import list_requested

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from core.edits.errors import EditError, format_part
 from core.edits.formats.patch import apply_file_patch
 from core.edits.formats.patch_parser import parse_patch
-from core.edits.patches.patch_records import FilePatch
+from core.edits.formats.patch_records import FilePatch
 from core.edits.text_file import TextFile
 from core.errors import AgentTuiError, ToolInputInvalid
 from core.modes import Access

@@ -6,8 +6,13 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from core.edits.formats.search_replace import SearchReplaceResult, apply_blocks, select_blocks
-from core.edits.formats.search_replace_blocks import SearchReplaceBlock, parse_blocks
+from core.edits.formats.search_replace import (
+    SearchReplaceBlock,
+    SearchReplaceResult,
+    apply_blocks,
+    parse_blocks,
+    select_blocks,
+)
 from core.errors import ToolInputInvalid
 from core.text.counting import count
 from core.tools.base import Editor, ToolOutcome

@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
+from core.edits.drafts.markers import is_marker
 from core.edits.errors import UndecidedEdit
 from core.edits.formats.lazy import apply_lazy
-from core.edits.lazy.markers import is_marker
 from core.errors import ToolInputInvalid
 from core.tools.base import Editor, EditRequest, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import describe_edit, propose_file

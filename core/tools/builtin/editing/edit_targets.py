@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from core.edits.editor_config import find_declared_encoding
-from core.edits.text_file import TextFile, decode_text, detect_binary
+from core.edits.text_file import TextFile, decode_text, detect_binary, find_declared_encoding
 from core.errors import PathRefused, ToolFailed, ToolInputInvalid
 from core.modes import Access
 from core.notebooks.notebook import is_notebook_path

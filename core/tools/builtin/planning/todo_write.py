@@ -9,8 +9,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict, replace
 
 from core.modes import Access
-from core.plans.todo_changes import TodoChange, apply_todo_changes
-from core.plans.todo_graph import DONE, find_blockers, find_ready, select_current
+from core.plans.todo_graph import DONE, TodoChange, apply_todo_changes, find_blockers, find_ready, select_current
 from core.protocol.documents import Todo, TodoStatus, TodoStatusUpdate
 from core.tools.base import TodoBoard, Tool, ToolOutcome
 

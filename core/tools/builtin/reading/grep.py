@@ -18,7 +18,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from core.edits.undecodable import find_bytes
+from core.edits.text_file import find_bytes
 from core.errors import PathRefused
 from core.notebooks.notebook import LARGEST, is_notebook_path
 from core.notebooks.reading import find_notebook_text, list_cells

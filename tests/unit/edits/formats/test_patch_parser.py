@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from core.edits.errors import EditError
 from core.edits.formats.patch_parser import parse_patch
-from core.edits.patches.patch_records import split_sign
+from core.edits.formats.patch_records import split_sign
 
 V4A = "*** Begin Patch\n*** Update File: {0}\n@@\n-old {0}\n+new {0}\n*** End Patch\n"
 UNIFIED = "--- a/{0}\n+++ b/{0}\n@@ -1 +1 @@\n-old {0}\n+new {0}\n"

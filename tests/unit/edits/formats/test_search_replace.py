@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from core.edits.errors import EditError
-from core.edits.formats.search_replace import apply_blocks
-from core.edits.formats.search_replace_blocks import SearchReplaceBlock, parse_blocks
+from core.edits.formats.search_replace import SearchReplaceBlock, apply_blocks, parse_blocks
 from core.edits.formats.str_replace import replace_string
 
 

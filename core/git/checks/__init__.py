@@ -1,1 +1,0 @@
-"""Checks of a repository for what git would run because of it."""
