@@ -23,6 +23,7 @@ from core.shadow.checkpoints.file_checkpoints import FileCheckpoints
 from core.shadow.checkpoints.plan_writes import PlanWrites
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.content.contents import Contents, explain_lost_content
+from core.shadow.content.paths import list_parents
 from core.shadow.diff.diff_lines import CONTEXT, MAX_WIDTH, build_diff
 from core.shadow.effects.absorber import Absorber
 from core.shadow.gitstate.preparation import PreparedGitState
@@ -30,7 +31,6 @@ from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
 from core.shadow.layers.layer_store import CommandLayer, KeptLayers, LayerStore
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.pending_layer import PendingLayer
-from core.shadow.paths import list_parents
 from core.shadow.promotion.journal import IntentRecord, Journal
 from core.shadow.promotion.promotion import Promotion, keep_going
 from core.shadow.renames.rename_pairs import RenamePairs

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from core.errors import AgentTuiError, PathRefused, StateError
 from core.protocol.review import Change, FileState, Origin
 from core.shadow.content.contents import ChangeSides
+from core.shadow.content.paths import format_paths, list_parents
 from core.shadow.layers.layer_delta import LayerDelta
 from core.shadow.layers.layer_stack import NO_LAYERS, LayerStack
 from core.shadow.layers.layer_store import KeptLayers
-from core.shadow.paths import format_paths, list_parents
 from core.shadow.review.competing_versions import has_conflict_with
 from core.shadow.review.proposals import PathEffect
 from core.shadow.shadow import Shadow

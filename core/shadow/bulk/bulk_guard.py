@@ -14,10 +14,10 @@ from core.git.index import is_same_index
 from core.protocol.review import FileState
 from core.shadow.bulk.layer_transfer import LayerTransfer, TransferStep
 from core.shadow.content.blob_store import BlobStore
+from core.shadow.content.paths import collect_directories, format_paths
 from core.shadow.layers.layer_stack import LayerStack
 from core.shadow.layers.layer_store import KeptTop
 from core.shadow.layers.overlayfs import is_opaque
-from core.shadow.paths import collect_directories, format_paths
 from core.workspace import Workspace
 from core.workspace.file_names import to_os_name
 

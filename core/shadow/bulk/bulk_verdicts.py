@@ -25,6 +25,7 @@ from core.shadow.bulk.bulk_records import BulkDecision, BulkRecords, build_bulk_
 from core.shadow.bulk.bulk_redo import BulkRedo
 from core.shadow.bulk.bulk_summary import build_layers_changed, summarize_place
 from core.shadow.bulk.layer_transfer import LayerTransfer, TransferStep
+from core.shadow.content.paths import collect_directories, walk_directory
 from core.shadow.effects.path_classes import is_git_protected
 from core.shadow.gitstate.git_state import GIT_REFUSED, GitState
 from core.shadow.gitstate.preparation import GitPreparation, PreparedGitState
@@ -34,7 +35,6 @@ from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
 from core.shadow.layers.layer_store import KeptTop, drop_covered, select_bases
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.prune import move_place
-from core.shadow.paths import collect_directories, walk_directory
 from core.shadow.promotion.promotion import PromotionFailed
 from core.shadow.review.write_rules import WriteRules
 from core.workspace import ABSENT

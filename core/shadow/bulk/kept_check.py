@@ -23,6 +23,7 @@ from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.bulk.bulk_verdicts import BulkVerdicts
 from core.shadow.bulk.project_changes import DiskComparison, TouchedPaths, describe_touched, find_unit, is_quiet
 from core.shadow.bulk.stale_outputs import find_stale_outputs, names_dependencies
+from core.shadow.content.paths import collect_directories
 from core.shadow.layers.layer_files import fingerprint_entry
 from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.layer_store import KeptTop, select_bases
@@ -30,7 +31,6 @@ from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.overlayfs import get_place
 from core.shadow.layers.pending_layer import PendingLayer
 from core.shadow.layers.prune import prune_directories
-from core.shadow.paths import collect_directories
 from core.workspace import ABSENT
 
 _TOLD_BESIDE = {"generated"}  # other kinds are compared path by path

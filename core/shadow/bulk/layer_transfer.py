@@ -20,9 +20,9 @@ from core.filesystem.atomic_write import sync_directory
 from core.filesystem.open_beneath import open_parent
 from core.filesystem.renaming import make_temporary_name
 from core.protocol.review import FileState
+from core.shadow.content.paths import list_parents, walk_directory
 from core.shadow.layers.layer_files import copy_file, fingerprint_entry, fingerprint_file, make_room
 from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
-from core.shadow.paths import list_parents, walk_directory
 from core.workspace import ABSENT, Workspace
 from core.workspace.file_names import to_os_name
 from core.workspace.path_status import PERMISSION_BITS, PathKind, classify_mode

@@ -20,9 +20,9 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from core.protocol.review import CACHES, FileState
+from core.shadow.content.paths import list_parents
 from core.shadow.layers.layer_store import KeptTop
 from core.shadow.layers.overlayfs import is_opaque
-from core.shadow.paths import list_parents
 from core.workspace.file_names import from_os_name, to_os_name
 
 MAX_NEIGHBOURS = 1_000  # entries on disk, beside those that layers hold, that are looked at before a command

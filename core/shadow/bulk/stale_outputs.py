@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-from core.shadow.paths import list_parents
+from core.shadow.content.paths import list_parents
 
 _PYTHON = (".venv", "venv", "env", ".tox", ".nox", "__pypackages__")
 _NODE = ("node_modules", "bower_components", ".yarn", ".pnp.cjs")

@@ -21,9 +21,9 @@ from core.protocol.review import Change, FileState, VerdictRecord
 from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.bulk.bulk_verdicts import BulkVerdicts
 from core.shadow.checkpoints.plan_writes import PlanWrites
+from core.shadow.content.paths import walk_directory
 from core.shadow.layers.layer_store import KeptLayers
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.paths import walk_directory
 from core.shadow.promotion.journal import PathWrite
 from core.shadow.promotion.promotion import Promotion, PromotionFailed, arrange_writes
 from core.shadow.review.verdicts import Verdicts

@@ -1,17 +1,35 @@
-"""A content-addressed store of bytes (sha256): the past and present states of every change."""
+"""A content-addressed store of bytes (sha256) that holds the past and present states of every change."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from core.errors import ContentLost, StateError
 from core.filesystem.atomic_write import replace_file
 from core.filesystem.private_directories import make_private_directory
-from core.shadow.content.parallel_sync import run_for_each
+
+_MAX_SERIAL = 16
+_MAX_THREADS = 16
+T = TypeVar("T")
+
+
+def run_for_each(items: Sequence[T], do: Callable[[T], None]) -> None:
+    """Call `do` for every item, in threads if there are many; raise the first item's error when all are done."""
+    if len(items) <= _MAX_SERIAL:
+        for item in items:
+            do(item)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_MAX_THREADS, "disk") as pool:
+        waiting = [pool.submit(do, item) for item in items]
+    for future in waiting:
+        future.result()
 
 
 class BlobStore:

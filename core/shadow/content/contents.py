@@ -1,25 +1,95 @@
-"""The content of a path as a state and its bytes: storing, merging and comparing two of them."""
+"""The content of a path as a state and its bytes: storing, merging, comparing, and what a review can show of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.errors import ContentLost
 from core.languages import detect_language
+from core.notebooks.notebook import find_notebook
+from core.notebooks.rendering import render_sections
 from core.protocol.review import Change, FileState, Hunk, Operation, Origin
 from core.shadow.content.blob_store import BlobStore
-from core.shadow.content.unshown_text import describe_unshown
+from core.shadow.diff.diff_lines import CONTEXT, MAX_LINES, MAX_WIDTH
 from core.shadow.diff.hunks import build_whole_hunk, compute_hunks, is_divisible
-from core.shadow.diff.text_lines import is_binary, split_lines
+from core.shadow.diff.text_lines import detect_encoding, find_shown_encodings, is_binary, split_lines
 from core.shadow.diff.three_way_merge import MergeChunk, is_mergeable, merge_three_way, split_chunks
-from core.text.unseen_text import describe_unseen
+from core.text.unseen_text import decode_as_shown, describe_unseen
 from core.workspace.protected_files import FileRisk, find_file_risk, find_link_risk
 
+_DATA: Final = frozenset({"", "json", "markdown", "restructuredtext", "tex", "diff"})
+# Code and configuration whose language is not known, by the name of the file in small letters.
+_MORE_CODE = re.compile(
+    r"\.(awk|tcl|el|lisp|scm|rkt|vbs|bas|fish|nu|cr|v|sv|vhdl?|hbs|ejs|erb|astro|coffee|pas|asm|s|bzl|star|jsonnet|cue|rego"
+    r"|sol|psd1|csproj|vbproj|fsproj|props|targets|sln|service|timer|desktop|cron|reg|spec|ebuild|pp|j2|jinja2?|tpl|tmpl"
+    r"|mustache|liquid|pug|haml|jsp|aspx?|phtml|hta|wsf)\Z"
+    r"|\A(go\.mod|pipfile|justfile|procfile|brewfile|build|workspace|codeowners|crontab|\.env.*|(requirements|constraints)"
+    r"[^/]*\.(txt|in))\Z"
+)
+_GENERATED = re.compile(r"[.-]min\.(js|mjs|cjs|css)\Z|\.(svg|lock)\Z|[.-]lock\.[a-z]+\Z|\.lock\.[a-z]+\Z")
 _NOT_PROTECTED = FileRisk("")
+
+
+def describe_unshown(path: str, old: bytes, new: bytes, hunks: Sequence[Hunk]) -> str:
+    """Return what of a change is not shown, as the end of "it …"; "": all of it is."""
+    if not new:
+        return ""
+    is_code = new.startswith(b"#!") or detect_language(path) not in _DATA or _has_name_of_code(path)
+    if is_binary(new) or is_binary(old):
+        word = "holds a NUL byte" if is_binary(new) else "held a NUL byte before"
+        return f"{word}, so that its text is not shown" if is_code else ""
+    encoding = find_shown_encodings(old, new)[1]
+    return describe_unseen(old, new, encoding) or _describe_cut(path, old, new, hunks, is_code=is_code)
+
+
+def _has_name_of_code(path: str) -> bool:
+    return _MORE_CODE.search(path.rpartition("/")[2].lower()) is not None
+
+
+def _describe_cut(path: str, old: bytes, new: bytes, hunks: Sequence[Hunk], *, is_code: bool) -> str:
+    if path.lower().endswith(".ipynb"):
+        return _describe_long(_count_long_cell_lines(new) - _count_long_cell_lines(old))
+    if not is_code or _GENERATED.search(path.lower()):
+        return ""
+    return _describe_many(hunks) or _describe_long(_count_long_lines(new) - _count_long_lines(old))
+
+
+def _describe_many(hunks: Sequence[Hunk]) -> str:
+    rows = sum(hunk.old_lines + hunk.new_lines + 2 * CONTEXT + 1 for hunk in hunks)
+    return f"has more lines than the {MAX_LINES:,} that are shown" if rows > MAX_LINES else ""
+
+
+def _describe_long(lines: Counter[str]) -> str:
+    if not lines:
+        return ""
+    size, number = max(map(len, lines)), lines.total()
+    description = f"{size:,} characters, of which {size - MAX_WIDTH:,} are not shown"
+    return (
+        f"holds a line of {description}"
+        if number == 1
+        else f"holds {number:,} long lines, the longest of {description}"
+    )
+
+
+def _count_long_lines(data: bytes) -> Counter[str]:
+    if max(map(len, data.split(b"\n")), default=0) <= MAX_WIDTH:  # no encoding has fewer bytes than characters
+        return Counter()
+    lines = decode_as_shown(data, detect_encoding(data)).split("\n")
+    return Counter(text for line in lines if len(text := line.removesuffix("\r")) > MAX_WIDTH)
+
+
+def _count_long_cell_lines(data: bytes) -> Counter[str]:
+    """Count the long lines of a notebook as it is read: what it has put out is summed up there, its code is not."""
+    notebook = find_notebook(data) if max(map(len, data.split(b"\n")), default=0) > MAX_WIDTH else None
+    sections = render_sections(notebook) if notebook is not None else ()
+    return Counter(line for section in sections for line in section.lines if len(line) > MAX_WIDTH)
 
 
 @contextmanager

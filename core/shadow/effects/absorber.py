@@ -15,6 +15,7 @@ from core.filesystem.removal import remove_path
 from core.protocol.events import AnyEvent, EffectsRecorded
 from core.protocol.review import Change, FileState, Origin
 from core.shadow.bulk.bulk_summary import build_layers_changed
+from core.shadow.content.paths import AnyAncestor
 from core.shadow.effects.layer_sorting import LayerSorting
 from core.shadow.effects.tracked_tree import TrackedTree
 from core.shadow.layers.layer_files import fingerprint_file
@@ -24,7 +25,6 @@ from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.overlayfs import get_place
 from core.shadow.layers.pending_layer import PendingLayer
 from core.shadow.layers.prune import prune_directories, prune_kept
-from core.shadow.paths import AnyAncestor
 from core.shadow.review.proposals import PathEffect, Proposals
 from core.workspace import ABSENT
 from core.workspace.file_names import from_os_name

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from core.git.index import TrackedPaths
 from core.protocol.review import CACHES
-from core.shadow.paths import inherit
+from core.shadow.content.paths import inherit
 from core.workspace.file_names import fold_name, is_git_internal, to_os_name
 from core.workspace.protected_files import is_protected
 

@@ -13,6 +13,7 @@ from core.git.history import is_object_name
 from core.git.layout import read_small_file
 from core.git.repository import GitFailed
 from core.protocol.review import GitPreview
+from core.shadow.content.paths import format_paths
 from core.shadow.gitstate.accepted_content import AcceptedContent
 from core.shadow.gitstate.git_layer import GitLayer
 from core.shadow.gitstate.left_out import list_notes
@@ -23,7 +24,6 @@ from core.shadow.gitstate.standing_repositories import describe_lost_repository
 from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.overlayfs import get_place, make_whiteout
-from core.shadow.paths import format_paths
 
 GIT_REFUSED = "git_refused"
 MAX_PREVIEW_CHARS = 400_000  # characters of commits

@@ -13,12 +13,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from core.git.history import is_object_name, read_commit
+from core.shadow.content.paths import format_paths
 from core.shadow.effects.path_classes import is_git_protected
 from core.shadow.gitstate.outcome import GitOutcome
 from core.shadow.gitstate.repository_copy import RepositoryCopy
 from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.paths import format_paths
 
 _STATE = re.compile(r"(?:HEAD|index|packed-refs|refs|logs|objects)(?:/|\Z)|sharedindex\.[0-9a-f]+\Z")
 # What git writes at every turn and never reads again by itself.

@@ -14,8 +14,8 @@ from msgspec import Struct
 from core.git.history import GitEntry
 from core.git.index import IndexEntry, read_entries, rebuild_index
 from core.git.repository import GitFailed, GitRepository
+from core.shadow.content.paths import format_paths
 from core.shadow.gitstate.repository_copy import RepositoryCopy
-from core.shadow.paths import format_paths
 from core.workspace.file_names import from_os_name
 
 _Content = tuple[bytes, bytes, int]  # mode, object, intent to add

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from core.errors import ReviewConflict
+from core.shadow.content.paths import walk_directory
 from core.shadow.effects.path_classes import GENERATED, is_git_protected
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.paths import walk_directory
 from core.workspace.file_names import is_git_internal
 
 REPOSITORY_LOST = "repository_lost"

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from core.shadow.content.paths import list_parents
 from core.shadow.layers.layer_files import link_entry
 from core.shadow.layers.layer_stack import NO_LAYERS, LayeredEntry, LayerStack
 from core.shadow.layers.overlayfs import get_place, is_opaque, make_whiteout, set_opaque
-from core.shadow.paths import list_parents
 
 _UNKNOWN: Final = object()  # a stack says nothing of a name
 _Entry = LayeredEntry | None | object

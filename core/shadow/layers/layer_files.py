@@ -20,6 +20,7 @@ from core.filesystem.directory_cursor import DirectoryCursor
 from core.filesystem.open_beneath import open_beneath, open_parent
 from core.filesystem.removal import remove_path
 from core.protocol.review import FileState
+from core.shadow.content.paths import list_parents
 from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.overlayfs import (
     encode_place,
@@ -30,7 +31,6 @@ from core.shadow.layers.overlayfs import (
     make_passable_at,
     set_opaque,
 )
-from core.shadow.paths import list_parents
 from core.workspace import Workspace
 from core.workspace.path_status import PERMISSION_BITS
 

@@ -24,12 +24,12 @@ from core.filesystem.removal import remove_path, remove_tree
 from core.ids import Id, new_id
 from core.protocol.review import FileState, Origin
 from core.records import decode_json
+from core.shadow.content.paths import AnyAncestor
 from core.shadow.layers.checkpoint_records import CheckpointRecords
 from core.shadow.layers.layer_files import link_tree
 from core.shadow.layers.layer_location import find_location
 from core.shadow.layers.layer_scan import scan_layer
 from core.shadow.layers.overlayfs import merge_down
-from core.shadow.paths import AnyAncestor
 
 QUOTA = 5 << 30  # bytes of all layers of a session
 MIN_FREE_BYTES = 64 << 20  # bytes that stay free on the disk

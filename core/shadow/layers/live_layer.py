@@ -15,10 +15,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from core.filesystem.open_beneath import open_parent
+from core.shadow.content.paths import list_parents
 from core.shadow.layers.layer_files import copy_file, make_room
 from core.shadow.layers.layer_scan import LayerEntry, scan_layer
 from core.shadow.layers.overlayfs import encode_place, get_place, make_whiteout, set_opaque
-from core.shadow.paths import list_parents
 from core.workspace.path_status import PERMISSION_BITS
 
 

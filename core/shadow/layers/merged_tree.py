@@ -19,10 +19,10 @@ from core.filesystem.open_beneath import DIRECTORY, open_beneath, open_parent
 from core.filesystem.regular_file import read_open_file
 from core.protocol.review import Change, FileState
 from core.shadow.content.contents import Contents
+from core.shadow.content.paths import AnyAncestor, collect_directories, walk_directory
 from core.shadow.layers.layer_files import copy_into_layer
 from core.shadow.layers.layer_stack import HIDDEN, NO_LAYERS, LayeredEntry, LayerStack
 from core.shadow.layers.layer_store import KeptLayers, LayerStore
-from core.shadow.paths import AnyAncestor, collect_directories, walk_directory
 from core.state.review import ReviewState
 from core.workspace import ABSENT, DirectoryEntry, Workspace
 from core.workspace.file_names import from_os_name, to_os_name

@@ -26,12 +26,12 @@ from core.ids import OptionalId
 from core.protocol.review import FileState
 from core.records import decode_json
 from core.shadow.content.contents import Contents, explain_lost_content
+from core.shadow.content.paths import AnyAncestor, collect_directories
 from core.shadow.layers.layer_files import link_tree
 from core.shadow.layers.layer_store import KeptLayers, LayerStore
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.overlayfs import encode_place, get_place, make_passable, make_whiteout
 from core.shadow.layers.renewed_files import RenewedFile, RenewedFiles
-from core.shadow.paths import AnyAncestor, collect_directories
 
 _RECORD = "pending.json"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")

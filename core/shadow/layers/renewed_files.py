@@ -20,9 +20,9 @@ from msgspec.structs import replace
 
 from core.errors import PathRefused
 from core.filesystem.open_beneath import open_parent
+from core.shadow.content.paths import AnyAncestor, list_parents
 from core.shadow.layers.layer_files import copy_file
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.paths import AnyAncestor, list_parents
 from core.workspace import MAX_EDITED_BYTES
 
 

@@ -21,11 +21,10 @@ from core.filesystem.renaming import make_temporary_name
 from core.ids import new_id
 from core.protocol.events import AnyEvent, Notice
 from core.protocol.review import FileState
-from core.shadow.content.blob_store import BlobStore
+from core.shadow.content.blob_store import BlobStore, run_for_each
 from core.shadow.content.contents import explain_lost_content
-from core.shadow.content.parallel_sync import run_for_each
+from core.shadow.content.paths import list_parents, walk_directory
 from core.shadow.layers.layer_store import LayerStore
-from core.shadow.paths import list_parents, walk_directory
 from core.shadow.promotion.file_swap import FileSwaps, build_moved_on_error
 from core.shadow.promotion.journal import (
     AbortRecord,

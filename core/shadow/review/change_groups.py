@@ -9,7 +9,7 @@ from contextlib import suppress
 from core.protocol.events import Notice
 from core.protocol.renames import find_renames
 from core.protocol.review import Change
-from core.shadow.paths import format_paths, list_parents
+from core.shadow.content.paths import format_paths, list_parents
 from core.shadow.promotion.journal import PathWrite
 from core.workspace import Workspace
 

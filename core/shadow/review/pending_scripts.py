@@ -14,8 +14,8 @@ from functools import lru_cache
 
 from core.errors import ContentLost
 from core.protocol.review import Change
+from core.shadow.content.paths import list_parents
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.paths import list_parents
 from core.shadow.review.red_words import CODE, SHELL, RedWords, is_common
 from core.workspace.protected_files import find_file_risk
 

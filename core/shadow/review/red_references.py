@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from core.config.rules.imports import find_references
 from core.errors import ContentLost, PathRefused
 from core.protocol.review import Change
+from core.shadow.content.paths import list_parents
 from core.shadow.layers.merged_tree import MergedTree, TreeNode
-from core.shadow.paths import list_parents
 from core.shadow.review.pending_scripts import PendingScripts
 from core.shadow.review.red_words import BINARY, CODE, ENDINGS, SHELL, Mark, RedWords, read_words, sort_words
 from core.workspace.acting_content import PARTLY_ACTING, list_acting_parts

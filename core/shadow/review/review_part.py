@@ -10,7 +10,7 @@ from core.errors import PathRefused
 from core.protocol.events import AnyEvent
 from core.protocol.review import FileState
 from core.shadow.content.contents import Contents
-from core.shadow.paths import list_parents, walk_directory
+from core.shadow.content.paths import list_parents, walk_directory
 from core.state.review import ReviewState
 from core.workspace import ABSENT, Workspace
 

@@ -20,8 +20,8 @@ from core.git.checks.executed_paths import find_executed_paths, list_deciding_fi
 from core.protocol.events import AnyEvent, ChangeRevised
 from core.protocol.renames import find_renames
 from core.protocol.review import WRITE_DENIED, Change, FileState
+from core.shadow.content.paths import collect_directories, list_parents
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.paths import collect_directories, list_parents
 from core.shadow.review.red_references import RedReferences
 from core.shadow.review.write_rules import LoadRules, WriteRules
 from core.workspace.file_names import from_os_name, is_git_internal

@@ -13,10 +13,10 @@ from core.ids import new_id
 from core.protocol import events as ev
 from core.protocol.review import Change, FileState, Hunk, Verdict, VerdictRecord
 from core.shadow.content.contents import ChangeSides, explain_lost_content, narrow_change
+from core.shadow.content.paths import list_parents
 from core.shadow.diff.diff_lines import build_excerpt
 from core.shadow.diff.hunks import reinsert_hunks, remove_hunks, select_hunks
 from core.shadow.gitstate.standing_repositories import refuse_lost_repositories
-from core.shadow.paths import list_parents
 from core.shadow.promotion.journal import PathWrite
 from core.shadow.promotion.promotion import Promotion
 from core.shadow.review.change_groups import build_hard_link_notices, group_changes

@@ -14,8 +14,8 @@ from msgspec import Struct
 from core.errors import PathRefused, ReviewConflict
 from core.permissions.rules import PermissionRule, select_rules
 from core.protocol.review import WRITE_DENIED
+from core.shadow.content.paths import format_paths
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.paths import format_paths
 
 LoadRules = Callable[[], Sequence[PermissionRule]]
 

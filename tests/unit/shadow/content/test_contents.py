@@ -6,7 +6,7 @@ import json
 import pytest
 
 from core.protocol.review import Hunk
-from core.shadow.content.unshown_text import describe_unshown
+from core.shadow.content.contents import describe_unshown
 from core.shadow.diff.diff_lines import MAX_LINES
 
 LONG = b's = "' + b"a" * 2_990 + b'"; import os\n'
