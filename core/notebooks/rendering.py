@@ -1,6 +1,7 @@
-"""A notebook as text to be read: a head for each cell, its source, and what it has put out, summed up or shortened.
+"""Notebooks as text: a heading for every cell, its source, and its outputs, summarized or shortened.
 
-The lines are those of the percent format (`# %%`), which editors know; what is no code stands behind the same sign.
+The lines are those of the percent format (`# %%`), which editors know; the lines of cells other than code have the same
+prefix. The text for searching has the same line numbers, with empty lines for outputs.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from core.notebooks.json_places import JsonProblem, Value
-from core.notebooks.notebook import Cell, Notebook, describe_cell, join_text
+from core.notebooks.notebook import LARGEST, Cell, Notebook, describe_cell, find_notebook, is_notebook_path, join_text
 
 _SLASHES: Final = frozenset({"javascript", "typescript", "java", "scala", "kotlin", "rust", "go", "c++", "cpp", "c"})
 _DASHES: Final = frozenset(["sql", "haskell", "lua"])
@@ -21,6 +22,8 @@ _CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f
 _MAX_OUTPUT_LINES: Final = 20
 _MAX_OUTPUT_TEXT: Final = 2_000
 _MAX_METADATA: Final = 300
+_HEAD: Final = re.compile(r"(?:#|//|--) %% cell \d+ · (code|markdown|raw)(?: · id .*)?")
+_LANGUAGE: Final = re.compile(r"(?:#|//|--) Notebook of \d+ cells?, (.+)\. edit_notebook edits it\.")
 
 
 class OutputPicture(Struct, frozen=True):
@@ -205,3 +208,40 @@ def _clean(text: str) -> str:
 
 def _clip(text: str, room: int) -> str:
     return text if len(text) <= room else f"{text[: max(room - 1, 0)]}…"
+
+
+class CellLines(Struct, frozen=True):
+    """The lines of a cell in the text of its notebook, from 1: `head` names it, `last` is the last one."""
+
+    head: int
+    last: int
+    is_code: bool
+
+
+def find_notebook_text(path: str, data: bytes, *, has_outputs: bool = True) -> str | None:
+    """Return a notebook as it is read; None: it is none, it is not valid, or larger than `LARGEST`."""
+    if not is_notebook_path(path) or len(data) > LARGEST:
+        return None
+    notebook = find_notebook(data)
+    return render_for_reading(notebook, has_outputs=has_outputs).text if notebook is not None else None
+
+
+def choose_limit(path: str, limit: int) -> int:
+    """Return how many bytes of a file are read where `limit` is meant for text: of a notebook all that is shown."""
+    return max(limit, LARGEST + 1) if is_notebook_path(path) else limit
+
+
+def find_language(text: str) -> str:
+    """Return the language of a notebook by its text, "" if that is none of one."""
+    match = _LANGUAGE.fullmatch(text.partition("\n")[0])
+    return match[1] if match else ""
+
+
+def list_cells(text: str) -> list[CellLines]:
+    """Return the cells of a notebook by its text. A line of a source that looks like a head is taken for one."""
+    lines = text.removesuffix("\n").split("\n")
+    heads = [(line_number, match) for line_number, line in enumerate(lines, 1) if (match := _HEAD.fullmatch(line))]
+    ends = [line_number - 1 for line_number, _ in heads[1:]] + [len(lines)]
+    return [
+        CellLines(line_number, last, match[1] == "code") for (line_number, match), last in zip(heads, ends, strict=True)
+    ]

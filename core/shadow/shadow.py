@@ -16,27 +16,26 @@ from core.errors import ContentLost, PathRefused
 from core.permissions.rules import PermissionRule
 from core.protocol import events as ev
 from core.protocol.review import Change, ChangeDiff, FileState, Origin, Verdict, VerdictRecord
+from core.shadow.absorber import Absorber
 from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.bulk.bulk_verdicts import BulkVerdicts
+from core.shadow.bulk.git_preparation import PreparedGitState
 from core.shadow.bulk.kept_check import KeptCheck
-from core.shadow.checkpoints.file_checkpoints import FileCheckpoints
-from core.shadow.checkpoints.plan_writes import PlanWrites
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.content.contents import Contents, explain_lost_content
 from core.shadow.content.paths import list_parents
 from core.shadow.diff.diff_lines import CONTEXT, MAX_WIDTH, build_diff
-from core.shadow.effects.absorber import Absorber
-from core.shadow.gitstate.preparation import PreparedGitState
+from core.shadow.file_checkpoints import FileCheckpoints, PlanWrites
 from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
 from core.shadow.layers.layer_store import CommandLayer, KeptLayers, LayerStore
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.pending_layer import PendingLayer
 from core.shadow.promotion.journal import IntentRecord, Journal
 from core.shadow.promotion.promotion import Promotion, keep_going
-from core.shadow.renames.rename_pairs import RenamePairs
 from core.shadow.review.conflicts import Conflicts
 from core.shadow.review.hunk_edits import HunkEdits
 from core.shadow.review.proposals import PathEffect, Proposals, ShadowEdit
+from core.shadow.review.rename_pairs import RenamePairs
 from core.shadow.review.risks import Risks
 from core.shadow.review.verdicts import Verdicts
 from core.shadow.review.write_rules import LoadRules

@@ -19,7 +19,7 @@ from core.shadow.content.paths import format_paths, list_parents
 from core.shadow.layers.layer_delta import LayerDelta
 from core.shadow.layers.layer_stack import NO_LAYERS, LayerStack
 from core.shadow.layers.layer_store import KeptLayers
-from core.shadow.review.competing_versions import has_conflict_with
+from core.shadow.review.conflicts import has_conflict_with
 from core.shadow.review.proposals import PathEffect
 from core.shadow.shadow import Shadow
 from core.state.review import ReviewCheckpoint

@@ -216,10 +216,10 @@ PLACES = (
     ),
     Place(
         "files of which exactly one half is the same are no rename",
-        "core/shadow/renames/similarity.py",
+        "core/shadow/review/rename_pairs.py",
         "if pair[0] >= MIN_SIMILARITY)",
         "if pair[0] > MIN_SIMILARITY)",
-        "tests/unit/shadow/renames/test_similarity.py::test_n16a_half_of_a_file_is_enough_for_a_rename_and_less_is_not",
+        "tests/unit/shadow/review/test_rename_pairs_similarity.py::test_n16a_half_of_a_file_is_enough_for_a_rename_and_less_is_not",
         had_none=True,
     ),
     Place(

@@ -12,7 +12,7 @@ from core.edits.indentation import measure_depth
 from core.edits.lazy.draft_indentation import reindent_at
 from core.edits.lazy.line_keys import parse_line_key
 from core.edits.lazy.line_matches import CONTINUED
-from core.syntax.definitions import Definition, find_definitions
+from core.syntax.symbols import Definition, find_definitions
 from core.text.lines import TextLines
 
 MAX_UNMENTIONED = 12  # lines that a draft may drop without a word

@@ -1,7 +1,8 @@
-"""Records of bulk verdicts on disk: how far each has come, and all that undoing it takes.
+"""Records of bulk verdicts on disk: the progress of each verdict, and all that undoing or repeating it takes.
 
 `<place>/<verdict>/{verdict.json,upper,prepared,saved}`: `upper` is what was decided, `prepared` what was put of git's
-state, `saved` what was replaced in the project. The file `deciding` names the unfinished verdict.
+state, `saved` what was replaced in the project. The file `deciding` names the unfinished verdict. A copy of what was
+accepted stays in `<place>/again-<verdict>` as long as a checkpoint names the verdict.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from msgspec import Struct
 
 from core.errors import StateError
 from core.filesystem.atomic_write import replace_file
-from core.filesystem.removal import remove_tree
+from core.filesystem.removal import remove_path, remove_tree
 from core.ids import new_id
 from core.protocol.review import Bulk, FileState, Verdict, VerdictRecord
 from core.records import decode_json
 from core.shadow.bulk.bulk_summary import describe_bulk
-from core.shadow.layers.layer_store import KeptTop, LayerStore
+from core.shadow.layers.layer_files import link_tree
+from core.shadow.layers.layer_store import KeptLayers, KeptTop, LayerStore
+from core.state.review import ReviewState
 from core.workspace import ABSENT
 
 Phase = Literal["saving", "applying", "applied", "undoing", "undone"]
@@ -119,3 +122,61 @@ class BulkRecords(Struct, eq=False):
         if decision is None:
             self._unfinished_path.unlink(missing_ok=True)
         return decision
+
+
+class BulkRedo(Struct, eq=False):
+    """The accepted bulks of one session that may be accepted again."""
+
+    layers: LayerStore
+    records: BulkRecords
+    state: ReviewState
+
+    def name_layer(self, verdict_id: str) -> str:
+        """Return a free layer name for what an undone verdict puts back; it is the same after a crash."""
+        name, layer_names = f"layer-of-{verdict_id}", self.layers.checkpoint_records.layers
+        while name in layer_names:
+            name += "-"
+        return name
+
+    def list_directories(self) -> list[str]:
+        """List the directories beside the layers that are still needed."""
+        standing = [verdict.id for verdict in self.state.verdicts if verdict.bulk]
+        return [*standing, *(self._get_directory(verdict_id).name for verdict_id in self._find_checkpointed())]
+
+    def _find_checkpointed(self) -> set[str]:
+        return {verdict.id for point in self.state.checkpoints.values() for verdict in point.verdicts if verdict.bulk}
+
+    def _get_directory(self, verdict_id: str) -> Path:
+        return self.layers.place / f"again-{verdict_id}"
+
+    def keep_accepted(self, decision: BulkDecision) -> None:
+        """Keep a copy of what was accepted, before it goes back into the layers. Raises `StateError`."""
+        source = self.records.get_directory(decision) / "upper"
+        if decision.verdict.id not in self._find_checkpointed() or not source.is_dir():
+            return
+        directory = self._get_directory(decision.verdict.id)
+        try:
+            remove_path(directory)
+            directory.mkdir(mode=0o700)
+            link_tree(source, directory / "upper")
+            self.records.write_copy(decision, directory)
+        except OSError as error:
+            raise StateError(f"What was accepted can't be kept in {directory}: {error.strerror}.") from error
+
+    def restore_layers(self, verdict_id: str) -> bool:
+        """Make what was accepted the only kept layer. Return False if it is no longer there."""
+        directory = self._get_directory(verdict_id)
+        decision = self.records.read(directory.name)
+        if decision is None:
+            return False
+        layer = new_id("layer")
+        try:
+            (self.layers.place / layer).mkdir(mode=0o700)
+            link_tree(directory / "upper", self.layers.get_upper(layer))
+        except OSError as error:
+            raise StateError(f"{decision.verdict.path} can't be laid out: {error.strerror}.") from error
+        removed_directories = self.layers.kept.gone
+        self.layers.switch_to(
+            KeptLayers(layers=(layer,), tops=decision.tops, bases=decision.bases, gone=removed_directories)
+        )
+        return True

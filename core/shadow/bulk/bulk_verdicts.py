@@ -20,20 +20,25 @@ from core.filesystem.private_directories import make_private_directory
 from core.ids import new_id
 from core.protocol.events import AnyEvent, LayersChanged, VerdictGiven, VerdictUndone
 from core.protocol.review import FileState, Verdict, VerdictRecord
-from core.shadow.bulk.bulk_guard import GIT_BUSY, MAX_NAMED, BulkGuard, may_have_changed
-from core.shadow.bulk.bulk_records import BulkDecision, BulkRecords, build_bulk_verdict
-from core.shadow.bulk.bulk_redo import BulkRedo
+from core.shadow.bulk.bulk_records import BulkDecision, BulkRecords, BulkRedo, build_bulk_verdict
 from core.shadow.bulk.bulk_summary import build_layers_changed, summarize_place
-from core.shadow.bulk.layer_transfer import LayerTransfer, TransferStep
+from core.shadow.bulk.git_preparation import GitPreparation, PreparedGitState
+from core.shadow.bulk.layer_transfer import (
+    GIT_BUSY,
+    MAX_NAMED,
+    BulkGuard,
+    LayerTransfer,
+    TransferStep,
+    may_have_changed,
+)
 from core.shadow.content.paths import collect_directories, walk_directory
-from core.shadow.effects.path_classes import is_git_protected
 from core.shadow.gitstate.git_state import GIT_REFUSED, GitState
-from core.shadow.gitstate.preparation import GitPreparation, PreparedGitState
 from core.shadow.gitstate.standing_repositories import refuse_lost_repositories
 from core.shadow.layers.layer_files import fingerprint_entry
 from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
 from core.shadow.layers.layer_store import KeptTop, drop_covered, select_bases
 from core.shadow.layers.merged_tree import MergedTree
+from core.shadow.layers.path_classes import is_git_protected
 from core.shadow.layers.prune import move_place
 from core.shadow.promotion.promotion import PromotionFailed
 from core.shadow.review.write_rules import WriteRules

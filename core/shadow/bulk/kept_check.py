@@ -1,41 +1,240 @@
-"""The check of the kept layers before a command: whose state of a place in bulk is newer, and what in it is stale.
+"""Checks the kept layers against the project before a command, so that no kept layer hides what is newer on disk.
 
-Where the user changed what a layer holds, the user's state wins and that of the commands is set aside. Everything else
-is said: what changed beside it, and what was made from a file that is no longer what it was.
+Times are compared first: a path below a kept top counts as touched when its status has changed since the command that
+made it began (`KeptTop.since`). Only touched paths are compared by content. The user's state of a top wins as a whole,
+so that no command sees a tree of two states: what commands left there is set aside like a rejected bulk, and an undo
+restores it. The check reports other changes near a top, and outputs of dependency files (such as `node_modules`) that
+are stale because the file has changed since they were built.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
+import stat
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from fnmatch import fnmatchcase
+from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError, PathRefused, StateError
 from core.filesystem.removal import remove_path
 from core.protocol.events import AnyEvent, Notice
-from core.protocol.review import FileState
+from core.protocol.review import CACHES, FileState
 from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.bulk.bulk_verdicts import BulkVerdicts
-from core.shadow.bulk.project_changes import DiskComparison, TouchedPaths, describe_touched, find_unit, is_quiet
-from core.shadow.bulk.stale_outputs import find_stale_outputs, names_dependencies
-from core.shadow.content.paths import collect_directories
+from core.shadow.content.paths import collect_directories, list_parents
 from core.shadow.layers.layer_files import fingerprint_entry
 from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.layer_store import KeptTop, select_bases
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import get_place
+from core.shadow.layers.overlayfs import get_place, is_opaque
 from core.shadow.layers.pending_layer import PendingLayer
 from core.shadow.layers.prune import prune_directories
 from core.workspace import ABSENT
+from core.workspace.file_names import from_os_name, to_os_name
 
+MAX_NEIGHBOURS = 1_000  # entries on disk, beside those that layers hold, that are looked at before a command
+TOOL_CACHES = CACHES | {".cache", ".vite", ".vite-temp", ".vitest", ".tmp"}
+_GIT_IGNORED = re.compile(
+    r"(?:objects|logs|modules)(?:/|\Z)|(?:ORIG_HEAD|FETCH_HEAD|AUTO_MERGE|COMMIT_EDITMSG|TAG_EDITMSG|gc\.\w+)\Z|.*\.lock\Z"
+)
+_PYTHON = (".venv", "venv", "env", ".tox", ".nox", "__pypackages__")
+_NODE = ("node_modules", "bower_components", ".yarn", ".pnp.cjs")
+_JVM = ("build", "target", "out", ".gradle")
+OUTPUTS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("package.json", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "bower.json"), _NODE),
+    **dict.fromkeys(("pnpm-lock.yaml", "pnpm-workspace.yaml", "bun.lock", "bun.lockb", ".yarnrc.yml"), _NODE),
+    **dict.fromkeys(("*requirements*.txt", "*requirements*.in", "constraints*.txt", "pyproject.toml"), _PYTHON),
+    **dict.fromkeys(
+        ("setup.py", "setup.cfg", "Pipfile", "Pipfile.lock", "poetry.lock", "pdm.lock", "uv.lock"), _PYTHON
+    ),
+    **dict.fromkeys(("environment*.yml", "environment*.yaml"), _PYTHON),
+    **dict.fromkeys(("Cargo.toml", "Cargo.lock"), ("target", "vendor")),
+    **dict.fromkeys(("go.mod", "go.sum", "go.work"), ("vendor", "bin")),
+    **dict.fromkeys(("Gemfile", "Gemfile.lock", "*.gemspec"), ("vendor", ".bundle")),
+    **dict.fromkeys(("composer.json", "composer.lock"), ("vendor",)),
+    **dict.fromkeys(("pom.xml", "build.gradle", "build.gradle.kts", "gradle.lockfile", "build.sbt"), _JVM),
+    **dict.fromkeys(("mix.exs", "mix.lock", "rebar.config"), ("deps", "_build")),
+    **dict.fromkeys(("pubspec.yaml", "pubspec.lock"), (".dart_tool", "build")),
+    **dict.fromkeys(("*.csproj", "*.fsproj", "packages.config", "packages.lock.json"), ("obj", "bin", "packages")),
+    **dict.fromkeys(("Package.swift", "Package.resolved"), (".build",)),
+    **dict.fromkeys(("Podfile", "Podfile.lock"), ("Pods",)),
+    **dict.fromkeys(("deno.json", "deno.lock"), ("node_modules", "vendor")),
+    **dict.fromkeys(("conanfile.txt", "conanfile.py", "vcpkg.json"), ("build", "vcpkg_installed")),
+    **dict.fromkeys(("elm.json", "shard.yml", "dub.json"), ("elm-stuff", "lib", ".dub")),
+    **dict.fromkeys(("stack.yaml", "*.cabal", "cabal.project"), (".stack-work", "dist-newstyle")),
+}
 _TOLD_BESIDE = {"generated"}  # other kinds are compared path by path
 _NOT_WRITTEN = object()
 _HELD_ANYWAY = {"large"}  # reviewed though without lines: a conflict, like that of a hunk
+
+
+class TouchedPaths(Struct):
+    """The paths of one top that were touched on disk: `held`, which layers hold or hide; `beside`, the others."""
+
+    held: list[str] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
+
+
+class _Place(NamedTuple):
+    """A directory of the project to compare, with what the layers have there; `hidden`: they hide what is in it."""
+
+    path: str
+    layered: list[bytes]
+    hidden: bool
+
+
+class DiskComparison(Struct, eq=False):
+    """Compare the project at `root` with the kept layers `uppers` (topmost first), by times. `bases`: the files that
+    layers replace; `base_directories`: those that these lie in. `left`: how many neighbours may still be looked at."""
+
+    root: bytes
+    uppers: Sequence[bytes]
+    bases: Mapping[str, FileState]
+    base_directories: Collection[str]
+    left: int = MAX_NEIGHBOURS
+
+    def find_touched(self, top: str, kept_top: KeptTop) -> TouchedPaths:
+        """Return what was touched at and below a top since `known.since`."""
+        touched_paths, is_git = TouchedPaths(), kept_top.kind == "git"
+        layer_paths = [
+            layer_path for upper in self.uppers if os.path.lexists(layer_path := upper + b"/" + to_os_name(top))
+        ]
+        waiting: deque[_Place] = deque()
+        disk = self._read_status(top)
+        if disk is None:
+            self._note_missing(top, touched_paths)
+        elif not stat.S_ISDIR(disk.st_mode):
+            if disk.st_ctime_ns >= kept_top.since:
+                touched_paths.held.append(top)
+        else:
+            waiting.append(_Place(top, layer_paths, any(map(_hides_directory, layer_paths))))
+            if disk.st_ctime_ns >= kept_top.since and not is_git:
+                (touched_paths.held if waiting[0].hidden else touched_paths.beside).append(top)
+        while waiting and kept_top.kind != "directory":
+            directory = waiting.popleft()
+            if not is_git or not _GIT_IGNORED.match(directory.path[len(top) + 1 :]):
+                waiting += self._compare_directory(directory, kept_top.since, touched_paths, names_only=is_git)
+        if is_git:
+            paths = {*touched_paths.held, *self._find_touched_bases(top, kept_top)}
+            touched_paths = TouchedPaths([path for path in paths if not _GIT_IGNORED.match(path[len(top) + 1 :])])
+        return touched_paths
+
+    def _compare_directory(
+        self, directory: _Place, timestamp: int, touched_paths: TouchedPaths, *, names_only: bool
+    ) -> Iterator[_Place]:
+        """Compare a directory that the project has, and yield those in it. `names_only`: that entries came or went in a
+        directory means nothing by itself."""
+        paths_by_name = _list_held(directory.layered)
+        if not paths_by_name and (self.left <= 0 or directory.path.rpartition("/")[2] in TOOL_CACHES):
+            return
+        with suppress(OSError), os.scandir(self.root + b"/" + to_os_name(directory.path)) as entries:
+            for entry in entries:
+                layer_paths = paths_by_name.pop(entry.name, None)
+                if layer_paths is None:
+                    if self.left <= 0:
+                        continue
+                    self.left -= 1
+                is_directory = entry.is_dir(follow_symlinks=False)
+                is_newer = entry.stat(follow_symlinks=False).st_ctime_ns >= timestamp
+                if not is_directory and not is_newer:
+                    continue
+                path = f"{directory.path}/{from_os_name(entry.name)}"
+                hides = directory.hidden or (is_directory and any(map(_hides_directory, layer_paths or ())))
+                if is_newer and not (is_directory and names_only):
+                    is_held = hides or (layer_paths is not None and not is_directory) or path in self.bases
+                    (touched_paths.held if is_held else touched_paths.beside).append(path)
+                if is_directory:
+                    yield _Place(path, layer_paths or [], hides)
+        for name in paths_by_name:
+            self._note_missing(f"{directory.path}/{from_os_name(name)}", touched_paths)
+
+    def _note_missing(self, path: str, touched_paths: TouchedPaths) -> None:
+        if path in self.bases or path in self.base_directories:
+            touched_paths.held.append(path)
+
+    def _find_touched_bases(self, top: str, kept_top: KeptTop) -> Iterator[str]:
+        """Yield the files of git's state that were noted, though no layer holds them: what is committed to."""
+        for path in self.bases:
+            if path.startswith(f"{top}/"):
+                disk = self._read_status(path)
+                if disk is None or disk.st_ctime_ns >= kept_top.since:
+                    yield path
+
+    def _read_status(self, path: str) -> os.stat_result | None:
+        with suppress(OSError):
+            return os.lstat(self.root + b"/" + to_os_name(path))
+        return None
+
+
+def _list_held(places: Sequence[bytes]) -> dict[bytes, list[bytes]]:
+    """Return what layers have in a directory, by name, topmost first; `places`: that directory in each of them."""
+    paths_by_name: dict[bytes, list[bytes]] = {}
+    for directory in places:
+        with suppress(OSError), os.scandir(directory) as entries:
+            for entry in entries:
+                paths_by_name.setdefault(entry.name, []).append(entry.path)
+    return paths_by_name
+
+
+def _hides_directory(path: bytes) -> bool:
+    """True if a layer's entry hides what the user has in a directory there."""
+    stats = os.lstat(path)
+    return not stat.S_ISDIR(stats.st_mode) or is_opaque(path)
+
+
+def find_unit(top: str, path: str) -> str:
+    """Return what is set aside because of a path: the cache of a tool in it, or the whole top."""
+    for directory in (*list_parents(path), path):
+        if len(directory) > len(top) and directory.rpartition("/")[2] in TOOL_CACHES:
+            return directory
+    return top
+
+
+def is_quiet(unit: str) -> bool:
+    """True for caches that tools check and fill by themselves: nobody need hear of them."""
+    return unit.rpartition("/")[2] in TOOL_CACHES
+
+
+def describe_touched(unit: str, paths: Sequence[str]) -> str:
+    """Describe what of the user's is newer, for the user and the model."""
+    names = ", ".join(sorted(paths)[:3]) + (f" and {len(paths) - 3:,} more" if len(paths) > 3 else "")
+    if names == unit:
+        return f"{unit} was changed in the project after the command that wrote it"
+    return f"{unit} was changed in the project after the command that wrote it ({names})"
+
+
+def names_dependencies(path: str) -> bool:
+    """True if a file says what is to be installed or built."""
+    return bool(_find_outputs(path))
+
+
+def _find_outputs(path: str) -> tuple[str, ...]:
+    name = path.rpartition("/")[2]
+    return next((names for pattern, names in OUTPUTS.items() if fnmatchcase(name, pattern)), ())
+
+
+def find_stale_outputs(path: str, tops: Iterable[str]) -> list[str]:
+    """Return those of the kept tops that are made from a file: outputs beside it, above it or below its directory."""
+    names, parent = _find_outputs(path), path.rpartition("/")[0]
+    above = {"", parent, *list_parents(path)}
+    stale = []
+    for top in tops:
+        parts = top.split("/")
+        index = next((number for number, part in enumerate(parts) if part in names), None)
+        if index is None:
+            continue
+        directory = "/".join(parts[:index])
+        if directory in above or not parent or directory.startswith(f"{parent}/"):
+            stale.append(top)
+    return stale
 
 
 class KeptCheck(Struct, eq=False):

@@ -21,9 +21,8 @@ from core.git import history
 from core.git.history import MISSING_MODE, GitCommit, GitEntry
 from core.git.repository import GitFailed
 from core.shadow.content.paths import format_paths
-from core.shadow.gitstate.accepted_content import AcceptedContent
+from core.shadow.gitstate.accepted_content import AcceptedContent, StagedIndex, compute_staged_index
 from core.shadow.gitstate.repository_copy import RepositoryCopy
-from core.shadow.gitstate.staged_index import StagedIndex, compute_staged_index
 
 MAX_COMMITS = 200
 STASH = "refs/stash"

@@ -1,22 +1,28 @@
-"""Commits and annotated tags as they are stored: every header with its text, and the message, byte for byte.
+"""Commits and annotated tags as text for the user's decision: every header, the message, and the diffs of commits.
 
-Git draws nothing of what it does not know, or can't read in the encoding that the object names. Whoever decides by an
-object has to see all of it, so it is read here.
+Git displays nothing of what it does not know or cannot decode in the encoding that the object names. A user who decides
+on an object has to see all of it, so the objects are parsed here. A signature is only mentioned if it is well-formed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
 
 from msgspec import Struct
 
-from core.git.repository import GitRepository
+from core.git.repository import GitFailed, GitRepository
 
 _PERSON = re.compile(rb"(?P<name>[^<>\n\0]*?) ?<(?P<email>[^<>\n\0]*)> (?P<seconds>\d{1,12}) (?P<zone>[+-]\d{4})\Z")
 _ASCII = bytes(range(0x20, 0x7F))
 _MAX_TAGS = 1_000  # tags of tags
+_ARMOUR = re.compile(
+    rb"-----BEGIN (?:PGP|SSH) SIGNATURE-----\n(?:Version: GnuPG[ \w.()/]{0,40}\n)?\n?(?:[A-Za-z0-9+/=]{1,80}\n)+"
+    rb"-----END (?:PGP|SSH) SIGNATURE-----\n*\Z"
+)
+_SAFE = ("--no-color", "--no-show-signature", "--no-ext-diff", "--no-textconv", "--no-renames", "-m", "--first-parent")
+_SIGNATURES = (b"gpgsig", b"gpgsig-sha256")
 
 
 class RawObject(Struct, frozen=True):
@@ -100,3 +106,89 @@ def decode_otherwise(data: bytes, encoding: str) -> str:
     except (LookupError, ValueError):
         return ""
     return "" if text in {decode_text(data, encoding), data.decode("utf-8", "replace")} else text
+
+
+def render_tags(repository: GitRepository, oids: Iterable[str]) -> Iterator[str]:
+    """Yield the text of each annotated tag among the objects, and of the tags that they are tags of."""
+    for tag in list_tags(repository, oids):
+        encoding = _read_encoding(tag)
+        lines = [f"tag {tag.oid}"]
+        for name, value in tag.headers:
+            person = parse_person(value) if name == b"tagger" else None
+            if person is not None:
+                lines += [f"Tagger: {_format_person(person, encoding)}", f"Date:   {person.date}"]
+            else:
+                lines += _render_header(name, value, encoding)
+        yield "\n".join((*lines, "", *_render_message(tag.message, encoding), "", ""))
+
+
+def render_commits(repository: GitRepository, oids: Iterable[str]) -> Iterator[str]:
+    """Yield the text of each commit with its diff."""
+    for oid in oids:
+        yield "\n".join((*_render_commit(read_object(repository, "commit", oid)), "", ""))
+        show = ("log", "--no-walk", "--format=", *_SAFE)
+        try:
+            patch = repository.run(*show, "--patch", oid, seconds=20.0)
+        except GitFailed:  # too much to show
+            patch = repository.run(*show, "--stat=120", oid, seconds=20.0)
+        yield patch.decode("utf-8", "replace") + ("\n" if patch else "")
+
+
+def _render_commit(commit: RawObject) -> Iterator[str]:
+    encoding = _read_encoding(commit)
+    yield f"commit {commit.oid}"
+    rest, seen_names = list[tuple[bytes, bytes]](), set[bytes]()
+    for name, value in commit.headers:
+        is_plain = name in {b"tree", b"author", b"committer"} and name not in seen_names
+        is_parent = name == b"parent" and seen_names <= {b"tree"}
+        seen_names |= set() if is_parent else {name}
+        rest += [] if is_plain or is_parent else [(name, value)]
+    parents = [value for name, value in commit.headers if name == b"parent" and (name, value) not in rest]
+    if len(parents) > 1:
+        yield f"Merge: {' '.join(parent[:10].decode('ascii', 'replace') for parent in parents)}"
+    yield from _render_persons(commit, encoding)
+    for name, value in rest:
+        yield from _render_header(name, value, encoding)
+    yield ""
+    yield from _render_message(commit.message, encoding)
+
+
+def _render_persons(commit: RawObject, encoding: str) -> Iterator[str]:
+    """Yield the author, and of the committer what is otherwise."""
+    author, committer = (parse_person(commit.get(name)) for name in (b"author", b"committer"))
+    if author is None or committer is None:
+        yield from (f"Author: {line}" for line in decode_text(commit.get(b"author"), encoding).split("\n"))
+        yield from (f"Committer: {line}" for line in decode_text(commit.get(b"committer"), encoding).split("\n"))
+        return
+    yield f"Author: {_format_person(author, encoding)}"
+    yield f"Date:   {author.date}"
+    if (author.name, author.email) != (committer.name, committer.email):
+        yield f"Committer: {_format_person(committer, encoding)}"
+    if author.date != committer.date:
+        yield f"Committed: {committer.date}"
+
+
+def _format_person(person: Signed, encoding: str) -> str:
+    return f"{decode_text(person.name, encoding)} <{decode_text(person.email, encoding)}>"
+
+
+def _render_header(name: bytes, value: bytes, encoding: str) -> Iterator[str]:
+    label = decode_text(name, encoding)
+    if name in _SIGNATURES and _ARMOUR.match(value):
+        yield f"Header: {label} (a signature, which is not verified)"
+        return
+    first, *others = decode_text(value, encoding).split("\n")
+    yield f"Header: {label} {first}".rstrip()
+    yield from (f"Header:   {line}" for line in others)
+
+
+def _render_message(message: bytes, encoding: str) -> Iterator[str]:
+    text = message.rstrip(b"\n")
+    yield from (f"    {line}" for line in decode_text(text, encoding).split("\n"))
+    if other := decode_otherwise(text, encoding):
+        yield f"  As {encoding} it reads:"
+        yield from (f"    {line}" for line in other.split("\n"))
+
+
+def _read_encoding(raw_object: RawObject) -> str:
+    return raw_object.get(b"encoding").decode("ascii", "replace").strip()

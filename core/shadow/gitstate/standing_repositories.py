@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from core.errors import ReviewConflict
 from core.shadow.content.paths import walk_directory
-from core.shadow.effects.path_classes import GENERATED, is_git_protected
 from core.shadow.layers.merged_tree import MergedTree
+from core.shadow.layers.path_classes import GENERATED, is_git_protected
 from core.workspace.file_names import is_git_internal
 
 REPOSITORY_LOST = "repository_lost"

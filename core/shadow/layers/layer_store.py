@@ -1,8 +1,11 @@
-"""The layers of a session: the one that each command writes, and those that are kept beside the review.
+"""The layers of a session: one for every command, and the layers that stay outside the review.
 
-`<place>/<id>/{upper,work,lock}` for a layer. A lock (flock) says that its command may still run; a directory without
-one that the record does not name was left by a crash. The record of the kept layers is replaced whole, and is what
-counts: the event log follows it.
+`<place>/<id>/{upper,work,lock}` for a layer. A lock (flock) marks a layer whose command may still run; a directory
+without a lock that the record does not name was left by a crash. The record of the kept layers is replaced as a whole
+and is authoritative: the event log follows it.
+
+Every checkpoint has a copy of that record. A record is never written in place, so the copy is a hard link. A layer
+that a checkpoint names does not change any more: `LayerStore.unshare` copies it first, by hard links to its files.
 """
 
 from __future__ import annotations
@@ -25,17 +28,62 @@ from core.ids import Id, new_id
 from core.protocol.review import FileState, Origin
 from core.records import decode_json
 from core.shadow.content.paths import AnyAncestor
-from core.shadow.layers.checkpoint_records import CheckpointRecords
-from core.shadow.layers.layer_files import link_tree
+from core.shadow.layers.layer_files import link_entry, link_tree
 from core.shadow.layers.layer_location import find_location
-from core.shadow.layers.layer_scan import scan_layer
-from core.shadow.layers.overlayfs import merge_down
+from core.shadow.layers.overlayfs import merge_down, scan_layer
 
+_ORDER = 12  # digits
 QUOTA = 5 << 30  # bytes of all layers of a session
 MIN_FREE_BYTES = 64 << 20  # bytes that stay free on the disk
 MAX_UNDO_BYTES = 1 << 30  # bytes that are kept to undo verdicts on bulks; that of the latest is kept in any case
 _RECORD = "kept.json"
 _USED = "used"  # its time is that of the last command
+
+
+class _NamedLayers(Struct):
+    layers: tuple[Id, ...] = ()
+
+
+class CheckpointRecords:
+    """The records of one session's checkpoints, `<directory>/<order>-<checkpoint>.json`."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    @cached_property
+    def layers_by_record(self) -> dict[str, tuple[str, ...]]:
+        """The layers of each record, oldest first, by its file name."""
+        layers_by_name, layers_by_inode = dict[str, tuple[str, ...]](), dict[int, tuple[str, ...]]()
+        for path in sorted(self._directory.glob("*.json")):
+            node = path.stat().st_ino
+            with suppress(OSError, msgspec.MsgspecError):
+                if node not in layers_by_inode:
+                    layers_by_inode[node] = decode_json(path.read_bytes(), _NamedLayers).layers
+                layers_by_name[path.name] = layers_by_inode[node]
+        return layers_by_name
+
+    @property
+    def layers(self) -> frozenset[str]:
+        """The layers that may not be changed."""
+        return frozenset(layer for layers in self.layers_by_record.values() for layer in layers)
+
+    def add(self, checkpoint: str, order: int, record: Path, layers: tuple[str, ...]) -> None:
+        """Keep a record for a checkpoint. Raises OSError."""
+        layers_by_record = self.layers_by_record
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        name = f"{order:0{_ORDER}d}-{checkpoint}.json"
+        link_entry(record, self._directory / name)
+        layers_by_record[name] = layers
+
+    def find_path(self, checkpoint: str) -> Path | None:
+        """Return the record's path of a checkpoint; None if it has none."""
+        names = (name for name in self.layers_by_record if name[_ORDER + 1 :] == f"{checkpoint}.json")
+        return next((self._directory / name for name in names), None)
+
+    def drop_file(self, name: str) -> None:
+        """Forget a record by its file name."""
+        (self._directory / name).unlink(missing_ok=True)
+        self.layers_by_record.pop(name, None)
 
 
 class CommandLayer(Struct, frozen=True, kw_only=True):

@@ -32,10 +32,9 @@ from core.shadow.diff.text_lines import (
     has_bom,
     split_lines,
 )
-from core.shadow.renames.rename_pairs import recount_hunks
-from core.shadow.review.competing_versions import describe_other_conflict, include_competing_versions
-from core.shadow.review.review_part import ReviewPart
-from core.shadow.review.verdict_plan import build_pending_events
+from core.shadow.review.conflicts import describe_other_conflict, include_competing_versions
+from core.shadow.review.rename_pairs import recount_hunks
+from core.shadow.review.verdict_plan import ReviewPart, build_pending_events
 from core.text.encodings.detection import is_in_unknown_encoding
 
 _BOM = "\ufeff"

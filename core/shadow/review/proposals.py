@@ -12,10 +12,8 @@ from core.errors import PathRefused
 from core.protocol.review import Change, CompetingVersion, FileState, Hunk, Origin
 from core.shadow.content.contents import ChangeSides, assign_todo
 from core.shadow.diff.hunks import compare_texts
-from core.shadow.review.clash_marking import mark_clashes
-from core.shadow.review.competing_versions import BASE_CHANGED, describe_other_conflict, include_competing_versions
-from core.shadow.review.review_part import ReviewPart
-from core.shadow.review.verdict_plan import build_pending_events
+from core.shadow.review.conflicts import BASE_CHANGED, describe_other_conflict, include_competing_versions, mark_clashes
+from core.shadow.review.verdict_plan import ReviewPart, build_pending_events
 from core.shadow.review.verdicts import describe_moved_on
 from core.workspace import ABSENT
 

@@ -19,14 +19,14 @@ from core.shadow.diff.hunks import reinsert_hunks, remove_hunks, select_hunks
 from core.shadow.gitstate.standing_repositories import refuse_lost_repositories
 from core.shadow.promotion.journal import PathWrite
 from core.shadow.promotion.promotion import Promotion
-from core.shadow.review.change_groups import build_hard_link_notices, group_changes
-from core.shadow.review.clash_marking import mark_clashes
-from core.shadow.review.competing_versions import describe_clash, include_competing_versions
-from core.shadow.review.review_part import ReviewPart
+from core.shadow.review.conflicts import describe_clash, include_competing_versions, mark_clashes
 from core.shadow.review.verdict_plan import (
     PlannedVerdict,
+    ReviewPart,
+    build_hard_link_notices,
     build_pending_events,
     find_hunks,
+    group_changes,
     include_rename,
     is_apart_from_rename,
     link_rename_verdicts,

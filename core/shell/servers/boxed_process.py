@@ -27,8 +27,8 @@ from core.protocol.review import FileState, Origin
 from core.sandbox.box import BoxLimits, BoxRequest, BoxService, RunningCommand
 from core.sandbox.plain_text import strip_escapes
 from core.sandbox.tiers.masked_files import remove_masked_changes
+from core.shadow.layers.layer_delta import LiveLayer
 from core.shadow.layers.layer_store import KeptLayers
-from core.shadow.layers.live_layer import LiveLayer
 from core.shell.command_host import CommandHost
 from core.shell.execution import format_effects, get_memory_limit
 from core.tasks import finish_in_thread

@@ -9,13 +9,16 @@ from core.debug.probe_records import (
     MAX_LINE_BYTES,
     MAX_RECORDS,
     OUTPUT,
+    compare_runs,
+    count_records,
     decode_records,
     encode_records,
+    filter_records,
     format_record,
+    narrow_place,
     parse_record,
     read_log,
 )
-from core.debug.run_comparison import compare_runs, count_records, filter_records, narrow_place
 from core.protocol.debug import ProbeRecord
 
 JSON = st.recursive(

@@ -7,8 +7,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from core.debug.probe_records import format_record
-from core.debug.run_comparison import compare_runs, filter_records, narrow_place
+from core.debug.probe_records import compare_runs, filter_records, format_record, narrow_place
 from core.errors import ToolInputInvalid
 from core.protocol.debug import ComparedLocation, ProbeRecord
 from core.text.counting import count

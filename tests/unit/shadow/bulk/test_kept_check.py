@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.protocol import events as ev
-from core.shadow.bulk.project_changes import MAX_NEIGHBOURS
-from core.shadow.bulk.stale_outputs import OUTPUTS, find_stale_outputs
+from core.shadow.bulk.kept_check import MAX_NEIGHBOURS, OUTPUTS, find_stale_outputs
 from core.shadow.layers.merged_tree import MergedTree
 from tests.unit.shadow.command_layer import Layer
 from tests.unit.shadow.overlay_mount import needs_mounts, output, run
@@ -326,6 +325,6 @@ def test_n29_a_large_directory_costs_a_bounded_look(project, monkeypatch):
     leave(project, "v1", "new/index")
     looked: list[object] = []
     real = __import__("os").scandir
-    monkeypatch.setattr("core.shadow.bulk.project_changes.os.scandir", lambda path: looked.append(path) or real(path))
+    monkeypatch.setattr("core.shadow.bulk.kept_check.os.scandir", lambda path: looked.append(path) or real(path))
     project.shadow.follow_project()
     assert len(looked) <= MAX_NEIGHBOURS + 5

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.shadow.effects.tracked_tree import TrackedTree
+from core.shadow.absorber import TrackedTree
 from tests.unit.shadow.review_case import ReviewCase
 
 

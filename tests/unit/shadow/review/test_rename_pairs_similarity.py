@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.shadow.renames.similarity import MAX_COMPARED_BYTES as LIMIT
-from core.shadow.renames.similarity import compute_similarity, count_pieces, match_identical, match_similar
+from core.shadow.review.rename_pairs import MAX_COMPARED_BYTES as LIMIT
+from core.shadow.review.rename_pairs import compute_similarity, count_pieces, match_identical, match_similar
 
 OLD = b"".join(b"line %d\n" % number for number in range(1, 31))
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.protocol.review import Origin
-from core.shadow.layers.live_layer import LiveLayer
+from core.shadow.layers.layer_delta import LiveLayer
 from tests.unit.shadow.overlay_mount import MOUNT, needs_mounts, output
 from tests.unit.shadow.review_case import ReviewCase
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.shadow.effects import layer_sorting
+from core.shadow import layer_sorting
 from tests.unit.shadow.command_layer import Layer
 
 

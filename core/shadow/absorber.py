@@ -1,36 +1,102 @@
-"""Turn a command's layer into pending changes and kept layers, without losing anything between the two."""
+"""Turns a command's layer into pending changes and kept layers, by the ignore rules and git's index of its tree."""
 
 from __future__ import annotations
 
 import os
+import stat
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError, PathRefused, StateError
 from core.filesystem.open_beneath import open_parent
 from core.filesystem.removal import remove_path
+from core.git.index import NO_TRACKED_PATHS, TrackedPaths, parse_index
+from core.git.layout import find_repository
 from core.protocol.events import AnyEvent, EffectsRecorded
 from core.protocol.review import Change, FileState, Origin
 from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.content.paths import AnyAncestor
-from core.shadow.effects.layer_sorting import LayerSorting
-from core.shadow.effects.tracked_tree import TrackedTree
+from core.shadow.layer_sorting import LayerSorting
 from core.shadow.layers.layer_files import fingerprint_file
-from core.shadow.layers.layer_scan import LayerEntry, scan_layer
 from core.shadow.layers.layer_store import CommandLayer, KeptLayers, KeptTop, drop_covered
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import get_place
+from core.shadow.layers.overlayfs import LayerEntry, get_place, is_whiteout, scan_layer
+from core.shadow.layers.path_classes import PathClasses
 from core.shadow.layers.pending_layer import PendingLayer
 from core.shadow.layers.prune import prune_directories, prune_kept
 from core.shadow.review.proposals import PathEffect, Proposals
-from core.workspace import ABSENT
+from core.workspace import ABSENT, IgnoreRules
 from core.workspace.file_names import from_os_name
 from core.workspace.path_status import PERMISSION_BITS, read_state_at
 
+_MAX_RULES_BYTES = 1_000_000  # bytes of a file with rules
+_MAX_INDEX_BYTES = 256 << 20
 CHANGED_DURING_COMMAND = "the file in the project was changed while the command ran."
+
+
+class TrackedTree:
+    """The tracked paths of one session's tree. The parsed index is cached until its file changes."""
+
+    def __init__(self, tree: MergedTree) -> None:
+        self._tree = tree
+        self._known: tuple[tuple[str, int, int, int], TrackedPaths] | None = None
+
+    def build_classes(self, layer: CommandLayer) -> PathClasses:
+        """Build the classes of paths in the tree with `layer` on top."""
+        rules = IgnoreRules(self._tree.workspace, lambda rel: self._read_rules(layer.upper, rel))
+        return PathClasses(rules.open_snapshot(), lambda: self._read_tracked(layer.upper))
+
+    def _read_rules(self, upper: Path, rel: str) -> bytes | None:
+        path = get_place(upper, rel)
+        with suppress(OSError):
+            stats = path.lstat()
+            if not stat.S_ISREG(stats.st_mode):
+                return None if is_whiteout(stats) else b""
+            return path.read_bytes()[:_MAX_RULES_BYTES]
+        node = self._tree.find_node(rel)
+        try:
+            return self._tree.read(rel, node, _MAX_RULES_BYTES) if node is not None and node.kind == "file" else None
+        except PathRefused:
+            return None
+
+    def _read_tracked(self, upper: Path) -> TrackedPaths:
+        path, below = upper / ".git" / "index", b""
+        if not path.is_file():
+            node = self._tree.find_below_pending(".git/index")
+            if node and node.layered:
+                path = Path(os.fsdecode(node.layered.place))
+            else:
+                path, below = self._find_disk_index()
+        try:
+            stats = path.stat()
+        except OSError:
+            return NO_TRACKED_PATHS
+        signature = (str(path), stats.st_mtime_ns, stats.st_size, stats.st_ino)
+        if self._known is None or self._known[0] != signature:
+            tracked_paths = _read_index_file(path)
+            self._known = (signature, tracked_paths.select_below(below) if below else tracked_paths)
+        return self._known[1]
+
+    def _find_disk_index(self) -> tuple[Path, bytes]:
+        """Return the path of the index, and where in its repository the workspace lies (b"": it is the top)."""
+        root = self._tree.workspace.root
+        repository = find_repository(root)
+        if repository is None:
+            return root / ".git" / "index", b""
+        return repository.own / "index", os.fsencode(
+            root.relative_to(repository.root)
+        ) if repository.root != root else b""
+
+
+def _read_index_file(path: Path) -> TrackedPaths:
+    with suppress(OSError):
+        if path.stat().st_size <= _MAX_INDEX_BYTES:
+            return parse_index(path.read_bytes()) or NO_TRACKED_PATHS
+    return NO_TRACKED_PATHS
 
 
 class Absorber:

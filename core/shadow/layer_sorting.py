@@ -14,11 +14,11 @@ from core.filesystem.open_beneath import open_parent
 from core.filesystem.removal import remove_path
 from core.git.index import is_same_index
 from core.shadow.content.paths import AnyAncestor, collect_directories, format_paths
-from core.shadow.effects.path_classes import PathClass, PathClasses, is_git_protected
-from core.shadow.layers.layer_scan import LayerEntry, LayerScan
 from core.shadow.layers.layer_store import KeptTop
 from core.shadow.layers.merged_tree import MergedTree, TreeNode
 from core.shadow.layers.overlayfs import (
+    LayerEntry,
+    LayerScan,
     encode_place,
     get_place,
     is_opaque,
@@ -26,6 +26,7 @@ from core.shadow.layers.overlayfs import (
     make_whiteout,
     set_opaque,
 )
+from core.shadow.layers.path_classes import PathClass, PathClasses, is_git_protected
 from core.workspace import MAX_EDITED_BYTES
 from core.workspace.file_names import is_git_internal
 

@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import CommandRejected
 from core.protocol.events import CheckpointCreated
-from core.shadow.checkpoints.file_checkpoints import BULK_GONE, EDITED_SINCE, NOT_KEPT
+from core.shadow.file_checkpoints import BULK_GONE, EDITED_SINCE, NOT_KEPT
 from tests.support.verdicts import accept_everything
 from tests.unit.shadow.overlay_mount import needs_mounts, output, run
 from tests.unit.shadow.review_case import ReviewCase

@@ -1,15 +1,18 @@
-"""Restoring the files of a checkpoint: what was pending is pending again, what was written is reverted.
+"""Checkpoints of files: restores pending changes, and reverts promoted changes and writes of plan files.
 
-Writes are reverted one by one, newest first, by three-way merge, so that what the user changed in the meantime stays;
-where that is impossible, the path is left alone as a whole, and named. Carried out by the same journalled promotion as
-verdicts. Running it once more after an interruption comes to the same end.
+Promoted changes are reverted one by one, newest first, by three-way merge, so that later edits of the user stay. Where
+that is impossible, the whole path is left alone and reported. The same journalled promotion as for verdicts writes
+the files, so a restore that was interrupted can be repeated.
+
+Plan files go to the disk without a review; every write is logged with the earlier content. A plan file is reverted
+only if it still has the content that this session wrote.
 """
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 
 from msgspec import Struct
@@ -20,7 +23,7 @@ from core.protocol import events as ev
 from core.protocol.review import Change, FileState, VerdictRecord
 from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.bulk.bulk_verdicts import BulkVerdicts
-from core.shadow.checkpoints.plan_writes import PlanWrites
+from core.shadow.content.contents import Contents
 from core.shadow.content.paths import walk_directory
 from core.shadow.layers.layer_store import KeptLayers
 from core.shadow.layers.merged_tree import MergedTree
@@ -29,10 +32,57 @@ from core.shadow.promotion.promotion import Promotion, PromotionFailed, arrange_
 from core.shadow.review.verdicts import Verdicts
 from core.state.review import ReviewCheckpoint
 from core.workspace import ABSENT
+from core.workspace.plan_folder import PlanFolder
 
+CHANGED_MEANWHILE = "the plan was changed meanwhile; it stays as it is."
 EDITED_SINCE = "the file in the project was edited in the same place since; it stays as it is."
 NOT_KEPT = "ignored files no longer available: what commands had left is not kept any more; it stays as it is now."
 BULK_GONE = "it was accepted then and taken back since, and is not kept any more; accept it again if you want it."
+
+
+class PlanWrites(Struct, eq=False):
+    """The plan files of one session, as those who read and write plans see them (`PlanFiles`)."""
+
+    folder: PlanFolder
+    contents: Contents
+    emit: Callable[[ev.AnyEvent], None]
+
+    @property
+    def place(self) -> str:
+        """The folder of new plans: relative to the project, or absolute where it is outside of it."""
+        return self.folder.place
+
+    def to_path(self, path: str) -> str:
+        """Return the path of a plan in its one form. Raises `PathRefused` for the path of anything else."""
+        return self.folder.to_path(path)
+
+    def list_paths(self) -> list[str]:
+        """Return the paths of the plans in the folder; none if there is no such folder."""
+        return self.folder.list_paths()
+
+    def read(self, rel: str) -> bytes | None:
+        """Return the whole file; None: there is none."""
+        return self.folder.read(rel)
+
+    def read_state(self, path: str) -> FileState:
+        """Return what the file holds, and keep its bytes."""
+        return self.contents.store(*self.folder.read_state(path))
+
+    def write(self, rel: str, data: bytes) -> None:
+        """Create (with its folders) or replace a plan, and tell the log."""
+        path = self.to_path(rel)
+        before = self.read_state(path)
+        self.folder.write(path, data)
+        self.emit(ev.PlanWritten(path=path, state=self.read_state(path), before=before))
+
+    def put_back(self, path: str, disk: FileState, target: FileState) -> None:
+        """Write or remove a plan outside of the project, which holds `disk`. Raises `ReviewConflict` if it does not."""
+        if self.read_state(path) != disk:
+            raise ReviewConflict(CHANGED_MEANWHILE)
+        if target.kind == "file":
+            self.folder.write(path, self.contents.read(target))
+        else:
+            self.folder.remove(path)
 
 
 class RestoreStep(Struct, frozen=True, kw_only=True):
