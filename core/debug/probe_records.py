@@ -180,7 +180,7 @@ def compare_runs(first: Sequence[ProbeRecord], second: Sequence[ProbeRecord]) ->
     return tuple(_compare_place(key, one.get(key, ()), other.get(key, ())) for key in keys)
 
 
-def narrow_place(location: ComparedLocation, limit: int) -> ComparedLocation:
+def narrow_location(location: ComparedLocation, limit: int) -> ComparedLocation:
     """Return the place with at most so many records of each side, from the first difference on."""
     pairs = zip(location.first, location.second, strict=False)
     same = sum(1 for _ in takewhile(lambda pair: _content_of(pair[0]) == _content_of(pair[1]), pairs))

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from core.notebooks.json_places import Value
+from core.notebooks.json_spans import Value
 from core.notebooks.notebook import Cell, Notebook, scan_cell, scan_lines
 
 _DEFAULT_INDENT: Final = " "

@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from core.errors import ToolFailed
-from core.notebooks.json_places import JsonProblem, Value, scan_items, scan_members
+from core.notebooks.json_spans import JsonProblem, Value, scan_items, scan_members
 
 _BOM: Final = b"\xef\xbb\xbf"
 _KINDS: Final = ("code", "markdown", "raw")

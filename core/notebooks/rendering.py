@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from core.notebooks.json_places import JsonProblem, Value
+from core.notebooks.json_spans import JsonProblem, Value
 from core.notebooks.notebook import LARGEST, Cell, Notebook, describe_cell, find_notebook, is_notebook_path, join_text
 
 _SLASHES: Final = frozenset({"javascript", "typescript", "java", "scala", "kotlin", "rust", "go", "c++", "cpp", "c"})
@@ -80,16 +80,16 @@ def render_cell(cell: Cell, sign: str = "#") -> list[str]:
         lines.insert(1, f"{sign} metadata {_clip(_dump(cell.metadata), _MAX_METADATA)}")
     if cell.attachments:
         lines.append(f"{sign} attached: {', '.join(cell.attachments)}")
-    if summary := sum_up_outputs(cell):
+    if summary := summarize_outputs(cell):
         lines.append(f"{sign} → {summary}")
     return lines
 
 
-def sum_up_outputs(cell: Cell) -> str:
+def summarize_outputs(cell: Cell) -> str:
     """Return in a few words what a cell has put out, "" = nothing, and it has not run."""
     parts = [f"run {cell.execution_count}"] if cell.execution_count is not None else []
     for output in cell.outputs:
-        parts.append(_sum_up_output(output))
+        parts.append(_summarize_output(output))
     return " · ".join(parts)
 
 
@@ -104,7 +104,7 @@ def render_for_reading(notebook: Notebook, *, has_outputs: bool = True) -> Noteb
         lines += [f"{sign} %% {describe_cell(cell)}", *_render_source(cell, sign)]
         for output in cell.outputs:
             output_lines = [
-                f"{sign} → {_sum_up_output(output)}",
+                f"{sign} → {_summarize_output(output)}",
                 *(f"{sign}   {line}" for line in _shorten_output(output)),
             ]
             lines += output_lines if has_outputs else [""] * len(output_lines)
@@ -139,7 +139,7 @@ def _render_member(member: Value, sign: str) -> Iterator[str]:
         yield f"{sign} {member.key}: {_clip(_dump(member.value), _MAX_METADATA)}"
 
 
-def _sum_up_output(output: Mapping[str, Any]) -> str:
+def _summarize_output(output: Mapping[str, Any]) -> str:
     kind = output.get("output_type")
     if kind == "error":
         return f"error {_clean(str(output.get('ename', '')))}: {_clip(_clean(str(output.get('evalue', ''))), 120)}"

@@ -22,12 +22,12 @@ from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.content.paths import AnyAncestor
 from core.shadow.layer_sorting import LayerSorting
 from core.shadow.layers.layer_files import fingerprint_file
-from core.shadow.layers.layer_store import CommandLayer, KeptLayers, KeptTop, drop_covered
+from core.shadow.layers.layer_store import CommandLayer, RetainedLayers, RetainedTop, drop_covered
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import LayerEntry, get_place, is_whiteout, scan_layer
+from core.shadow.layers.overlayfs import LayerEntry, get_layer_path, is_whiteout, scan_layer
 from core.shadow.layers.path_classes import PathClasses
 from core.shadow.layers.pending_layer import PendingLayer
-from core.shadow.layers.prune import prune_directories, prune_kept
+from core.shadow.layers.prune import prune_directories, prune_retained
 from core.shadow.review.proposals import PathEffect, Proposals
 from core.workspace import ABSENT, IgnoreRules
 from core.workspace.file_names import from_os_name
@@ -51,7 +51,7 @@ class TrackedTree:
         return PathClasses(rules.open_snapshot(), lambda: self._read_tracked(layer.upper))
 
     def _read_rules(self, upper: Path, rel: str) -> bytes | None:
-        path = get_place(upper, rel)
+        path = get_layer_path(upper, rel)
         with suppress(OSError):
             stats = path.lstat()
             if not stat.S_ISREG(stats.st_mode):
@@ -119,14 +119,14 @@ class Absorber:
                 path_effects = self._collect_effects(layer, sorting, origin, started_ns)
                 for path_effect in path_effects:
                     if path_effect.path in sorting.puts and not self._is_hidden_without_layer(path_effect, sorting):
-                        pending.adopt(path_effect.path, path_effect.wanted, sorting.get_path(path_effect.path))
+                        pending.adopt(path_effect.path, path_effect.result, sorting.get_path(path_effect.path))
                 sorting.clear_layer()
-                kept_layers, count = self._build_kept(layer, sorting, origin, started_ns)
+                retained_layers, count = self._build_retained(layer, sorting, origin, started_ns)
         except OSError as error:
             raise StateError(f"What the command left can't be read: {error.strerror}: {error.filename!r}.") from error
-        pending.note_seen({path_effect.path: path_effect.wanted for path_effect in path_effects})
+        pending.record_seen({path_effect.path: path_effect.result for path_effect in path_effects})
         changes = self._record_effects(path_effects)
-        self._keep_layer(layer, kept_layers, tuple(sorting.tops))
+        self._keep_layer(layer, retained_layers, tuple(sorting.tops))
         self._drop_replaced(sorting)
         effects = _build_effects(origin, path_effects, changes, count, tuple(sorting.describe_dropped()))
         self._emit(effects)
@@ -135,48 +135,48 @@ class Absorber:
     def _is_hidden_without_layer(self, effect: PathEffect, sorting: LayerSorting) -> bool:
         """True if the project holds what the command left, but the layer's directory would hide it."""
         with suppress(PathRefused):
-            return sorting.is_closed(effect.path) and self._tree.read_disk_state(effect.path) == effect.wanted
+            return sorting.is_closed(effect.path) and self._tree.read_disk_state(effect.path) == effect.result
         return False
 
-    def _keep_layer(self, layer: CommandLayer, kept_layers: KeptLayers, touched_paths: tuple[str, ...]) -> None:
-        before = self._layers.kept
-        if kept_layers != before:
-            self._layers.write_record(kept_layers)
-        is_kept = layer.id in kept_layers.layers
+    def _keep_layer(self, layer: CommandLayer, retained_layers: RetainedLayers, touched_paths: tuple[str, ...]) -> None:
+        before = self._layers.retained
+        if retained_layers != before:
+            self._layers.write_record(retained_layers)
+        is_kept = layer.id in retained_layers.layers
         self._layers.close(layer.id, keep=is_kept)
         if not is_kept:
             return
         self._layers.squash()
-        self._record_kept(prune_kept(self._tree, touched_paths))
-        if before.layers or self._layers.kept.layers:
+        self._record_retained(prune_retained(self._tree, touched_paths))
+        if before.layers or self._layers.retained.layers:
             self._emit(build_layers_changed(self._tree))
 
-    def _record_kept(self, kept_layers: KeptLayers) -> None:
+    def _record_retained(self, retained_layers: RetainedLayers) -> None:
         """Write the record, and close layers that it no longer names."""
-        if not kept_layers.tops and not self._layers.open_layers:
-            kept_layers = replace(kept_layers, layers=())
-        if kept_layers != self._layers.kept:
-            self._layers.switch_to(kept_layers)
+        if not retained_layers.tops and not self._layers.open_layers:
+            retained_layers = replace(retained_layers, layers=())
+        if retained_layers != self._layers.retained:
+            self._layers.switch_to(retained_layers)
 
     def _drop_replaced(self, sorting: LayerSorting) -> None:
         """Drop what was kept of directories that are gone: their modes, and everything below one that became a file."""
-        kept_layers = self._layers.kept
+        retained_layers = self._layers.retained
         is_below = AnyAncestor(sorting.replaced.__contains__)
         dropped_paths = {
             path
-            for path, top in kept_layers.tops.items()
+            for path, top in retained_layers.tops.items()
             if (top.kind == "directory" and path in sorting.gone) or path in sorting.replaced or is_below(path)
         }
         if not dropped_paths:
             return
-        tops = {path: top for path, top in kept_layers.tops.items() if path not in dropped_paths}
+        tops = {path: top for path, top in retained_layers.tops.items() if path not in dropped_paths}
         self._layers.unshare()
         for layer in self._layers.list_uppers():
             for path in dropped_paths:
-                if kept_layers.tops[path].kind != "directory":
-                    remove_path(get_place(layer, path))
+                if retained_layers.tops[path].kind != "directory":
+                    remove_path(get_layer_path(layer, path))
                 prune_directories(layer, path)
-        self._record_kept(replace(self._layers.kept, tops=tops))
+        self._record_retained(replace(self._layers.retained, tops=tops))
         self._emit(build_layers_changed(self._tree))
 
     # reviewed files
@@ -190,11 +190,17 @@ class Absorber:
         deletions_first = sorted(target_states, key=lambda path: (target_states[path].kind != "absent", path))
         effects = []
         for path in deletions_first:
-            previous_state, doubt = self._read_previous(path, layer, sorting, started_ns)
+            previous_state, conflict_reason = self._read_previous(path, layer, sorting, started_ns)
             effects.append(
-                PathEffect(path=path, then=previous_state, wanted=target_states[path], origin=origin, doubt=doubt)
+                PathEffect(
+                    path=path,
+                    base=previous_state,
+                    result=target_states[path],
+                    origin=origin,
+                    conflict_reason=conflict_reason,
+                )
             )
-        effects = [effect for effect in effects if effect.wanted != effect.then]
+        effects = [effect for effect in effects if effect.result != effect.base]
         renames = {new: self._proposals.find_original_path(old) for new, old in _find_renames(effects).items()}
         return [replace(effect, renamed_from=renames.get(effect.path, "")) for effect in effects]
 
@@ -243,19 +249,19 @@ class Absorber:
                 raise
             except AgentTuiError:
                 changes[effect.path] = None
-            if effect.wanted.kind == "absent" and changes[effect.path] is None:
+            if effect.result.kind == "absent" and changes[effect.path] is None:
                 self._tree.forget(effect.path)
         return changes
 
     # what stays in the layer
 
-    def _build_kept(
+    def _build_retained(
         self, layer: CommandLayer, sorting: LayerSorting, origin: Origin, started_ns: int
-    ) -> tuple[KeptLayers, int]:
+    ) -> tuple[RetainedLayers, int]:
         """Return the record with this layer in it, and the number of files that the layer keeps."""
-        kept_layers = self._layers.kept
+        retained_layers = self._layers.retained
         removed_directories = {
-            path: mode for path, mode in kept_layers.gone.items() if path not in sorting.returned
+            path: mode for path, mode in retained_layers.gone.items() if path not in sorting.returned
         } | sorting.gone
         tops = {
             path: replace(top, origin=origin, since=started_ns)
@@ -263,7 +269,7 @@ class Absorber:
             if os.path.lexists(sorting.get_path(path))
         }
         if not tops:
-            return replace(kept_layers, gone=removed_directories), 0
+            return replace(retained_layers, gone=removed_directories), 0
         entries = scan_layer(layer.upper).entries
         # What gives way to a directory that is decided by itself is a reviewed file: its deletion is a change.
         replacing = {path for path, top in tops.items() if top.kind == "directory"}
@@ -272,9 +278,13 @@ class Absorber:
             git_base for path, top in tops.items() if top.kind == "git" for git_base in self._list_git_bases(path)
         ]
         bases = {path: base for path in paths if (base := self._read_base(path, started_ns)) is not None}
-        layers, merged_tops = (*kept_layers.layers, layer.id), _merge_tops(kept_layers.tops, tops)
+        layers, merged_tops = (*retained_layers.layers, layer.id), _merge_tops(retained_layers.tops, tops)
         record = replace(
-            kept_layers, layers=layers, tops=merged_tops, bases=bases | kept_layers.bases, gone=removed_directories
+            retained_layers,
+            layers=layers,
+            tops=merged_tops,
+            bases=bases | retained_layers.bases,
+            gone=removed_directories,
         )
         return record, sum(entry.kind != "directory" for entry in entries)
 
@@ -302,7 +312,7 @@ class Absorber:
             return None
 
 
-def _merge_tops(old: Mapping[str, KeptTop], new: Mapping[str, KeptTop]) -> dict[str, KeptTop]:
+def _merge_tops(old: Mapping[str, RetainedTop], new: Mapping[str, RetainedTop]) -> dict[str, RetainedTop]:
     """Merge kept tops so that none lies in another; an older one keeps its time."""
     tops = dict(old)
     for path, top in new.items():
@@ -315,10 +325,10 @@ def _find_renames(effects: list[PathEffect]) -> dict[str, str]:
     """Map each created path to the removed one whose content and mode it alone shares."""
     removed_paths, created_paths = defaultdict[FileState, list[str]](list), defaultdict[FileState, list[str]](list)
     for effect in effects:
-        if effect.wanted.kind == "absent" and effect.then.kind == "file" and effect.then.size:
-            removed_paths[effect.then].append(effect.path)
-        elif effect.then.kind == "absent" and effect.wanted.kind == "file" and effect.wanted.size:
-            created_paths[effect.wanted].append(effect.path)
+        if effect.result.kind == "absent" and effect.base.kind == "file" and effect.base.size:
+            removed_paths[effect.base].append(effect.path)
+        elif effect.base.kind == "absent" and effect.result.kind == "file" and effect.result.size:
+            created_paths[effect.result].append(effect.path)
     pairs = ((created_paths[key], removed_paths[key]) for key in created_paths.keys() & removed_paths.keys())
     return {to[0]: from_[0] for to, from_ in pairs if len(to) == len(from_) == 1}
 
@@ -333,8 +343,8 @@ def _build_effects(
 
     paths = defaultdict[str, list[str]](list)
     for effect in effects:
-        is_new = effect.then.kind == "absent"
-        paths["deleted" if effect.wanted.kind == "absent" else "created" if is_new else "edited"].append(effect.path)
+        is_new = effect.base.kind == "absent"
+        paths["deleted" if effect.result.kind == "absent" else "created" if is_new else "edited"].append(effect.path)
     resolved_paths = [path for path, change in changes.items() if change is None]
     if resolved_paths:
         notes = (*notes, f"{', '.join(resolved_paths[:5])}: back to what the project has.")

@@ -25,7 +25,7 @@ from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.bulk.bulk_verdicts import BulkVerdicts
 from core.shadow.content.contents import Contents
 from core.shadow.content.paths import walk_directory
-from core.shadow.layers.layer_store import KeptLayers
+from core.shadow.layers.layer_store import RetainedLayers
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.promotion.journal import PathWrite
 from core.shadow.promotion.promotion import Promotion, PromotionFailed, arrange_writes
@@ -75,7 +75,7 @@ class PlanWrites(Struct, eq=False):
         self.folder.write(path, data)
         self.emit(ev.PlanWritten(path=path, state=self.read_state(path), before=before))
 
-    def put_back(self, path: str, disk: FileState, target: FileState) -> None:
+    def revert(self, path: str, disk: FileState, target: FileState) -> None:
         """Write or remove a plan outside of the project, which holds `disk`. Raises `ReviewConflict` if it does not."""
         if self.read_state(path) != disk:
             raise ReviewConflict(CHANGED_MEANWHILE)
@@ -146,8 +146,8 @@ class FileCheckpoints(Struct, eq=False):
         now = {verdict.id for verdict in self.tree.state.verdicts}
         return [verdict for verdict in checkpoint.verdicts if verdict.id not in now]
 
-    def _read_kept(self, name: str) -> KeptLayers | None:
-        return self.tree.layers.read_frozen(name) if self._find_checkpoint(name).generated else KeptLayers()
+    def _read_kept(self, name: str) -> RetainedLayers | None:
+        return self.tree.layers.read_frozen(name) if self._find_checkpoint(name).generated else RetainedLayers()
 
     # what is to be done
 
@@ -212,14 +212,14 @@ class FileCheckpoints(Struct, eq=False):
         plan = self.plan(name)
         skipped_paths = [ev.SkippedPath(path=step.path, reason=step.reason) for step in plan if step.reason]
         todo = [step for step in plan if not step.reason]
-        kept_layers = self._read_kept(name)
+        retained_layers = self._read_kept(name)
         failures = self._carry_out(todo, checkpoint)
         roots, left_bulks = self._undo_bulks(checkpoint)
         directories = {path for record in self._list_given_since(checkpoint) for path in record.directories}
         self.tree.workspace.remove_directories(sorted(directories))  # those that hold something stay
-        if kept_layers is not None:
+        if retained_layers is not None:
             left_bulks += self._redo_bulks(checkpoint)
-            self._switch_layers(kept_layers, {*roots, *fresh})
+            self._switch_layers(retained_layers, {*roots, *fresh})
         else:
             root_list = ", ".join(bulk.root for bulk in checkpoint.bulks) or "."
             left_bulks.append(ev.SkippedPath(path=root_list, reason=NOT_KEPT))
@@ -251,7 +251,7 @@ class FileCheckpoints(Struct, eq=False):
         """Restore a plan outside of the project, which the journal does not reach; return it if it was left alone."""
         try:
             if step.target != step.disk:
-                self.plans.put_back(step.path, step.disk, step.target)
+                self.plans.revert(step.path, step.disk, step.target)
         except (ReviewConflict, PathRefused) as problem:
             return ev.SkippedPath(path=step.path, reason=problem.message)
         self.promotion.run((), self._build_events(step, checkpoint))
@@ -330,11 +330,13 @@ class FileCheckpoints(Struct, eq=False):
                 skipped_paths.append(ev.SkippedPath(path=record.path, reason=problem.message))
         return skipped_paths
 
-    def _switch_layers(self, kept_layers: KeptLayers, roots: Collection[str]) -> None:
+    def _switch_layers(self, retained_layers: RetainedLayers, roots: Collection[str]) -> None:
         """Put the checkpoint's kept layers in force. What was undone on disk only looks newer there."""
         now = time.time_ns()
-        tops = {path: replace(top, since=now) if top.root in roots else top for path, top in kept_layers.tops.items()}
-        if (kept_layers := replace(kept_layers, tops=tops)) == self.tree.layers.kept:
+        tops = {
+            path: replace(top, since=now) if top.root in roots else top for path, top in retained_layers.tops.items()
+        }
+        if (retained_layers := replace(retained_layers, tops=tops)) == self.tree.layers.retained:
             return
-        self.tree.layers.switch_to(kept_layers)
+        self.tree.layers.switch_to(retained_layers)
         self.promotion.run((), [build_layers_changed(self.tree)])

@@ -14,13 +14,13 @@ from core.filesystem.open_beneath import open_parent
 from core.filesystem.removal import remove_path
 from core.git.index import is_same_index
 from core.shadow.content.paths import AnyAncestor, collect_directories, format_paths
-from core.shadow.layers.layer_store import KeptTop
+from core.shadow.layers.layer_store import RetainedTop
 from core.shadow.layers.merged_tree import MergedTree, TreeNode
 from core.shadow.layers.overlayfs import (
     LayerEntry,
     LayerScan,
-    encode_place,
-    get_place,
+    encode_layer_path,
+    get_layer_path,
     is_opaque,
     list_missing_parents,
     make_whiteout,
@@ -45,7 +45,7 @@ class LayerSorting:
         self._tree = tree
         self._classes = classes
         self._entries = {entry.path: entry for entry in scan.entries}
-        self._hidden: dict[str, KeptTop] = {}
+        self._hidden: dict[str, RetainedTop] = {}
         self._dropped: list[str] = []
         self._stripped: list[str] = []
         self._shut: list[str] = []
@@ -55,14 +55,14 @@ class LayerSorting:
         self.is_closed = AnyAncestor(self._closed.__contains__)
         self.puts: dict[str, LayerEntry] = {}
         self.deletes: dict[str, None] = {}
-        self.tops: dict[str, KeptTop] = {}
+        self.tops: dict[str, RetainedTop] = {}
         self.gone: dict[str, int] = {}
         self.returned: set[str] = set()
         self.replaced: set[str] = set()
         self.unhidden: set[str] = set()
 
     def get_path(self, path: str) -> Path:
-        return get_place(self._upper, path)
+        return get_layer_path(self._upper, path)
 
     def _mark_closed(self, path: str) -> None:
         self._closed.add(path)
@@ -251,10 +251,10 @@ class LayerSorting:
     def _list_children(self, path: str) -> list[str]:
         return [f"{path}/{name}" for name in sorted(self._tree.list_names(path))]
 
-    def _record_deletion(self, path: str) -> dict[str, KeptTop]:
+    def _record_deletion(self, path: str) -> dict[str, RetainedTop]:
         """Record the removal of what was at a path. Return what is to be hidden in the layer that stays: the highest
         places that are not reviewed."""
-        hidden_tops: dict[str, KeptTop] = {}
+        hidden_tops: dict[str, RetainedTop] = {}
         directories: dict[str, TreeNode] = {}
         reviewed_paths = []
         waiting = [path]
@@ -273,14 +273,14 @@ class LayerSorting:
             elif node.kind in {"file", "symlink"} and node.size <= MAX_EDITED_BYTES:
                 reviewed_paths.append(child)
             else:
-                hidden_tops[child] = KeptTop(root=child, kind="large")
+                hidden_tops[child] = RetainedTop(root=child, kind="large")
         self.deletes |= dict.fromkeys(reviewed_paths)
         above = collect_directories(reviewed_paths)
         for child in reversed(directories):
             if child in above:
                 self._record_removed_directory(child, directories[child])
             else:
-                hidden_tops[child] = KeptTop(root=child)
+                hidden_tops[child] = RetainedTop(root=child)
         is_below = AnyAncestor(hidden_tops.__contains__)
         return {child: top for child, top in hidden_tops.items() if not is_below(child)}
 
@@ -313,10 +313,10 @@ class LayerSorting:
 
     # what stays
 
-    def _hide(self, path: str, top: KeptTop) -> None:
+    def _hide(self, path: str, top: RetainedTop) -> None:
         for parent in list_missing_parents(self._upper, path):
             node = self._tree.find_node(parent)
-            with open_parent(encode_place(self._upper, parent)) as (above, name):
+            with open_parent(encode_layer_path(self._upper, parent)) as (above, name):
                 os.mkdir(name, dir_fd=above)
                 os.chmod(name, node.mode if node else self._tree.workspace.directory_mode, dir_fd=above)
         make_whiteout(self.get_path(path))
@@ -327,7 +327,7 @@ class LayerSorting:
 
         `needed_directories` by what was put, `live` by what is still pending: those are there without a layer.
         """
-        layer_path = encode_place(self._upper, entry.path)
+        layer_path = encode_layer_path(self._upper, entry.path)
         mode = entry.mode & 0o777
         if entry.mode != mode:
             self.get_path(entry.path).chmod(mode)
@@ -348,7 +348,7 @@ class LayerSorting:
                     os.rmdir(name, dir_fd=above)
         elif is_reviewed:
             self._bare.append(entry.path)
-            self.tops[entry.path] = KeptTop(root=entry.path, kind="directory")
+            self.tops[entry.path] = RetainedTop(root=entry.path, kind="directory")
 
 
 def _is_empty(directory: bytes) -> bool:
@@ -356,5 +356,5 @@ def _is_empty(directory: bytes) -> bool:
         return next(entries, None) is None
 
 
-def _build_top(cls: PathClass) -> KeptTop:
-    return KeptTop(root=cls.root, kind=cls.kind)
+def _build_top(cls: PathClass) -> RetainedTop:
+    return RetainedTop(root=cls.root, kind=cls.kind)

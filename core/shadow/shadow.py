@@ -20,18 +20,18 @@ from core.shadow.absorber import Absorber
 from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.bulk.bulk_verdicts import BulkVerdicts
 from core.shadow.bulk.git_preparation import PreparedGitState
-from core.shadow.bulk.kept_check import KeptCheck
+from core.shadow.bulk.staleness_check import StalenessCheck
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.content.contents import Contents, explain_lost_content
 from core.shadow.content.paths import list_parents
 from core.shadow.diff.diff_lines import CONTEXT, MAX_WIDTH, build_diff
 from core.shadow.file_checkpoints import FileCheckpoints, PlanWrites
 from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
-from core.shadow.layers.layer_store import CommandLayer, KeptLayers, LayerStore
+from core.shadow.layers.layer_store import CommandLayer, LayerStore, RetainedLayers
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.pending_layer import PendingLayer
 from core.shadow.promotion.journal import IntentRecord, Journal
-from core.shadow.promotion.promotion import Promotion, keep_going
+from core.shadow.promotion.promotion import Promotion, ignore_step
 from core.shadow.review.conflicts import Conflicts
 from core.shadow.review.hunk_edits import HunkEdits
 from core.shadow.review.proposals import PathEffect, Proposals, ShadowEdit
@@ -56,7 +56,7 @@ class Shadow:
         emit: Callable[[ev.AnyEvent], None],
         state: ReviewState,
         *,
-        step: Callable[[str], None] = keep_going,
+        step: Callable[[str], None] = ignore_step,
         load_rules: LoadRules = tuple,
     ) -> None:
         self.workspace, self.state, self.blobs, self._log = workspace, state, blobs, emit
@@ -78,14 +78,14 @@ class Shadow:
         self._pending_layer = PendingLayer(tree)
         self._absorber = Absorber(tree, self._proposals, emit)
         self.bulks = BulkVerdicts(tree, emit, step, self._risks.write_rules)
-        self._kept_check = KeptCheck(tree, self.bulks, self._pending_layer, emit)
+        self._kept_check = StalenessCheck(tree, self.bulks, self._pending_layer, emit)
         self.plans = PlanWrites(PlanFolder(workspace), contents, emit)
         self.checkpoints = FileCheckpoints(tree, self._promotion, self._verdicts, self.bulks, self.plans)
         self._rename_pairs = RenamePairs(contents, state, emit)
 
     def _emit_promoted(self, event: ev.AnyEvent) -> None:
         """Tell the log; what commands left behind no longer hides what the project gets from the review."""
-        if isinstance(event, ev.FileWritten | ev.PlanWritten) and self.layers.kept.layers:
+        if isinstance(event, ev.FileWritten | ev.PlanWritten) and self.layers.retained.layers:
             change = self.state.changes.get(event.path)  # none: a verdict is undone, and it will be pending again
             self.merged_tree.forget(event.path, shows=change is not None and change.pending.kind != "absent")
         self._log(event)
@@ -194,7 +194,7 @@ class Shadow:
         """Return what these paths are in the project itself, with their content stored."""
         return {path: self.merged_tree.read_disk_state(path) for path in paths}
 
-    def take_in(self, earlier: Mapping[str, FileState], origin: Origin) -> tuple[str, ...]:
+    def capture_disk_edits(self, earlier: Mapping[str, FileState], origin: Origin) -> tuple[str, ...]:
         """Have what a program of the user's made of files since they were `earlier` wait for the review, where nothing
         else of them waits; the project's files are put back. Returns their paths. Raises `ReviewConflict` and
         `PromotionFailed`: then nothing was put back."""
@@ -238,7 +238,7 @@ class Shadow:
 
         See `Proposals.merge_effect`. Raises `PathRefused` as `edit` does.
         """
-        self._refuse_unwritable(effect.path, effect.path, creates=effect.wanted.kind != "absent")
+        self._refuse_unwritable(effect.path, effect.path, creates=effect.result.kind != "absent")
         merged_change = self._proposals.merge_effect(effect)
         self.refresh_annotations()
         return merged_change
@@ -279,7 +279,7 @@ class Shadow:
         self.refresh_annotations()
         return effects
 
-    def list_taken_back(self, layer: CommandLayer) -> list[str]:
+    def list_reverted(self, layer: CommandLayer) -> list[str]:
         """Return the pending paths at which a command left what is on disk: their changes would be gone."""
         layer_stack = LayerStack([layer.upper])
         return [path for path in layer.pending_states if self._is_as_on_disk(path, layer_stack.find(path))]
@@ -404,13 +404,13 @@ class Shadow:
             return []
         sentences = []
         if missing_layers := self.layers.find_missing():
-            self.layers.write_record(KeptLayers(gone=self.layers.kept.gone))
+            self.layers.write_record(RetainedLayers(gone=self.layers.retained.gone))
             subject = "What commands left beside the review"
             sentences.append(f"{subject} is gone with the memory it was in ({len(missing_layers)} layers).")
         self.layers.sweep([self._pending_layer.name, *self.bulks.redo_store.list_directories()])
         with suppress(OSError):
             self.layers.prune_undo()
-        if self.state.layers != self.layers.kept.layers:
+        if self.state.layers != self.layers.retained.layers:
             self._log(build_layers_changed(self.merged_tree))
         self.check_bulks()
         return sentences
@@ -419,17 +419,17 @@ class Shadow:
         standing = {verdict_record.id for verdict_record in self.state.verdicts}
         match event:
             case ev.VerdictGiven(verdict=verdict):
-                return verdict.id not in standing and not self._has_moved_on(intent, verdict.path)
+                return verdict.id not in standing and not self._is_outdated(intent, verdict.path)
             case ev.VerdictUndone(id=verdict_id, path=path):
-                return verdict_id in standing and not self._has_moved_on(intent, path)
+                return verdict_id in standing and not self._is_outdated(intent, path)
             case ev.ChangeProposed() | ev.ChangeRevised():
-                return not self._has_moved_on(intent, event.change.path)
+                return not self._is_outdated(intent, event.change.path)
             case ev.ChangeResolved(path=path):
-                return not self._has_moved_on(intent, path)
+                return not self._is_outdated(intent, path)
             case _:
                 return True
 
-    def _has_moved_on(self, intent: IntentRecord, path: str) -> bool:
+    def _is_outdated(self, intent: IntentRecord, path: str) -> bool:
         """True if the path has another pending state since the transaction, which must not be lost."""
         expected_states = [write.pending for write in intent.writes if write.path == path]
         for event in intent.events:

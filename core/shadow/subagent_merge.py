@@ -18,7 +18,7 @@ from core.shadow.content.contents import ChangeSides
 from core.shadow.content.paths import format_paths, list_parents
 from core.shadow.layers.layer_delta import LayerDelta
 from core.shadow.layers.layer_stack import NO_LAYERS, LayerStack
-from core.shadow.layers.layer_store import KeptLayers
+from core.shadow.layers.layer_store import RetainedLayers
 from core.shadow.review.conflicts import has_conflict_with
 from core.shadow.review.proposals import PathEffect
 from core.shadow.shadow import Shadow
@@ -67,14 +67,14 @@ class SubagentWork(Struct, frozen=True):
         effects = [
             PathEffect(
                 path=path,
-                then=sides.base,
-                wanted=sides.pending,
+                base=sides.base,
+                result=sides.pending,
                 origin=origin,
                 renamed_from=now[path].renamed_from if path in now else "",
             )
             for path, sides in compare_changes(self.begun.changes, now, self._read_settled)
         ]
-        return sorted(effects, key=lambda effect: (effect.wanted.kind != "absent", effect.path))
+        return sorted(effects, key=lambda effect: (effect.result.kind != "absent", effect.path))
 
     def _read_settled(self, path: str) -> FileState | None:
         try:
@@ -84,14 +84,14 @@ class SubagentWork(Struct, frozen=True):
 
     def compute_own_delta(self) -> LayerDelta | None:
         """Compute what its commands left beside the review; None if what was there before is no longer known."""
-        if not self.shadow.layers.kept.layers and not self.begun.generated:
+        if not self.shadow.layers.retained.layers and not self.begun.generated:
             return LayerDelta(NO_LAYERS, NO_LAYERS)
         return self.compute_delta(self.shadow)
 
     def compute_delta(self, shadow: Shadow) -> LayerDelta | None:
         """Compute the delta from what this session began with to what is beside the review of `shadow` now."""
         layers = self.shadow.layers
-        frozen_layers = layers.read_frozen(self.name) if self.begun.generated else KeptLayers()
+        frozen_layers = layers.read_frozen(self.name) if self.begun.generated else RetainedLayers()
         if frozen_layers is None:
             return None
         initial_stack = LayerStack([layers.get_upper(layer) for layer in reversed(frozen_layers.layers)])
@@ -139,11 +139,11 @@ class SubagentMerge:
 
     def _is_otherwise_here(self, effect: PathEffect) -> bool:
         change = self._shadow.state.changes.get(effect.path)
-        return change is None or change.pending != effect.wanted
+        return change is None or change.pending != effect.result
 
     def _merge_path(self, effect: PathEffect) -> str:
         """Merge one path. Return why it was refused, "" = it was merged."""
-        for state in (effect.then, effect.wanted):
+        for state in (effect.base, effect.result):
             if state.kind != "absent":
                 self._shadow.blobs.put(self._work.shadow.blobs.get(state.blob))
         try:
@@ -159,9 +159,9 @@ class SubagentMerge:
     def _record_removed_directories(self) -> None:
         """Record the directories that it removed, so that they go with the last of their files."""
         layers = self._shadow.layers
-        removed_directories = self._work.shadow.layers.kept.gone | layers.kept.gone
-        if removed_directories != layers.kept.gone:
-            layers.write_record(replace(layers.kept, gone=removed_directories))
+        removed_directories = self._work.shadow.layers.retained.gone | layers.retained.gone
+        if removed_directories != layers.retained.gone:
+            layers.write_record(replace(layers.retained, gone=removed_directories))
 
     def _merge_generated(self, origin: Origin, started_ns: int, notes: list[str]) -> int:
         their_delta = self._work.compute_own_delta()

@@ -213,7 +213,7 @@ class Execution:
         lost_commits = _list_lost_commits(box_result)
         if any(STASH in note for note in lost_commits):
             return STASHED
-        lost_paths = self._host.shadow.list_taken_back(layer) if lost_commits else ()
+        lost_paths = self._host.shadow.list_reverted(layer) if lost_commits else ()
         return TAKEN_BACK.format(_format_paths(lost_paths)) if lost_paths else ""
 
     def _emit_discarded(self, *notes: str) -> str:

@@ -77,7 +77,7 @@ _ASKED: Final = 200
 _COMPILED: Final = (".py", ".pyi")
 
 
-def is_surely_broken(path: str, before: str, after: str, lines: Collection[int]) -> bool:
+def is_certainly_broken(path: str, before: str, after: str, lines: Collection[int]) -> bool:
     """Return True if `after`, which a grammar does not read at `lines` (1-indexed), is broken in any form of its
     language. `before` is a text that was read; "" = there was none."""
     ending = PurePath(path).suffix.lower()
@@ -86,13 +86,13 @@ def is_surely_broken(path: str, before: str, after: str, lines: Collection[int])
     if ending in _PYTHON_ENDINGS:
         return find_compile_error(after) is not None and not _UNREAD[ending].search(affected_text)
     if ending == ".json":
-        return not is_read_as_loose_json(path, after)
+        return not is_valid_loose_json(path, after)
     if (unread := _UNREAD.get(ending)) is not None and not unread.search(affected_text):
         return True
     return _loses_brackets(ending, before, after)
 
 
-def is_read_as_loose_json(path: str, text: str) -> bool:
+def is_valid_loose_json(path: str, text: str) -> bool:
     """Return True if JSON is right for those who take comments and trailing commas; a file that none of them reads
     has to be strict."""
     name = PurePath(path).name
@@ -105,7 +105,7 @@ def is_read_as_loose_json(path: str, text: str) -> bool:
     return True
 
 
-def takes_loose_json(path: str) -> bool:
+def allows_loose_json(path: str) -> bool:
     """Return True for a file whose readers are known to take comments and trailing commas."""
     return ".vscode" in PurePath(path).parts or _LOOSE_JSON.search(PurePath(path).name) is not None
 
@@ -133,7 +133,7 @@ def _has_matching_brackets(ending: str, text: str, signs: str) -> bool:
     still_open: list[str] = []
     if ending in _MARKUP:
         text = _CLOSING_TAG.sub("", text)
-    code = _STYLE_WORD.sub("", text) if ending == ".css" else _take_code(_LEXERS[ending], text)
+    code = _STYLE_WORD.sub("", text) if ending == ".css" else _strip_strings_and_comments(_LEXERS[ending], text)
     for sign in filter(signs.__contains__, code):
         if sign not in _OPENING:
             still_open.append(sign)
@@ -142,7 +142,7 @@ def _has_matching_brackets(ending: str, text: str, signs: str) -> bool:
     return not still_open
 
 
-def _take_code(language: str, text: str) -> str:
+def _strip_strings_and_comments(language: str, text: str) -> str:
     """Return a text without its strings and comments."""
     from pygments.token import Comment, Error, String  # type: ignore[import-untyped]
 
@@ -193,13 +193,13 @@ def _find_flaws(path: str, text: str, limit: int) -> tuple[SyntaxFlaw, ...] | No
             flaws.append(SyntaxFlaw(line=node.start_point[0] + 1, missing=node.type if node.is_missing else ""))
         else:
             waiting += [child for child in reversed(node.children) if child.has_error or child.is_missing]
-    return _ask_others(path, text, tuple(flaws))
+    return _filter_by_other_parsers(path, text, tuple(flaws))
 
 
-def _ask_others(path: str, text: str, flaws: tuple[SyntaxFlaw, ...]) -> tuple[SyntaxFlaw, ...]:
+def _filter_by_other_parsers(path: str, text: str, flaws: tuple[SyntaxFlaw, ...]) -> tuple[SyntaxFlaw, ...]:
     """Return the flaws that stay when those who read more of a language than its grammar, or less, were asked."""
     if path.endswith(".json"):
-        return () if flaws and takes_loose_json(path) and is_read_as_loose_json(path, text) else flaws
+        return () if flaws and allows_loose_json(path) and is_valid_loose_json(path, text) else flaws
     if not path.endswith(_COMPILED) or len(text) > LARGEST:
         return flaws
     problem = find_compile_error(text)
@@ -243,9 +243,9 @@ def breaks_syntax(path: str, before: str, after: str, flaws: Sequence[SyntaxFlaw
     """Return True if `flaws` of `after` are surely wrong, and not of a form that the grammar can't read."""
     earlier = {flaw.line for flaw in find_flaws(path, before, limit=_ASKED) or ()}
     try:
-        if earlier and not is_surely_broken(path, "", before, earlier):
+        if earlier and not is_certainly_broken(path, "", before, earlier):
             return False
-        return is_surely_broken(path, "" if earlier else before, after, {flaw.line for flaw in flaws})
+        return is_certainly_broken(path, "" if earlier else before, after, {flaw.line for flaw in flaws})
     except Exception as fault:  # as above
         save_crash_report(fault, "a check of syntax")
         return False

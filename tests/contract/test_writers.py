@@ -197,7 +197,7 @@ PROJECT: dict[str, frozenset[str]] = {
         "LayerTransfer.remove_empty LayerTransfer.save _unlink"
     ),
     "core.shadow.layers.layer_files": words(
-        "_copy_tree _link_at _restore_metadata copy_file copy_into_layer make_room"
+        "_copy_tree _link_at _restore_metadata copy_file copy_into_layer make_parent_directories"
     ),
     "core.engine.export.documents": words("write_export"),
     "core.git.index_lock": words("_link_lock _unlink install_draft take_lock"),

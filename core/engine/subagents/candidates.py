@@ -126,7 +126,7 @@ def _take_parts(parent: Session, name: str, picks: Sequence[CandidatePick]) -> S
             if state.kind != "absent":
                 parent.shadow.blobs.put(work.contents.read(state))
         try:
-            parent.shadow.merge_effect(PathEffect(path=pick.path, then=change.base, wanted=target_state, origin=origin))
+            parent.shadow.merge_effect(PathEffect(path=pick.path, base=change.base, result=target_state, origin=origin))
         except StateError:
             raise
         except AgentTuiError as problem:

@@ -22,7 +22,7 @@ from core.protocol.review import Bulk, FileState, Verdict, VerdictRecord
 from core.records import decode_json
 from core.shadow.bulk.bulk_summary import describe_bulk
 from core.shadow.layers.layer_files import link_tree
-from core.shadow.layers.layer_store import KeptLayers, KeptTop, LayerStore
+from core.shadow.layers.layer_store import LayerStore, RetainedLayers, RetainedTop
 from core.state.review import ReviewState
 from core.workspace import ABSENT
 
@@ -34,7 +34,7 @@ class BulkDecision(Struct, frozen=True, kw_only=True):
     (`made`), and the modes that it changed (`modes`, by path)."""
 
     verdict: VerdictRecord
-    tops: dict[str, KeptTop]
+    tops: dict[str, RetainedTop]
     bases: dict[str, FileState]
     phase: Phase
     made: tuple[str, ...] = ()
@@ -149,7 +149,7 @@ class BulkRedo(Struct, eq=False):
     def _get_directory(self, verdict_id: str) -> Path:
         return self.layers.place / f"again-{verdict_id}"
 
-    def keep_accepted(self, decision: BulkDecision) -> None:
+    def save_accepted(self, decision: BulkDecision) -> None:
         """Keep a copy of what was accepted, before it goes back into the layers. Raises `StateError`."""
         source = self.records.get_directory(decision) / "upper"
         if decision.verdict.id not in self._find_checkpointed() or not source.is_dir():
@@ -175,8 +175,8 @@ class BulkRedo(Struct, eq=False):
             link_tree(directory / "upper", self.layers.get_upper(layer))
         except OSError as error:
             raise StateError(f"{decision.verdict.path} can't be laid out: {error.strerror}.") from error
-        removed_directories = self.layers.kept.gone
+        removed_directories = self.layers.retained.gone
         self.layers.switch_to(
-            KeptLayers(layers=(layer,), tops=decision.tops, bases=decision.bases, gone=removed_directories)
+            RetainedLayers(layers=(layer,), tops=decision.tops, bases=decision.bases, gone=removed_directories)
         )
         return True

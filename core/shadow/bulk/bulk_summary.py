@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from core.protocol.events import LayersChanged
 from core.protocol.review import Bulk
-from core.shadow.layers.layer_store import KeptTop
+from core.shadow.layers.layer_store import RetainedTop
 from core.shadow.layers.merged_tree import MergedTree
 
 _BULK_KINDS: dict[str, Literal["large", "git"]] = {"large": "large", "git": "git"}
@@ -34,12 +34,12 @@ class _Count(Struct):
 
 def build_layers_changed(tree: MergedTree) -> LayersChanged:
     """Build the event that tells the log what the kept layers hold now."""
-    return LayersChanged(layers=tree.layers.kept.layers, bulks=summarize_bulks(tree))
+    return LayersChanged(layers=tree.layers.retained.layers, bulks=summarize_bulks(tree))
 
 
-def list_kept_files(tree: MergedTree) -> Iterator[str]:
+def list_retained_files(tree: MergedTree) -> Iterator[str]:
     """Yield every regular file that the kept layers hold outside of git's own directory."""
-    for path, top in tree.layers.kept.tops.items():
+    for path, top in tree.layers.retained.tops.items():
         if top.kind != "git":
             for below, entry in tree.stack.walk(path):
                 if entry is not None and stat.S_ISREG(entry.stats.st_mode):
@@ -48,9 +48,9 @@ def list_kept_files(tree: MergedTree) -> Iterator[str]:
 
 def summarize_bulks(tree: MergedTree) -> tuple[Bulk, ...]:
     """Return one `Bulk` for each root, in order of their names."""
-    kept_layers, counts = tree.layers.kept, defaultdict[str, _Count](_Count)
+    retained_layers, counts = tree.layers.retained, defaultdict[str, _Count](_Count)
     conflicts = {bulk.root: bulk.conflict for bulk in tree.state.bulks}
-    for path, top in kept_layers.tops.items():
+    for path, top in retained_layers.tops.items():
         count = counts[top.root]
         for child, entry in tree.stack.walk(path):
             if top.kind != "git" and (inside := _find_repository(child, tree)):
@@ -62,7 +62,7 @@ def summarize_bulks(tree: MergedTree) -> tuple[Bulk, ...]:
                 count.size += entry.stats.st_size
             if top.kind == "git" and (entry is None or not entry.is_directory):
                 count.is_gits = count.is_gits or _is_gits_own(child, path)
-    latest = {top.root: top for top in sorted(kept_layers.tops.values(), key=lambda top: top.since)}
+    latest = {top.root: top for top in sorted(retained_layers.tops.values(), key=lambda top: top.since)}
     return tuple(
         Bulk(
             root=root,
@@ -73,13 +73,15 @@ def summarize_bulks(tree: MergedTree) -> tuple[Bulk, ...]:
             origin=latest[root].origin,
             conflict=conflicts.get(root, ""),
             risk=count.risk,
-            stale="; ".join(sorted({top.stale for top in kept_layers.tops.values() if top.root == root and top.stale})),
+            stale="; ".join(
+                sorted({top.stale for top in retained_layers.tops.values() if top.root == root and top.stale})
+            ),
         )
         for root, count in sorted(counts.items())
     )
 
 
-def _name_kind(top: KeptTop, count: _Count) -> Literal["generated", "git", "large"]:
+def _name_kind(top: RetainedTop, count: _Count) -> Literal["generated", "git", "large"]:
     """Return the kind of a bulk. Files of other programs in git's directory are no state of git to be decided on."""
     if top.kind == "git" and count.files and not count.is_gits:
         return "generated"
@@ -92,7 +94,7 @@ def _is_gits_own(path: str, top: str) -> bool:
     return not inside or _GITS_OWN.match(inside) is not None
 
 
-def summarize_place(tree: MergedTree, path: str, top: KeptTop) -> Bulk:
+def summarize_path(tree: MergedTree, path: str, top: RetainedTop) -> Bulk:
     """Return what the kept layers hold at and below one path, as a bulk of its own."""
     entries = [entry for _, entry in tree.stack.walk(path)]
     files = [entry for entry in entries if entry is not None and not entry.is_directory]

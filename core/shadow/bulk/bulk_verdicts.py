@@ -21,7 +21,7 @@ from core.ids import new_id
 from core.protocol.events import AnyEvent, LayersChanged, VerdictGiven, VerdictUndone
 from core.protocol.review import FileState, Verdict, VerdictRecord
 from core.shadow.bulk.bulk_records import BulkDecision, BulkRecords, BulkRedo, build_bulk_verdict
-from core.shadow.bulk.bulk_summary import build_layers_changed, summarize_place
+from core.shadow.bulk.bulk_summary import build_layers_changed, summarize_path
 from core.shadow.bulk.git_preparation import GitPreparation, PreparedGitState
 from core.shadow.bulk.layer_transfer import (
     GIT_BUSY,
@@ -33,13 +33,13 @@ from core.shadow.bulk.layer_transfer import (
 )
 from core.shadow.content.paths import collect_directories, walk_directory
 from core.shadow.gitstate.git_state import GIT_REFUSED, GitState
-from core.shadow.gitstate.standing_repositories import refuse_lost_repositories
+from core.shadow.gitstate.lost_repositories import refuse_lost_repositories
 from core.shadow.layers.layer_files import fingerprint_entry
 from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
-from core.shadow.layers.layer_store import KeptTop, drop_covered, select_bases
+from core.shadow.layers.layer_store import RetainedTop, drop_covered, select_bases
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.path_classes import is_git_protected
-from core.shadow.layers.prune import move_place
+from core.shadow.layers.prune import move_entry
 from core.shadow.promotion.promotion import PromotionFailed
 from core.shadow.review.write_rules import WriteRules
 from core.workspace import ABSENT
@@ -102,16 +102,16 @@ class BulkVerdicts:
         self._finish(replace(decision, phase="applied"))
         return decision.verdict
 
-    def _select_kept(self, root: str) -> tuple[dict[str, KeptTop], dict[str, FileState]]:
-        kept_layers = self._layers.kept
-        tops = {path: top for path, top in kept_layers.tops.items() if top.root == root}
-        return tops, select_bases(tops, kept_layers.bases)
+    def _select_kept(self, root: str) -> tuple[dict[str, RetainedTop], dict[str, FileState]]:
+        retained_layers = self._layers.retained
+        tops = {path: top for path, top in retained_layers.tops.items() if top.root == root}
+        return tops, select_bases(tops, retained_layers.bases)
 
     def check_conflicts(self) -> None:
         """Compare all bulks with the project, and emit what is new about their conflicts."""
         bulks = tuple(replace(bulk, conflict=self._find_conflict(bulk.root)) for bulk in self._state.bulks)
         if bulks != self._state.bulks:
-            self._emit(LayersChanged(layers=self._layers.kept.layers, bulks=bulks))
+            self._emit(LayersChanged(layers=self._layers.retained.layers, bulks=bulks))
 
     def _find_conflict(self, root: str) -> str:
         tops, bases = self._select_kept(root)
@@ -147,13 +147,13 @@ class BulkVerdicts:
         """True if a path is git's index, and names the same content as `base`."""
         return self._guard.is_refreshed_index(path, base)
 
-    def set_aside(self, path: str, top: KeptTop, reason: str) -> VerdictRecord:
+    def set_aside(self, path: str, top: RetainedTop, reason: str) -> VerdictRecord:
         """Take a place out of the kept layers, because the project's is newer; undoing brings it back."""
-        bulk = summarize_place(self._tree, path, top)
+        bulk = summarize_path(self._tree, path, top)
         record = build_bulk_verdict(bulk, "reject", reason=reason, is_superseded=True)
         tops = {path: replace(top, root=bulk.root)}
         decision = BulkDecision(
-            verdict=record, tops=tops, bases=select_bases(tops, self._layers.kept.bases), phase="applied"
+            verdict=record, tops=tops, bases=select_bases(tops, self._layers.retained.bases), phase="applied"
         )
         try:
             self._records.get_directory(decision).mkdir(mode=0o700)
@@ -215,7 +215,7 @@ class BulkVerdicts:
 
     def _remove_gone(self, ops: list[TransferStep]) -> None:
         """Remove directories that the command removed, with the last of what was in them."""
-        removed_directories = self._layers.kept.gone
+        removed_directories = self._layers.retained.gone
         self._transfer.remove_empty(
             collect_directories(op.path for op in ops if op.what == "remove") & removed_directories.keys()
         )
@@ -228,7 +228,7 @@ class BulkVerdicts:
                 modes[op.path] = stats.mode
         return modes
 
-    def _plan_steps(self, tops: Mapping[str, KeptTop], decision: BulkDecision | None = None) -> list[TransferStep]:
+    def _plan_steps(self, tops: Mapping[str, RetainedTop], decision: BulkDecision | None = None) -> list[TransferStep]:
         """Plan the steps that bring the kept layers, or what was prepared of them, to the disk."""
         prepared_layer = self._records.get_prepared_layer(decision) if decision is not None else None
         stack = (
@@ -329,15 +329,17 @@ class BulkVerdicts:
             self._layers.unshare()
             for layer in reversed(self._layers.list_uppers()):
                 for path in sorted(decision.tops):
-                    move_place(layer, upper, path)
+                    move_entry(layer, upper, path)
         except OSError as error:
             raise StateError(f"The kept layers can't be changed: {error.strerror}.") from error
-        kept_layers = self._layers.kept
-        tops = {path: top for path, top in kept_layers.tops.items() if path not in decision.tops}
-        settled_bases = select_bases(decision.tops, kept_layers.bases)
-        bases = {path: base for path, base in kept_layers.bases.items() if path not in settled_bases}
+        retained_layers = self._layers.retained
+        tops = {path: top for path, top in retained_layers.tops.items() if path not in decision.tops}
+        settled_bases = select_bases(decision.tops, retained_layers.bases)
+        bases = {path: base for path, base in retained_layers.bases.items() if path not in settled_bases}
         empty = not tops and not self._layers.open_layers
-        self._layers.switch_to(replace(kept_layers, layers=() if empty else kept_layers.layers, tops=tops, bases=bases))
+        self._layers.switch_to(
+            replace(retained_layers, layers=() if empty else retained_layers.layers, tops=tops, bases=bases)
+        )
         self._step("settled")
         if decision.verdict.id not in {verdict.id for verdict in self._state.verdicts}:
             self._emit(VerdictGiven(verdict=decision.verdict))
@@ -351,16 +353,18 @@ class BulkVerdicts:
         """Put what was decided below the kept layers again, and emit the events."""
         home = self._records.get_directory(decision)
         layer = self.redo_store.name_layer(decision.verdict.id)
-        kept_layers = self._layers.kept
+        retained_layers = self._layers.retained
         if home.is_dir():
             self._records.write(decision)
-            self.redo_store.keep_accepted(decision)
+            self.redo_store.save_accepted(decision)
             with suppress(OSError):
                 (self._layers.place / layer).mkdir(mode=0o700, exist_ok=True)
                 (home / "upper").rename(self._layers.get_upper(layer))
-        if layer not in kept_layers.layers:
-            tops, bases = drop_covered(decision.tops | kept_layers.tops), kept_layers.bases | decision.bases
-            self._layers.write_record(replace(kept_layers, layers=(layer, *kept_layers.layers), tops=tops, bases=bases))
+        if layer not in retained_layers.layers:
+            tops, bases = drop_covered(decision.tops | retained_layers.tops), retained_layers.bases | decision.bases
+            self._layers.write_record(
+                replace(retained_layers, layers=(layer, *retained_layers.layers), tops=tops, bases=bases)
+            )
         self._step("returned")
         if decision.verdict.id in {verdict.id for verdict in self._state.verdicts}:
             self._emit(VerdictUndone(id=decision.verdict.id, path=decision.verdict.path))

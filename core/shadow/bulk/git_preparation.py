@@ -16,11 +16,11 @@ from core.filesystem.removal import remove_tree
 from core.protocol.review import Change, VerdictRecord
 from core.shadow.bulk.bulk_records import BulkDecision
 from core.shadow.gitstate.git_state import GitState
-from core.shadow.layers.layer_store import KeptLayers, KeptTop
+from core.shadow.layers.layer_store import RetainedLayers, RetainedTop
 from core.shadow.layers.merged_tree import MergedTree
 
 # What the preparation depends on, except for the project: the kept layers, what is pending, the verdicts.
-PreparationBasis = tuple[KeptLayers, dict[str, Change], tuple[VerdictRecord, ...]]
+PreparationBasis = tuple[RetainedLayers, dict[str, Change], tuple[VerdictRecord, ...]]
 
 
 class PreparedGitState(Struct, frozen=True):
@@ -40,7 +40,7 @@ class GitPreparation:
         self._git = git
         self._state = tree.state
 
-    def build(self, tops: Mapping[str, KeptTop], name: str) -> PreparedGitState | None:
+    def build(self, tops: Mapping[str, RetainedTop], name: str) -> PreparedGitState | None:
         """Build the layer of what is taken over, in the directory of the verdict `name`; None if it is no state of git.
 
         Raises `ReviewConflict` if it may not be taken over, and OSError; nothing is left then.
@@ -76,8 +76,8 @@ class GitPreparation:
             remove_tree(self._layers.place / name)
 
     def _capture_basis(self) -> PreparationBasis:
-        return self._layers.kept, dict(self._state.changes), tuple(self._state.verdicts)
+        return self._layers.retained, dict(self._state.changes), tuple(self._state.verdicts)
 
 
-def _find_repositories(tops: Mapping[str, KeptTop]) -> list[str]:
+def _find_repositories(tops: Mapping[str, RetainedTop]) -> list[str]:
     return [path for path, top in tops.items() if top.kind == "git"]

@@ -25,9 +25,9 @@ from core.git.index import is_same_index
 from core.protocol.review import FileState
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.content.paths import collect_directories, format_paths, list_parents, walk_directory
-from core.shadow.layers.layer_files import copy_file, fingerprint_entry, fingerprint_file, make_room
+from core.shadow.layers.layer_files import copy_file, fingerprint_entry, fingerprint_file, make_parent_directories
 from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
-from core.shadow.layers.layer_store import KeptTop
+from core.shadow.layers.layer_store import RetainedTop
 from core.shadow.layers.overlayfs import is_opaque
 from core.workspace import ABSENT, Workspace
 from core.workspace.file_names import to_os_name
@@ -38,7 +38,7 @@ _MAX_SINGLE_SYNCS = 256
 MAX_NAMED = 3  # paths in a message
 MAX_CHECKED = 20_000
 GIT_BUSY = "git_busy"
-Tops = Mapping[str, KeptTop]
+Tops = Mapping[str, RetainedTop]
 Bases = Mapping[str, FileState]
 
 
@@ -154,7 +154,7 @@ class LayerTransfer(Struct, eq=False):
         if op.what == "remove" and renames and kind == "directory":
             return
         for path, child_kind in walk_directory(self.workspace, op.path) or [(op.path, kind)]:
-            target = make_room(into, path, self._read_mode)
+            target = make_parent_directories(into, path, self._read_mode)
             if child_kind == "directory":
                 target.mkdir(exist_ok=True)
                 target.chmod(self._read_mode(path) | 0o700)
@@ -225,7 +225,7 @@ class LayerTransfer(Struct, eq=False):
                 os.unlink(name, dir_fd=directory)
                 return
             if saved_layer is not None:
-                target = make_room(saved_layer, path, self._read_mode)
+                target = make_parent_directories(saved_layer, path, self._read_mode)
                 os.rename(name, os.fsencode(target), src_dir_fd=directory)
                 return
         for child, kind in reversed(walk_directory(self.workspace, path) or []):
@@ -319,12 +319,12 @@ def may_have_changed(workspace: Workspace, stack: LayerStack, tops: Tops, bases:
     does not see (deep in a directory that is to go, or beyond `MAX_CHECKED` entries) is seen when the bulk is accepted.
     """
     root = os.fsencode(workspace.root)
-    for top, kept_top in tops.items():
+    for top, retained_top in tops.items():
         for path, entry in islice(stack.walk(top), MAX_CHECKED):
             if entry is not None and entry.is_directory and not is_opaque(entry.place):
                 continue
             try:
-                is_changed = os.lstat(root + b"/" + to_os_name(path)).st_ctime_ns >= kept_top.since
+                is_changed = os.lstat(root + b"/" + to_os_name(path)).st_ctime_ns >= retained_top.since
             except OSError:
                 is_changed = path in bases
             if is_changed:

@@ -18,7 +18,7 @@ _MAX_THREADS = 16
 T = TypeVar("T")
 
 
-def run_for_each(items: Sequence[T], do: Callable[[T], None]) -> None:
+def run_concurrently(items: Sequence[T], do: Callable[[T], None]) -> None:
     """Call `do` for every item, in threads if there are many; raise the first item's error when all are done."""
     if len(items) <= _MAX_SERIAL:
         for item in items:
@@ -90,8 +90,8 @@ class BlobStore:
     def sync(self, shas: Iterable[str]) -> None:
         """Make blobs durable. Raises OSError."""
         new = [sha for sha in shas if sha not in self._synced]
-        run_for_each([self._get_path(sha) for sha in new], _fsync)
-        run_for_each(sorted({self._get_path(sha).parent for sha in new}), _fsync)
+        run_concurrently([self._get_path(sha) for sha in new], _fsync)
+        run_concurrently(sorted({self._get_path(sha).parent for sha in new}), _fsync)
         self._synced.update(new)
 
     def _get_path(self, sha: str) -> Path:

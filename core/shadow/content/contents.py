@@ -19,7 +19,7 @@ from core.protocol.review import Change, FileState, Hunk, Operation, Origin
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.diff.diff_lines import CONTEXT, MAX_LINES, MAX_WIDTH
 from core.shadow.diff.hunks import build_whole_hunk, compute_hunks, is_divisible
-from core.shadow.diff.text_lines import detect_encoding, find_shown_encodings, is_binary, split_lines
+from core.shadow.diff.text_lines import detect_encoding, find_display_encodings, is_binary, split_lines
 from core.shadow.diff.three_way_merge import MergeChunk, is_mergeable, merge_three_way, split_chunks
 from core.text.unseen_text import decode_as_shown, describe_unseen
 from core.workspace.protected_files import FileRisk, find_file_risk, find_link_risk
@@ -37,7 +37,7 @@ _GENERATED = re.compile(r"[.-]min\.(js|mjs|cjs|css)\Z|\.(svg|lock)\Z|[.-]lock\.[
 _NOT_PROTECTED = FileRisk("")
 
 
-def describe_unshown(path: str, old: bytes, new: bytes, hunks: Sequence[Hunk]) -> str:
+def describe_undisplayed(path: str, old: bytes, new: bytes, hunks: Sequence[Hunk]) -> str:
     """Return what of a change is not shown, as the end of "it …"; "": all of it is."""
     if not new:
         return ""
@@ -45,7 +45,7 @@ def describe_unshown(path: str, old: bytes, new: bytes, hunks: Sequence[Hunk]) -
     if is_binary(new) or is_binary(old):
         word = "holds a NUL byte" if is_binary(new) else "held a NUL byte before"
         return f"{word}, so that its text is not shown" if is_code else ""
-    encoding = find_shown_encodings(old, new)[1]
+    encoding = find_display_encodings(old, new)[1]
     return describe_unseen(old, new, encoding) or _describe_cut(path, old, new, hunks, is_code=is_code)
 
 
@@ -204,7 +204,7 @@ def _find_unshown(
 ) -> FileRisk | None:
     """Return the risk of a new text of which something is not shown. The target of a link is shown whole."""
     is_link = sides.pending.kind == "symlink"
-    unshown = describe_unseen(*content) if is_link else describe_unshown(path, *content, hunks)
+    unshown = describe_unseen(*content) if is_link else describe_undisplayed(path, *content, hunks)
     return FileRisk(unshown, is_protected=True) if unshown else None
 
 

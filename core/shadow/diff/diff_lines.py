@@ -18,9 +18,9 @@ from core.shadow.diff.text_lines import (
     decode_line,
     describe_line_ends,
     detect_encoding,
-    find_shown_encodings,
+    find_display_encodings,
     has_bom,
-    list_lines_in_no_utf8,
+    list_non_utf8_lines,
     split_lines,
 )
 from core.text.counting import count
@@ -52,10 +52,10 @@ def compute_marks(removed_line: str, added_line: str) -> tuple[Marks, Marks]:
     old_words, new_words = _split_words(old, head), _split_words(new, head)
     if max(len(old_words), len(new_words)) > _MAX_WORDS:
         spans = [((head, head + len(text)),) if text else () for text in (old, new)]
-        return _drop_if_unlike(spans[0], spans[1], removed_line, added_line)
+        return _drop_if_dissimilar(spans[0], spans[1], removed_line, added_line)
     matcher = SequenceMatcher(None, [w for _, w in old_words], [w for _, w in new_words], autojunk=False)
     codes = [code for code in matcher.get_opcodes() if code[0] != "equal"]
-    return _drop_if_unlike(
+    return _drop_if_dissimilar(
         _merge_ranges(old_words, [(i0, i1) for _, i0, i1, _, _ in codes]),
         _merge_ranges(new_words, [(j0, j1) for _, _, _, j0, j1 in codes]),
         removed_line,
@@ -97,7 +97,7 @@ def _merge_ranges(words: Sequence[tuple[int, str]], spans: Sequence[tuple[int, i
     return tuple(ranges)
 
 
-def _drop_if_unlike(old: Marks, new: Marks, removed_line: str, added_line: str) -> tuple[Marks, Marks]:
+def _drop_if_dissimilar(old: Marks, new: Marks, removed_line: str, added_line: str) -> tuple[Marks, Marks]:
     shared_ratio = max(_measure_shared(old, removed_line), _measure_shared(new, added_line))
     return (old, new) if shared_ratio >= _MIN_SHARED else ((), ())
 
@@ -138,7 +138,7 @@ def build_diff(
     usual = "crlf" if (old or new).count(b"\r\n") * 2 > (old or new).count(b"\n") else "lf"
     if detect_encoding(old or new) != "utf-8":
         usual = decode_line(split_lines(old or new)[0], detect_encoding(old or new))[1]
-    encodings = find_shown_encodings(old, new)
+    encodings = find_display_encodings(old, new)
     before, after = (
         _Side(split_lines(old), encodings[0], usual, width),
         _Side(split_lines(new), encodings[1], usual, width),
@@ -172,7 +172,7 @@ def build_excerpt(change: Change, hunks: tuple[Hunk, ...], old: bytes, new: byte
         places = {index for index, hunk in enumerate(change.hunks) if hunk in hunks}
         rows = (row for row in cells.lines if row.hunk in places and row.kind in {"removed", "added"})
     else:
-        encodings = find_shown_encodings(old, new)
+        encodings = find_display_encodings(old, new)
         before, after = _Side(split_lines(old), encodings[0], "lf"), _Side(split_lines(new), encodings[1], "lf")
         rows = (row for index, hunk in enumerate(hunks) for row in _build_hunk_lines(index, hunk, before, after))
     lines = [("-" if row.kind == "removed" else "+") + mask_secrets(row.text)[:200] for row in islice(rows, limit + 1)]
@@ -192,7 +192,7 @@ def _describe_states(change: Change, old: bytes, new: bytes) -> Iterator[str]:
             yield f"symbolic link {name} {data.decode('utf-8', 'replace')}"
     yield from _describe_encodings(old, new)
     if not change.binary and "symlink" not in {base.kind, pending.kind}:
-        yield from _describe_ways_of_writing(old, new)
+        yield from _describe_encodings_and_newlines(old, new)
     if change.operation in {"create", "delete"} and not (old or new) and not change.binary:
         yield "empty file"
 
@@ -206,7 +206,7 @@ def _describe_encodings(old: bytes, new: bytes) -> Iterator[str]:
         yield f"encoding {detect_encoding(old)} → {detect_encoding(new)}"
 
 
-def _describe_ways_of_writing(old: bytes, new: bytes) -> Iterator[str]:
+def _describe_encodings_and_newlines(old: bytes, new: bytes) -> Iterator[str]:
     """Describe what the lines do not show: how they end, and which of them are not in the encoding of the file."""
     before, after = describe_line_ends(old), describe_line_ends(new)
     if before and after and before != after:
@@ -214,13 +214,13 @@ def _describe_ways_of_writing(old: bytes, new: bytes) -> Iterator[str]:
     elif after and not before and after != "LF":
         yield f"line ends {after}"
     strangers, encoding_names = (
-        list_lines_in_no_utf8(new),
-        [_name_shown(encoding) for encoding in find_shown_encodings(old, new)],
+        list_non_utf8_lines(new),
+        [_name_shown(encoding) for encoding in find_display_encodings(old, new)],
     )
     if strangers:
         numbers = ", ".join(map(str, strangers[:_MAX_NAMED])) + (", …" if len(strangers) > _MAX_NAMED else "")
         yield f"no UTF-8, shown as {encoding_names[1]}: {count('line', len(strangers))} ({numbers})"
-    elif new and (strangers := list_lines_in_no_utf8(old)):
+    elif new and (strangers := list_non_utf8_lines(old)):
         yield f"encoding no UTF-8 (shown as {encoding_names[0]}) in {count('line', len(strangers))} → UTF-8"
 
 

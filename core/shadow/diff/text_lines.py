@@ -28,7 +28,7 @@ def detect_encoding(data: bytes) -> Encoding:
     return "utf-16-be" if data.startswith(b"\xfe\xff") else "utf-8"
 
 
-def find_shown_encodings(*sides: bytes) -> tuple[Encoding, ...]:
+def find_display_encodings(*sides: bytes) -> tuple[Encoding, ...]:
     """Return the encoding in which each side of a change is shown: where one is in an encoding of its own, the other is
     read in it, too, if it is no UTF-8."""
     codec = next((encoding.codec for side in sides if not is_binary(side) and (encoding := find_encoding(side))), "")
@@ -96,7 +96,7 @@ def describe_line_ends(data: bytes) -> str:
     return " and ".join(["LF"] * (text.count(b"\n") > windows) + ["CRLF"] * (windows > 0))
 
 
-def list_lines_in_no_utf8(data: bytes) -> list[int]:
+def list_non_utf8_lines(data: bytes) -> list[int]:
     """List the lines, from 1, that are no UTF-8, and so shown in another encoding."""
     if detect_encoding(data) != "utf-8" or is_utf8(data):
         return []

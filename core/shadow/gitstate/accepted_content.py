@@ -149,7 +149,7 @@ def compute_staged_index(repository: RepositoryCopy, committed_entries: Iterable
     entries_by_key = {entry.key: entry for entry in before}
     prefix = repository.rel.removesuffix(".git")
     marked_paths = sorted(
-        {prefix + from_os_name(entry.name) for entry in now if _is_marked_anew(entry, entries_by_key.get(entry.key))}
+        {prefix + from_os_name(entry.name) for entry in now if _has_new_flags(entry, entries_by_key.get(entry.key))}
     )
     staged_contents = {entry.key: entry.content for entry in now}
     earlier_contents = {entry.key: entry.content for entry in before}
@@ -198,7 +198,7 @@ def _describe(prefix: str, follows: list[bytes], others: list[tuple[bytes, str]]
         yield f"The index, as HEAD will be: {format_paths(list(labels), _MAX_NAMED)}."
 
 
-def _is_marked_anew(entry: IndexEntry, old_entry: IndexEntry | None) -> bool:
+def _has_new_flags(entry: IndexEntry, old_entry: IndexEntry | None) -> bool:
     marks = tuple(word & bit for word, bit in zip((entry.flags, entry.extended), _HIDING, strict=True))
     old = (old_entry.flags, old_entry.extended) if old_entry is not None else (0, 0)
     return marks != tuple(word & bit for word, bit in zip(old, _HIDING, strict=True))

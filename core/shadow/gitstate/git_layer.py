@@ -17,11 +17,11 @@ from msgspec import Struct
 from core.clock import now_ms
 from core.git.history import is_object_name
 from core.shadow.content.paths import list_parents
+from core.shadow.gitstate.git_objects import RawObject, parse_person, read_object
 from core.shadow.gitstate.outcome import STASH, GitOutcome
-from core.shadow.gitstate.raw_objects import RawObject, parse_person, read_object
 from core.shadow.gitstate.repository_copy import RepositoryCopy
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import get_place, make_whiteout
+from core.shadow.layers.overlayfs import get_layer_path, make_whiteout
 
 _LOGGED_BY = "agent-tui <agent-tui@localhost>"
 _ACCEPTED = b"agent-tui: accepted from a command"
@@ -65,7 +65,7 @@ class GitLayer(Struct, eq=False):
         self._set_directory_modes()
 
     def _get_path(self, inside: str) -> Path:
-        return get_place(self.place, f"{self.repository.rel}/{inside}".rstrip("/"))
+        return get_layer_path(self.place, f"{self.repository.rel}/{inside}".rstrip("/"))
 
     def _make_parents(self, inside: str) -> Path:
         target = self._get_path(inside)

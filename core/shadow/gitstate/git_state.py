@@ -24,13 +24,13 @@ from core.protocol.review import GitPreview
 from core.shadow.content.paths import format_paths
 from core.shadow.gitstate.accepted_content import AcceptedContent
 from core.shadow.gitstate.git_layer import GitLayer
+from core.shadow.gitstate.git_objects import render_commits, render_tags
+from core.shadow.gitstate.lost_repositories import describe_lost_repository
 from core.shadow.gitstate.outcome import STASH, GitOutcome, compute_outcome, iterate_changed_paths
-from core.shadow.gitstate.raw_objects import render_commits, render_tags
 from core.shadow.gitstate.repository_copy import RepositoryCopy, copy_repository
-from core.shadow.gitstate.standing_repositories import describe_lost_repository
 from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import get_place, make_whiteout
+from core.shadow.layers.overlayfs import get_layer_path, make_whiteout
 from core.shadow.layers.path_classes import is_git_protected
 
 _STATE = re.compile(r"(?:HEAD|index|packed-refs|refs|logs|objects)(?:/|\Z)|sharedindex\.[0-9a-f]+\Z")
@@ -152,7 +152,7 @@ class GitState(Struct, eq=False):
         if reason := describe_lost_repository(self.tree, rel):
             raise ReviewConflict(f"{rel} can't be accepted: {reason}", hint=HINT, code=GIT_REFUSED)
         if self._is_removal(rel):
-            target = get_place(directory, rel)
+            target = get_layer_path(directory, rel)
             target.parent.mkdir(parents=True, exist_ok=True)
             make_whiteout(target)
             return ()

@@ -21,12 +21,12 @@ from msgspec import Struct
 
 from core.filesystem.open_beneath import open_parent
 from core.shadow.content.paths import list_parents
-from core.shadow.layers.layer_files import copy_file, link_entry, make_room
+from core.shadow.layers.layer_files import copy_file, link_entry, make_parent_directories
 from core.shadow.layers.layer_stack import NO_LAYERS, LayeredEntry, LayerStack
 from core.shadow.layers.overlayfs import (
     LayerEntry,
-    encode_place,
-    get_place,
+    encode_layer_path,
+    get_layer_path,
     is_opaque,
     make_whiteout,
     scan_layer,
@@ -72,7 +72,7 @@ class LayerDelta:
     def write_to(self, upper: Path) -> None:
         """Write the difference into an empty layer. Raises OSError."""
         for path, entry in self._found.items():
-            target = get_place(upper, path)
+            target = get_layer_path(upper, path)
             self._make_parents(path, upper)
             if entry is None:
                 make_whiteout(target)
@@ -81,14 +81,14 @@ class LayerDelta:
             else:
                 link_entry(Path(os.fsdecode(entry.place)), target)
         for path in self._opaque:
-            target = get_place(upper, path)
+            target = get_layer_path(upper, path)
             if target.is_dir():
                 set_opaque(target, True)
 
     def _make_parents(self, path: str, upper: Path) -> None:
         """Make the directories that lead to a path, with their modes of now."""
         for rel in list_parents(path):
-            target = get_place(upper, rel)
+            target = get_layer_path(upper, rel)
             if not target.is_dir():
                 entry = self._now.find(rel)
                 if isinstance(entry, LayeredEntry):
@@ -163,7 +163,7 @@ class LiveLayer:
         self._upper = upper
         self._known: dict[str, _Signature] = {}
 
-    def copy_news(self, target: Path) -> bool:
+    def copy_changes(self, target: Path) -> bool:
         """Copy what is new into an empty layer, and what is gone as a whiteout; False: nothing is. Raises OSError: then
         all of it is still new."""
         entries = scan_layer(self._upper).entries
@@ -179,7 +179,7 @@ class LiveLayer:
                 continue
             if not now.is_same_directory(old_signature):
                 replaced_paths.add(entry.path)
-            copy_path = make_room(target, entry.path, modes.__getitem__)
+            copy_path = make_parent_directories(target, entry.path, modes.__getitem__)
             with suppress(FileNotFoundError):  # it was removed meanwhile, which is news for the next time
                 self._copy(entry, copy_path)
             if entry.kind == "directory" and old_signature is not None and entry.path in replaced_paths:
@@ -193,7 +193,7 @@ class LiveLayer:
         signatures = {}
         for entry in entries:
             with suppress(FileNotFoundError):
-                stats = os.lstat(encode_place(self._upper, entry.path))
+                stats = os.lstat(encode_layer_path(self._upper, entry.path))
                 if entry.kind == "directory":
                     signatures[entry.path] = _Signature(entry.kind, stats.st_ino, entry.mode, opaque=entry.opaque)
                 else:
@@ -204,7 +204,7 @@ class LiveLayer:
         return signatures
 
     def _copy(self, entry: LayerEntry, target: Path) -> None:
-        source = get_place(self._upper, entry.path)
+        source = get_layer_path(self._upper, entry.path)
         if entry.kind == "directory":
             with suppress(FileExistsError):
                 target.mkdir(0o700)
@@ -225,7 +225,7 @@ class LiveLayer:
             above not in modes or not signatures[above].is_same_directory(self._known[above]) for above in parents
         )
         if self._known[path].kind != "whiteout" and not is_covered:
-            whiteout_path = make_room(target, path, modes.__getitem__)
+            whiteout_path = make_parent_directories(target, path, modes.__getitem__)
             with suppress(FileExistsError):
                 make_whiteout(whiteout_path)
 

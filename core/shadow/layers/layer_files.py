@@ -23,8 +23,8 @@ from core.protocol.review import FileState
 from core.shadow.content.paths import list_parents
 from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.overlayfs import (
-    encode_place,
-    get_place,
+    encode_layer_path,
+    get_layer_path,
     is_opaque,
     is_whiteout,
     list_missing_parents,
@@ -80,19 +80,19 @@ def copy_file(source: tuple[int, bytes], target: tuple[int, bytes], *, sync: boo
         os.utime(file.fileno(), ns=(stats.st_atime_ns, stats.st_mtime_ns))
 
 
-def make_room(layer: Path, path: str, mode: Callable[[str], int]) -> Path:
+def make_parent_directories(layer: Path, path: str, mode: Callable[[str], int]) -> Path:
     """Make the directories to a path in a layer, with the modes that they have elsewhere; return the path there."""
     for parent in list_missing_parents(layer, path):
-        with open_parent(encode_place(layer, parent)) as (directory, name):
+        with open_parent(encode_layer_path(layer, parent)) as (directory, name):
             os.mkdir(name, 0o700, dir_fd=directory)
             os.chmod(name, mode(parent) | 0o700, dir_fd=directory)
-    return get_place(layer, path)
+    return get_layer_path(layer, path)
 
 
 def copy_into_layer(workspace: Workspace, rel: str, layer: Path) -> None:
     """Copy a file or link of the workspace into a layer that hides its place. Raises OSError."""
     for parent in list_parents(rel):
-        path = get_place(layer, parent)
+        path = get_layer_path(layer, parent)
         is_hidden = os.path.lexists(path) and is_whiteout(path.lstat())
         if is_hidden:
             path.unlink()
@@ -102,7 +102,7 @@ def copy_into_layer(workspace: Workspace, rel: str, layer: Path) -> None:
             path.mkdir()
             path.chmod(mode)
             set_opaque(path, is_hidden)
-    with open_parent(encode_place(layer, rel)) as into, workspace.open_parent(rel) as source:
+    with open_parent(encode_layer_path(layer, rel)) as into, workspace.open_parent(rel) as source:
         copy_file(source, into, sync=False)
 
 

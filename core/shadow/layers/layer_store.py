@@ -99,7 +99,7 @@ class CommandLayer(Struct, frozen=True, kw_only=True):
     capacity: int = QUOTA
 
 
-class KeptTop(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RetainedTop(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A place in the kept layers that is decided as one with everything below it; `root` names the bulk it belongs to.
 
     `since`: nothing that the workspace has there may have changed after that time (ns since 1970). `stale`: why it may
@@ -114,23 +114,23 @@ class KeptTop(Struct, frozen=True, kw_only=True, omit_defaults=True):
     insisted: bool = False
 
 
-class KeptLayers(Struct, frozen=True, kw_only=True):
+class RetainedLayers(Struct, frozen=True, kw_only=True):
     """The record of the kept layers: their ids, lowest first; the tops in them by path; the workspace's states where
     they replace something; and the directories that commands removed, with their modes."""
 
     layers: tuple[Id, ...] = ()
-    tops: dict[str, KeptTop] = {}
+    tops: dict[str, RetainedTop] = {}
     bases: dict[str, FileState] = {}
     gone: dict[str, int] = {}
 
 
-def drop_covered(tops: Mapping[str, KeptTop]) -> dict[str, KeptTop]:
+def drop_covered(tops: Mapping[str, RetainedTop]) -> dict[str, RetainedTop]:
     """Return the tops that lie in no other one."""
     is_below = AnyAncestor(tops.__contains__)
     return {path: top for path, top in tops.items() if not is_below(path)}
 
 
-def select_bases(tops: Mapping[str, KeptTop], bases: Mapping[str, FileState]) -> dict[str, FileState]:
+def select_bases(tops: Mapping[str, RetainedTop], bases: Mapping[str, FileState]) -> dict[str, FileState]:
     """Return the bases at and below the tops."""
     is_below = AnyAncestor(tops.__contains__)
     return {path: base for path, base in bases.items() if path in tops or is_below(path)}
@@ -145,7 +145,7 @@ class LayerStore:
         self._locks: dict[str, int] = {}
         self._sizes: dict[str, int] = {}
         self.quota = QUOTA
-        self.kept = self._read_record()
+        self.retained = self._read_record()
         self.checkpoint_records = CheckpointRecords(directory.with_name("checkpoints"))
 
     @cached_property
@@ -167,7 +167,7 @@ class LayerStore:
 
     def list_uppers(self) -> tuple[Path, ...]:
         """Return the kept layers, topmost first."""
-        return tuple(self.get_upper(layer) for layer in reversed(self.kept.layers))
+        return tuple(self.get_upper(layer) for layer in reversed(self.retained.layers))
 
     # the life of a layer
 
@@ -194,7 +194,7 @@ class LayerStore:
         self._locks[name] = _lock(home / "lock")
         return home
 
-    def note_use(self) -> None:
+    def record_use(self) -> None:
         """Note that a command begins or ends now. Raises OSError."""
         (self.place / _USED).touch()
 
@@ -209,7 +209,7 @@ class LayerStore:
         if (descriptor := self._locks.pop(layer, None)) is not None:
             os.close(descriptor)
             with suppress(OSError):
-                self.note_use()
+                self.record_use()
         self._sizes.pop(layer, None)
         home = self.place / layer
         with suppress(OSError):  # what can't be removed now is swept at the next start
@@ -221,22 +221,22 @@ class LayerStore:
 
     # the record
 
-    def write_record(self, kept_layers: KeptLayers) -> None:
+    def write_record(self, retained_layers: RetainedLayers) -> None:
         """Replace the record, durably. Raises `StateError` and leaves the old one."""
         path = self._directory / _RECORD
         try:
             self._directory.mkdir(mode=0o700, exist_ok=True)
-            replace_file(path, msgspec.json.encode(kept_layers))
+            replace_file(path, msgspec.json.encode(retained_layers))
         except OSError as error:
             raise StateError(f"The record of kept layers {path} can't be written: {error.strerror}.") from error
-        self.kept = kept_layers
+        self.retained = retained_layers
 
-    def _read_record(self) -> KeptLayers:
+    def _read_record(self) -> RetainedLayers:
         path = self._directory / _RECORD
         try:
-            return decode_json(path.read_bytes(), KeptLayers)
+            return decode_json(path.read_bytes(), RetainedLayers)
         except FileNotFoundError:
-            return KeptLayers()
+            return RetainedLayers()
         except (OSError, msgspec.MsgspecError) as error:
             raise StateError(
                 f"The record of kept layers {path} can't be read: {error}.",
@@ -247,10 +247,10 @@ class LayerStore:
 
     def freeze(self, checkpoint: str, order: int) -> bool:
         """Keep the kept layers for a checkpoint. Return True if there is anything in them."""
-        if self.kept == KeptLayers():
+        if self.retained == RetainedLayers():
             return False
         with suppress(OSError):  # without its record, the checkpoint can say that there was something
-            self.checkpoint_records.add(checkpoint, order, self._directory / _RECORD, self.kept.layers)
+            self.checkpoint_records.add(checkpoint, order, self._directory / _RECORD, self.retained.layers)
         return True
 
     def unfreeze(self, checkpoint: str) -> None:
@@ -258,40 +258,42 @@ class LayerStore:
         if path := self.checkpoint_records.find_path(checkpoint):
             names = self.checkpoint_records.layers_by_record[path.name]
             self.checkpoint_records.drop_file(path.name)
-            for name in set(names) - set(self.kept.layers):
+            for name in set(names) - set(self.retained.layers):
                 self.close(name, keep=False)
 
-    def read_frozen(self, checkpoint: str) -> KeptLayers | None:
+    def read_frozen(self, checkpoint: str) -> RetainedLayers | None:
         """Return the record that a checkpoint keeps; None if it, or a layer that it names, is no longer there."""
         path = self.checkpoint_records.find_path(checkpoint)
         try:
-            kept_layers = decode_json(path.read_bytes(), KeptLayers) if path else None
+            retained_layers = decode_json(path.read_bytes(), RetainedLayers) if path else None
         except (OSError, msgspec.MsgspecError):
             return None
         return (
-            kept_layers if kept_layers and all(self.get_upper(layer).is_dir() for layer in kept_layers.layers) else None
+            retained_layers
+            if retained_layers and all(self.get_upper(layer).is_dir() for layer in retained_layers.layers)
+            else None
         )
 
     def unshare(self) -> None:
         """Copy the kept layers that a checkpoint names, before anything in them is changed. Raises `StateError`."""
-        shared_layers = self.checkpoint_records.layers.intersection(self.kept.layers)
+        shared_layers = self.checkpoint_records.layers.intersection(self.retained.layers)
         if not shared_layers:
             return
-        names = {layer: new_id("layer") if layer in shared_layers else layer for layer in self.kept.layers}
+        names = {layer: new_id("layer") if layer in shared_layers else layer for layer in self.retained.layers}
         try:
             for layer in shared_layers:
                 (self.place / names[layer]).mkdir(mode=0o700)
                 link_tree(self.get_upper(layer), self.get_upper(names[layer]))
         except OSError as error:
             raise StateError(f"Kept layers can't be copied in {self.place}: {error.strerror}.") from error
-        self.write_record(msgspec.structs.replace(self.kept, layers=tuple(names.values())))
+        self.write_record(msgspec.structs.replace(self.retained, layers=tuple(names.values())))
         self._sizes.clear()
 
-    def switch_to(self, kept_layers: KeptLayers) -> None:
+    def switch_to(self, retained_layers: RetainedLayers) -> None:
         """Put another record in force; layers that only the old one named are removed."""
-        old = self.kept.layers
-        self.write_record(kept_layers)
-        for layer in set(old) - set(kept_layers.layers):
+        old = self.retained.layers
+        self.write_record(retained_layers)
+        for layer in set(old) - set(retained_layers.layers):
             self.close(layer, keep=False)
 
     def squash(self) -> bool:
@@ -299,17 +301,17 @@ class LayerStore:
 
         An interruption at any point leaves layers that show the same.
         """
-        names = self.kept.layers
+        names = self.retained.layers
         if len(names) < 2 or self._locks:
             return False
         self.unshare()
-        names = self.kept.layers
+        names = self.retained.layers
         try:
             for name in names[1:]:
                 merge_down(self.get_upper(name), self.get_upper(names[0]))
         except OSError as error:
             raise StateError(f"Kept layers can't be joined in {self.place}: {error.strerror}.") from error
-        self.write_record(msgspec.structs.replace(self.kept, layers=names[:1]))
+        self.write_record(msgspec.structs.replace(self.retained, layers=names[:1]))
         self._sizes.clear()
         for name in names[1:]:
             self.close(name, keep=False)
@@ -319,7 +321,7 @@ class LayerStore:
         """Remove the directories of layers that nobody names and no process has locked."""
         if not self._directory.is_dir():
             return
-        known_names = {*self.kept.layers, *self.checkpoint_records.layers, *keep}
+        known_names = {*self.retained.layers, *self.checkpoint_records.layers, *keep}
         for home in self.place.iterdir():
             if home.name.startswith("ready-"):
                 remove_path(home)
@@ -330,7 +332,7 @@ class LayerStore:
 
     def find_missing(self) -> tuple[str, ...]:
         """Return the kept layers that are no longer there: memory does not outlast the machine."""
-        return tuple(layer for layer in self.kept.layers if not self.get_upper(layer).is_dir())
+        return tuple(layer for layer in self.retained.layers if not self.get_upper(layer).is_dir())
 
     # room
 
@@ -392,10 +394,10 @@ class LayerStore:
         """Free space: the oldest checkpoints lose their layers, as many as it takes, then what only undoing needs.
         Return the size of what is left."""
         for name, layers in list(self.checkpoint_records.layers_by_record.items()):
-            if set(layers) <= set(self.kept.layers):
+            if set(layers) <= set(self.retained.layers):
                 continue
             self.checkpoint_records.drop_file(name)
-            for layer in set(layers) - set(self.kept.layers) - self._locks.keys():
+            for layer in set(layers) - set(self.retained.layers) - self._locks.keys():
                 self.close(layer, keep=False)
             self._sizes.clear()
             if self.measure() <= self.quota:

@@ -22,7 +22,7 @@ from core.shadow.content.contents import Contents
 from core.shadow.content.paths import AnyAncestor, collect_directories, walk_directory
 from core.shadow.layers.layer_files import copy_into_layer
 from core.shadow.layers.layer_stack import HIDDEN, NO_LAYERS, LayeredEntry, LayerStack
-from core.shadow.layers.layer_store import KeptLayers, LayerStore
+from core.shadow.layers.layer_store import LayerStore, RetainedLayers
 from core.state.review import ReviewState
 from core.workspace import ABSENT, DirectoryEntry, Workspace
 from core.workspace.file_names import from_os_name, to_os_name
@@ -42,11 +42,11 @@ class TreeNode(Struct, frozen=True, kw_only=True):
 
 
 class _TreeCache(Struct, eq=False):
-    """Lookups in a tree while the `version` of the review and the record `kept` stay the same. `covered`: True for
+    """Lookups in a tree while the `version` of the review and the record `retained` stay the same. `covered`: True for
     paths below a pending file or link; `shows`: by removed directory, True if it has content again."""
 
     version: int
-    kept: KeptLayers
+    retained: RetainedLayers
     stack: LayerStack
     covered: AnyAncestor
     shows: dict[str, bool] = field(default_factory=dict)
@@ -83,12 +83,12 @@ class MergedTree(Struct, eq=False):
 
     @property
     def _cache(self) -> _TreeCache:
-        version, kept_layers = self.state.version, self.layers.kept
+        version, retained_layers = self.state.version, self.layers.retained
         tree_cache = self._still.look
-        if tree_cache is not None and tree_cache.version == version and tree_cache.kept is kept_layers:
+        if tree_cache is not None and tree_cache.version == version and tree_cache.retained is retained_layers:
             return tree_cache
-        stack = LayerStack(self.layers.list_uppers()) if kept_layers.layers else NO_LAYERS
-        look = _TreeCache(version, kept_layers, stack, AnyAncestor(self._is_pending_file))
+        stack = LayerStack(self.layers.list_uppers()) if retained_layers.layers else NO_LAYERS
+        look = _TreeCache(version, retained_layers, stack, AnyAncestor(self._is_pending_file))
         if self._still.depth:
             self._still.look = look
         return look
@@ -100,7 +100,7 @@ class MergedTree(Struct, eq=False):
     @property
     def is_workspace_only(self) -> bool:
         """True if the workspace is all there is to see."""
-        return not self.state.changes and not self.layers.kept.layers
+        return not self.state.changes and not self.layers.retained.layers
 
     @property
     def stack(self) -> LayerStack:
@@ -161,13 +161,13 @@ class MergedTree(Struct, eq=False):
             return None
         if rel in self.list_live_directories():
             return TreeNode(kind="directory", mode=self.get_directory_mode(rel))
-        if state is not None and not self.is_kept_directory(rel):
+        if state is not None and not self.is_retained_directory(rel):
             return None
         node = self.find_below_pending(rel)
-        is_gone = node is not None and node.kind == "directory" and rel in self.layers.kept.gone
+        is_gone = node is not None and node.kind == "directory" and rel in self.layers.retained.gone
         return None if is_gone and not self._has_content(rel) else node
 
-    def is_kept_directory(self, rel: str) -> bool:
+    def is_retained_directory(self, rel: str) -> bool:
         """True if a kept layer has a directory there, whatever the workspace has."""
         entry = self.stack.find(rel)
         return isinstance(entry, LayeredEntry) and entry.is_directory
@@ -225,7 +225,7 @@ class MergedTree(Struct, eq=False):
 
     def _filter_removed(self, rel: str, names: Mapping[str, PathKind]) -> list[tuple[str, str]]:
         """Filter the entries for directories that commands removed; return their names and paths."""
-        prefix, removed_directories = "" if rel == "." else f"{rel}/", self.layers.kept.gone
+        prefix, removed_directories = "" if rel == "." else f"{rel}/", self.layers.retained.gone
         paths = (
             ((name, prefix + name) for name, kind in names.items() if kind == "directory")
             if removed_directories

@@ -34,14 +34,14 @@ def make_whiteout(path: Path) -> None:
     os.mknod(path, stat.S_IFCHR, os.makedev(0, 0))
 
 
-def encode_place(layer: Path, path: str) -> bytes:
+def encode_layer_path(layer: Path, path: str) -> bytes:
     """Return the place of a workspace-relative path in a layer, as the system names it."""
     return os.fsencode(layer) + b"/" + to_os_name(path)
 
 
-def get_place(layer: Path, path: str) -> Path:
+def get_layer_path(layer: Path, path: str) -> Path:
     """Return the place of a workspace-relative path in a layer; a deep path costs less as bytes."""
-    return Path(os.fsdecode(encode_place(layer, path)))
+    return Path(os.fsdecode(encode_layer_path(layer, path)))
 
 
 def list_missing_parents(layer: Path, path: str) -> list[str]:

@@ -36,9 +36,9 @@ from core.records import decode_json
 from core.shadow.content.contents import Contents, explain_lost_content
 from core.shadow.content.paths import AnyAncestor, collect_directories, list_parents
 from core.shadow.layers.layer_files import copy_file, link_tree
-from core.shadow.layers.layer_store import KeptLayers, LayerStore
+from core.shadow.layers.layer_store import LayerStore, RetainedLayers
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import encode_place, get_place, make_passable, make_whiteout
+from core.shadow.layers.overlayfs import encode_layer_path, get_layer_path, make_passable, make_whiteout
 from core.workspace import MAX_EDITED_BYTES
 
 _RECORD = "pending.json"
@@ -254,7 +254,7 @@ class PendingLayer:
         seen_states = self._held.seen if self._held else {}
         return [(path, state) for path, state in seen_states.items() if pending_states.get(path) != state]
 
-    def note_seen(self, states: Mapping[str, FileState]) -> None:
+    def record_seen(self, states: Mapping[str, FileState]) -> None:
         """Note what a command has made of files, and may have built from. Raises `StateError`."""
         record = self._read_record() if self._held is None else self._held
         times = {path: self._adopted_times[path] for path in states if path in self._adopted_times}
@@ -306,7 +306,7 @@ class PendingLayer:
                 directory = hidden_path.rpartition("/")[0]  # there has to be one for the path to be hidden in
                 node = self._tree.find_below_pending(directory) if directory else None
                 is_there = not directory or (node is not None and node.kind == "directory")
-                if is_there and not self._tree.is_kept_directory(hidden_path):
+                if is_there and not self._tree.is_retained_directory(hidden_path):
                     nodes[hidden_path] = state
         nodes |= {top: FileState(kind="absent", mode=0) for top in removed_directories if not is_in_gone(top)}
         return nodes, {parent: self._tree.get_directory_mode(parent) for parent in collect_directories(nodes)}
@@ -337,7 +337,7 @@ class PendingLayer:
         """Return the removed directories: nothing in them is left, and nothing has taken their place."""
         is_in_live = AnyAncestor(live.__contains__)
         removed_directories = set()
-        for directory in self._layers.kept.gone:
+        for directory in self._layers.retained.gone:
             if directory in needed_directories or directory in live or is_in_live(directory):
                 continue
             below = self._tree.find_below_pending(directory)
@@ -364,7 +364,7 @@ class PendingLayer:
         else:
             name = f"pending-{os.urandom(6).hex()}"
             (directory / name).mkdir(mode=0o755)
-            record = self._link_kept(record, name, new_record, due)
+            record = self._link_retained(record, name, new_record, due)
         draft = _LayerDraft(directory / name, record, self._contents, self._ready)
         draft.write(new_record, due)
         for _, leftover in self._ready.values():
@@ -379,7 +379,7 @@ class PendingLayer:
                     remove_tree(path)
         return final_record
 
-    def _link_kept(
+    def _link_retained(
         self, record: PendingRecord, name: str, new_record: PendingRecord, due: Collection[str]
     ) -> PendingRecord:
         """Make a new layer with hard links of what the old one holds and is still wanted as it is."""
@@ -390,10 +390,10 @@ class PendingLayer:
         same = {path for path, node in record.entries.items() if entries.get(path) == node and path not in due}
         directories = collect_directories(same)
         for directory in sorted(directories):
-            with open_parent(encode_place(new, directory)) as (above, os_name):
+            with open_parent(encode_layer_path(new, directory)) as (above, os_name):
                 os.mkdir(os_name, 0o700, dir_fd=above)
         for path in same:
-            os.link(get_place(old, path), get_place(new, path), follow_symlinks=False)
+            os.link(get_layer_path(old, path), get_layer_path(new, path), follow_symlinks=False)
         return PendingRecord(
             name=name,
             nodes={path: node for path, node in record.nodes.items() if path in same},
@@ -402,14 +402,14 @@ class PendingLayer:
         )
 
 
-def copy_layers(source: LayerStore, kept_layers: KeptLayers, target: LayerStore) -> None:
+def copy_layers(source: LayerStore, retained_layers: RetainedLayers, target: LayerStore) -> None:
     """Copy kept layers of one session to another, by links where that is possible, so that gigabytes cost nothing.
     Raises OSError, `StateError`."""
-    if not source.exists or kept_layers == KeptLayers():
+    if not source.exists or retained_layers == RetainedLayers():
         return
-    for name in kept_layers.layers:
+    for name in retained_layers.layers:
         link_tree(source.place / name, target.place / name)
-    target.write_record(kept_layers)
+    target.write_record(retained_layers)
     copy_seen(source, target)
 
 
@@ -417,7 +417,7 @@ def copy_seen(source: LayerStore, target: LayerStore) -> None:
     """Let a copy of the kept layers know what commands saw that made the original."""
     with suppress(FileNotFoundError):
         (target.place / _RECORD).write_bytes((source.place / _RECORD).read_bytes())
-    target.note_use()
+    target.record_use()
 
 
 class _LayerDraft(Struct, eq=False):
@@ -433,7 +433,7 @@ class _LayerDraft(Struct, eq=False):
         entries, nodes, directories = self.held.entries, new_record.entries, new_record.directories
         self._clear(nodes, directories)
         for directory in sorted(set(directories) - set(self.held.directories)):
-            with open_parent(encode_place(self.top, directory)) as (above, name):
+            with open_parent(encode_layer_path(self.top, directory)) as (above, name):
                 os.mkdir(name, dir_fd=above)
         for path, state in nodes.items():
             if entries.get(path) != state or path in due:
@@ -441,23 +441,23 @@ class _LayerDraft(Struct, eq=False):
                     self._put(path, state, new_record.times.get(path))
         for directory, mode in directories.items():
             if self.held.directories.get(directory) != mode or mode & 0o700 != 0o700:
-                with open_parent(encode_place(self.top, directory)) as (above, name):
+                with open_parent(encode_layer_path(self.top, directory)) as (above, name):
                     os.chmod(name, mode, dir_fd=above)
 
     def _clear(self, nodes: Mapping[str, _Node], directories: Mapping[str, int]) -> None:
         """Remove what is not wanted, or is of another kind."""
         for directory in [directory for directory, mode in self.held.directories.items() if mode & 0o700 != 0o700]:
-            make_passable(get_place(self.top, directory))
+            make_passable(get_layer_path(self.top, directory))
         for path, state in self.held.entries.items():
             if path not in nodes or nodes[path].kind != state.kind:
-                get_place(self.top, path).unlink()
+                get_layer_path(self.top, path).unlink()
         for directory in sorted(set(self.held.directories) - set(directories), reverse=True):
-            with open_parent(encode_place(self.top, directory)) as (above, name):
+            with open_parent(encode_layer_path(self.top, directory)) as (above, name):
                 os.rmdir(name, dir_fd=above)
 
     def _put(self, path: str, state: _Node, modified_ns: int | None) -> None:
         """Lay a file out; what a command has left keeps its time, for which build tools look."""
-        target = get_place(self.top, path)
+        target = get_layer_path(self.top, path)
         temporary = self.top.with_name(f"{self.top.name}.new")
         remove_path(temporary)
         ready = self.ready.get(path)

@@ -56,7 +56,7 @@ class FileSwaps(Struct, eq=False):
         and leaves it; `PathRefused`, OSError."""
         with self.workspace.open_parent(write.path) as target:
             if _read_state(target, write.path) != write.before:
-                raise build_moved_on_error(write)
+                raise build_outdated_error(write)
         self.step(f"verified {write.path}")
         with (
             self.workspace.open_parent(write.temporary_path) as temporary,
@@ -71,7 +71,7 @@ class FileSwaps(Struct, eq=False):
                 if not _has_state(temporary, write.path, write.before):
                     self._exchange_other_back(write, temporary, target)
             elif _read_state(target, write.path) != write.before:
-                raise build_moved_on_error(write)
+                raise build_outdated_error(write)
             else:
                 os.rename(temporary[1], target[1], src_dir_fd=temporary[0], dst_dir_fd=target[0])
 
@@ -79,17 +79,17 @@ class FileSwaps(Struct, eq=False):
         try:
             move_to_free_name(target, temporary)
         except FileNotFoundError:
-            raise build_moved_on_error(write) from None
+            raise build_outdated_error(write) from None
         if not _has_state(temporary, write.path, write.before):
             with suppress(FileExistsError):  # else `discard` keeps it
                 move_to_free_name(temporary, target)
-            raise build_moved_on_error(write)
+            raise build_outdated_error(write)
 
     def _exchange_other_back(self, write: PathWrite, temporary: NameInDirectory, target: NameInDirectory) -> None:
         exchange_names(temporary, target)
         if not _has_state(temporary, write.path, write.after):
             exchange_names(temporary, target)  # written to twice meanwhile: the later of the two keeps the name
-        raise build_moved_on_error(write)
+        raise build_outdated_error(write)
 
     def is_untouched(self, write: PathWrite) -> bool:
         """True if what was replaced is unchanged: a program that had it open may write to it even then."""
@@ -174,7 +174,7 @@ class FileSwaps(Struct, eq=False):
                     return f"{above}/{name}" if above else name
 
 
-def build_moved_on_error(write: PathWrite) -> ReviewConflict:
+def build_outdated_error(write: PathWrite) -> ReviewConflict:
     return ReviewConflict(
         f"{write.path} is no longer what the change was made from; nothing was written.",
         hint="Look at the change again, then accept or reject it.",
@@ -203,4 +203,4 @@ def _move_in(temporary: NameInDirectory, target: NameInDirectory, write: PathWri
     try:
         move_to_free_name(temporary, target)
     except FileExistsError:
-        raise build_moved_on_error(write) from None
+        raise build_outdated_error(write) from None

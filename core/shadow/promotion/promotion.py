@@ -21,11 +21,11 @@ from core.filesystem.renaming import make_temporary_name
 from core.ids import new_id
 from core.protocol.events import AnyEvent, Notice
 from core.protocol.review import FileState
-from core.shadow.content.blob_store import BlobStore, run_for_each
+from core.shadow.content.blob_store import BlobStore, run_concurrently
 from core.shadow.content.contents import explain_lost_content
 from core.shadow.content.paths import list_parents, walk_directory
 from core.shadow.layers.layer_store import LayerStore
-from core.shadow.promotion.file_swap import FileSwaps, build_moved_on_error
+from core.shadow.promotion.file_swap import FileSwaps, build_outdated_error
 from core.shadow.promotion.journal import (
     AbortRecord,
     CommitRecord,
@@ -37,7 +37,7 @@ from core.shadow.promotion.journal import (
 )
 from core.workspace import Workspace
 
-IsNews = Callable[[IntentRecord, AnyEvent], bool]
+IsUnlogged = Callable[[IntentRecord, AnyEvent], bool]
 _GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 
@@ -47,7 +47,7 @@ class PromotionFailed(AgentTuiError):
     code = "promotion_failed"
 
 
-def keep_going(_: str) -> None:
+def ignore_step(_: str) -> None:
     """The `step` of a promotion that nothing stops."""
 
 
@@ -70,7 +70,7 @@ class Promotion:
 
     def plan_write(self, path: str, before: FileState, after: FileState, pending: FileState | None) -> PathWrite:
         """Plan a write of a transaction, with the directories that it makes, takes along or replaces."""
-        removed_directories, directories = self.layers.kept.gone, list[str]()
+        removed_directories, directories = self.layers.retained.gone, list[str]()
         if after.kind == "absent":
             directories = [parent for parent in list_parents(path) if parent in removed_directories]
         elif before.kind == "absent":
@@ -111,7 +111,7 @@ class Promotion:
         intent = IntentRecord(id=new_id("txn"), writes=tuple(writes), events=tuple(events))
         for write in writes:
             if not self._is_before(write):
-                raise build_moved_on_error(write)
+                raise build_outdated_error(write)
         try:
             for write in writes:
                 with explain_lost_content(write.path):
@@ -148,21 +148,21 @@ class Promotion:
                 raise
         return True
 
-    def recover(self, is_news: IsNews) -> list[str]:
+    def recover(self, is_unlogged: IsUnlogged) -> list[str]:
         """Finish every unfinished transaction: forward if it had begun to show, else back.
 
-        `is_news` tells events that the log does not have yet. Return a sentence for each transaction.
+        `is_unlogged` tells events that the log does not have yet. Return a sentence for each transaction.
         """
-        sentences = [self._recover(transaction, is_news) for transaction in self.journal.list_unfinished()]
+        sentences = [self._recover(transaction, is_unlogged) for transaction in self.journal.list_unfinished()]
         if not self.journal.list_unfinished():
             with suppress(OSError):
                 self.journal.clear()
         return sentences
 
-    def _recover(self, transaction: Transaction, is_news: IsNews) -> str:
+    def _recover(self, transaction: Transaction, is_unlogged: IsUnlogged) -> str:
         intent = transaction.intent
         paths = ", ".join(write.path for write in intent.writes)
-        news = [event for event in intent.events if is_news(intent, event)]
+        news = [event for event in intent.events if is_unlogged(intent, event)]
         if transaction.is_committed or self._roll_forward(intent):
             if not transaction.is_committed:  # a crash from here on finds the end, not files that it would take back
                 with suppress(OSError):
@@ -185,7 +185,7 @@ class Promotion:
             self._discard(rest)
             self._lay_out(rest)
             for write in rest:
-                self._make_way(write)
+                self._clear_destination(write)
                 self._swaps.swap(write)
             self._sync_directories(intent.writes)
         except (OSError, AgentTuiError):
@@ -203,14 +203,14 @@ class Promotion:
             for write in intent.writes:
                 with _explain_write_error(write.path):
                     if write.emptied or write.aside is not None:
-                        self._make_way(write)
+                        self._clear_destination(write)
                     self._swaps.swap(write)
                 self.step(f"swapped {write.path}")
             with _explain_write_error(intent.writes[-1].path):
                 self._sync_directories(intent.writes)
             for write in intent.writes:
                 if not self._swaps.is_untouched(write):
-                    raise build_moved_on_error(write)
+                    raise build_outdated_error(write)
         except AgentTuiError:
             self._roll_back(intent)
             raise
@@ -221,7 +221,7 @@ class Promotion:
             if write.directories and write.after.kind != "absent" and write.aside is None:
                 with _explain_write_error(write.path):
                     self._make_directories(write)
-        run_for_each(writes, self._prepare)
+        run_concurrently(writes, self._prepare)
 
     def _prepare(self, write: PathWrite) -> None:
         if write.after.kind != "absent":
@@ -235,7 +235,7 @@ class Promotion:
             with self.workspace.open_parent(path) as (directory, name):
                 os.chmod(name, mode, dir_fd=directory)
 
-    def _make_way(self, write: PathWrite) -> None:
+    def _clear_destination(self, write: PathWrite) -> None:
         """Make the directories that were in the way before, and remove the empty ones that the file replaces."""
         if write.aside is not None and write.after.kind != "absent":
             self._make_directories(write)
@@ -247,11 +247,13 @@ class Promotion:
                 continue
             except OSError as error:
                 if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
-                    raise build_moved_on_error(write) from None
+                    raise build_outdated_error(write) from None
                 raise
 
     def _sync_directories(self, writes: Sequence[PathWrite]) -> None:
-        run_for_each(list({write.path.rpartition("/")[0]: write for write in writes}.values()), self._sync_directory)
+        run_concurrently(
+            list({write.path.rpartition("/")[0]: write for write in writes}.values()), self._sync_directory
+        )
 
     def _sync_directory(self, write: PathWrite) -> None:
         try:
@@ -291,18 +293,21 @@ class Promotion:
 
         False: some may still be there.
         """
-        is_complete, stray_writes = True, dict[str, PathWrite]()
+        is_complete, moved_temporaries = True, dict[str, PathWrite]()
         for write in writes:
             try:
                 if backup_name := self._swaps.discard(write):
                     self._notices.append(_build_kept_notice(write, backup_name))
             except (FileNotFoundError, NotADirectoryError):
-                stray_writes[write.temporary] = write
+                moved_temporaries[write.temporary] = write
             except OSError:
                 is_complete = False
-        if stray_writes and looks_around:
-            return self._discard(_find_strayed(self.workspace, stray_writes), looks_around=False) and is_complete
-        return is_complete and not stray_writes
+        if moved_temporaries and looks_around:
+            return (
+                self._discard(_find_moved_temporaries(self.workspace, moved_temporaries), looks_around=False)
+                and is_complete
+            )
+        return is_complete and not moved_temporaries
 
     def _finish(self, intent: IntentRecord) -> None:
         self._discard(intent.writes)
@@ -340,12 +345,12 @@ def _build_kept_notice(write: PathWrite, backup_name: str) -> Notice:
     )
 
 
-def _find_strayed(workspace: Workspace, stray_writes: Mapping[str, PathWrite]) -> Iterator[PathWrite]:
+def _find_moved_temporaries(workspace: Workspace, moved_temporaries: Mapping[str, PathWrite]) -> Iterator[PathWrite]:
     """Yield the writes whose temporary names (the keys) are in another directory by now, with that as their `aside`."""
     for path, kind in walk_directory(workspace, ".") or ():
         directory, _, name = path.removeprefix("./").rpartition("/")
-        if kind != "directory" and name in stray_writes:
-            yield replace(stray_writes[name], aside=directory)
+        if kind != "directory" and name in moved_temporaries:
+            yield replace(moved_temporaries[name], aside=directory)
 
 
 def arrange_writes(writes: Sequence[PathWrite]) -> list[PathWrite]:

@@ -36,8 +36,8 @@ from core.shadow.diff.text_lines import (
     Encoding,
     decode_line,
     encode_line,
+    find_display_encodings,
     find_newline,
-    find_shown_encodings,
     is_binary,
     split_lines,
 )
@@ -129,7 +129,7 @@ def include_competing_versions(
     if not competing_versions:
         return change
     if change.base != change.pending:
-        return _keep_beside(change, competing_versions, contents)
+        return _retain_unmerged(change, competing_versions, contents)
     first, rest = competing_versions[0], competing_versions[1:]
     if (merged_state := contents.merge(first.base, change.base, first.theirs)) is not None:
         sides = ChangeSides(base=change.base, pending=merged_state)
@@ -141,7 +141,7 @@ def include_competing_versions(
     return replace(rebuilt_change, conflict=BASE_CHANGED, competing_versions=rest)
 
 
-def _keep_beside(change: Change, competing_versions: tuple[CompetingVersion, ...], contents: Contents) -> Change:
+def _retain_unmerged(change: Change, competing_versions: tuple[CompetingVersion, ...], contents: Contents) -> Change:
     """Keep the competing versions beside ours; those that fit by now are merged into it."""
     pending, remaining_versions = reconcile(change.pending, competing_versions, contents)
     if pending != change.pending:
@@ -283,7 +283,7 @@ class Conflicts(ReviewPart):
             return states[choices[0].take]
         _require_choices(choices, sum(chunk.clashes for chunk in chunks))
         waiting = iter(choices)
-        (encoding,) = find_shown_encodings(self.contents.read(our_state))
+        (encoding,) = find_display_encodings(self.contents.read(our_state))
         lines = [
             line
             for chunk in chunks
@@ -294,7 +294,7 @@ class Conflicts(ReviewPart):
 
     def _list_clashes(self, change: Change, our_state: FileState, chunks: list[MergeChunk]) -> Iterator[ConflictRegion]:
         (encoding,), base = (
-            find_shown_encodings(self.contents.read(our_state)),
+            find_display_encodings(self.contents.read(our_state)),
             split_lines(self.contents.read(change.base)),
         )
         line, above = 1, list[bytes]()
@@ -318,7 +318,7 @@ class Conflicts(ReviewPart):
             return (f"(symbolic link to {data.decode('utf-8', 'replace')})",)
         if is_binary(data):
             return (f"(binary file of {state.size:,} bytes)",)
-        return _decode_lines(split_lines(data), find_shown_encodings(data)[0]) or ("(empty file)",)
+        return _decode_lines(split_lines(data), find_display_encodings(data)[0]) or ("(empty file)",)
 
 
 def _decode_lines(lines: Sequence[bytes], encoding: Encoding) -> tuple[str, ...]:

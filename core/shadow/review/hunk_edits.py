@@ -27,8 +27,8 @@ from core.shadow.diff.text_lines import (
     decode_line,
     detect_encoding,
     encode_line,
+    find_display_encodings,
     find_newline,
-    find_shown_encodings,
     has_bom,
     split_lines,
 )
@@ -87,7 +87,7 @@ class HunkEdits(ReviewPart):
             cell = _find_cell(notebook, hunk)
             return HunkText(cell.source, 1, notebook.language if cell.kind == "code" else "markdown")
         lines = _slice_side(new, hunk)
-        text = "".join(_decode_shown(line, find_shown_encodings(new)[0]) for line in lines)
+        text = "".join(_decode_shown(line, find_display_encodings(new)[0]) for line in lines)
         return HunkText(text, hunk.new_start, detect_language(path))
 
     def edit(self, path: str, hunk_id: str, text: str) -> Change:
@@ -243,14 +243,14 @@ def _decode_shown(line: bytes, encoding: Encoding) -> str:
 def _encode_lines(text: str, file: bytes, before: Sequence[bytes], *, at_end: bool) -> list[bytes]:
     """Encode the lines of `text` for this file: those that were there as they were, others in the file's encoding and
     with the line ending of their neighbours. Only the last line of a file (`at_end`) may be without one."""
-    (encoding,) = find_shown_encodings(file)
+    (encoding,) = find_display_encodings(file)
     new_lines = [f"{line}\n" for line in text.replace("\r\n", "\n").split("\n")]
     new_lines[-1] = new_lines[-1][:-1]
     new_lines = new_lines if new_lines[-1] else new_lines[:-1]
     if new_lines and not new_lines[-1].endswith("\n") and not at_end:
         new_lines[-1] += "\n"
     decoded_lines = [_decode_shown(line, encoding) for line in before]
-    matches = _match_kept_lines(decoded_lines, new_lines)
+    matches = _match_unchanged_lines(decoded_lines, new_lines)
     ending = find_newline(before or split_lines(file), encoding)
     encoded_lines = [
         before[matches[index]] if index in matches else encode_line(line, ending, encoding)
@@ -275,7 +275,7 @@ def _refuse_new_signs(text: str, decoded_lines: Sequence[str]) -> None:
         )
 
 
-def _match_kept_lines(before: Sequence[str], after: Sequence[str]) -> dict[int, int]:
+def _match_unchanged_lines(before: Sequence[str], after: Sequence[str]) -> dict[int, int]:
     """Map each line of `after` to the line of `before` that it equals."""
     matches: dict[int, int] = {}
     a = b = 0

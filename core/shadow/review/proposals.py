@@ -14,7 +14,7 @@ from core.shadow.content.contents import ChangeSides, assign_todo
 from core.shadow.diff.hunks import compare_texts
 from core.shadow.review.conflicts import BASE_CHANGED, describe_other_conflict, include_competing_versions, mark_clashes
 from core.shadow.review.verdict_plan import ReviewPart, build_pending_events
-from core.shadow.review.verdicts import describe_moved_on
+from core.shadow.review.verdicts import describe_outdated
 from core.workspace import ABSENT
 
 
@@ -29,17 +29,17 @@ class ShadowEdit(Struct, frozen=True, kw_only=True):
 
 
 class PathEffect(Struct, frozen=True, kw_only=True):
-    """The effect of a command, or of another session, on a path: it found `then`, and left `wanted`.
+    """The effect of a command, or of another session, on a path: it found `base`, and left `result`.
 
-    `doubt` says why what it found may not be what the base has; `renamed_from` names a removed file of the same
+    `conflict_reason` says why what it found may not be what the base has; `renamed_from` names a removed file of the same
     content.
     """
 
     path: str
-    then: FileState
-    wanted: FileState
+    base: FileState
+    result: FileState
     origin: Origin
-    doubt: str = ""
+    conflict_reason: str = ""
     renamed_from: str = ""
 
 
@@ -99,19 +99,23 @@ class Proposals(ReviewPart):
         """Record the effect of a command; return the pending change, None if nothing of it is pending."""
         change = self._find_or_start(effect.path)
         now = change.pending
-        if effect.wanted in (effect.then, now) and not change.conflict:
+        if effect.result in (effect.base, now) and not change.conflict:
             return self.state.changes.get(effect.path)
-        target_state, doubt = effect.wanted, effect.doubt
-        if now != effect.then and not doubt:
-            merged_state = self.contents.merge(effect.then, now, target_state)
-            doubt = "" if merged_state else "it was changed while the command ran; the command's version is shown."
+        target_state, conflict_reason = effect.result, effect.conflict_reason
+        if now != effect.base and not conflict_reason:
+            merged_state = self.contents.merge(effect.base, now, target_state)
+            conflict_reason = (
+                "" if merged_state else "it was changed while the command ran; the command's version is shown."
+            )
             target_state = merged_state or target_state
-        if not doubt:
+        if not conflict_reason:
             self._propose(change, target_state, effect.origin, effect.renamed_from)
         else:
             # What it was made from is not known: an empty base differs from all that the user may have written.
-            base = self.contents.store_file(b"", 0o644) if effect.doubt else change.base
-            self._emit_change(change, ChangeSides(base=base, pending=target_state), effect.origin, conflict=doubt)
+            base = self.contents.store_file(b"", 0o644) if effect.conflict_reason else change.base
+            self._emit_change(
+                change, ChangeSides(base=base, pending=target_state), effect.origin, conflict=conflict_reason
+            )
         return self.state.changes.get(effect.path)
 
     def merge_effect(self, effect: PathEffect) -> Change | None:
@@ -122,23 +126,23 @@ class Proposals(ReviewPart):
         """
         change = self._find_or_start(effect.path)
         now = change.pending
-        if effect.wanted in (effect.then, now):
+        if effect.result in (effect.base, now):
             return self.state.changes.get(effect.path)
-        merged_state = self.contents.merge(effect.then, now, effect.wanted)
+        merged_state = self.contents.merge(effect.base, now, effect.result)
         if merged_state is not None and not describe_other_conflict(change):
             self._propose(change, merged_state, effect.origin, effect.renamed_from)
         elif effect.path not in self.state.changes:
-            sides = ChangeSides(base=effect.then, pending=effect.wanted)
+            sides = ChangeSides(base=effect.base, pending=effect.result)
             self._emit_change(change, sides, effect.origin, conflict=BASE_CHANGED)
         else:
             version = CompetingVersion(
-                base=effect.then,
-                theirs=effect.wanted,
+                base=effect.base,
+                theirs=effect.result,
                 by=effect.origin.call,
                 todo=effect.origin.todo,
                 title=effect.origin.subagent,
             )
-            fitting = self.contents.merge(effect.then, now, effect.wanted, prefer_ours=True) or now
+            fitting = self.contents.merge(effect.base, now, effect.result, prefer_ours=True) or now
             conflict = describe_other_conflict(change)
             change = replace(change, competing_versions=(*change.competing_versions, version))
             sides = ChangeSides(base=change.base, pending=fitting)
@@ -171,7 +175,7 @@ class Proposals(ReviewPart):
             elif both := self._merge_with_disk(change, disk, target_state):
                 sides = ChangeSides(base=disk, pending=both)
             else:
-                conflict = describe_moved_on(change, disk)
+                conflict = describe_outdated(change, disk)
         return self._emit_change(change, sides, origin, conflict=conflict, renamed_from=renamed_from)
 
     def _merge_with_disk(self, change: Change, disk: FileState, target_state: FileState) -> FileState | None:

@@ -16,7 +16,7 @@ from core.shadow.content.contents import ChangeSides, explain_lost_content, narr
 from core.shadow.content.paths import list_parents
 from core.shadow.diff.diff_lines import build_excerpt
 from core.shadow.diff.hunks import reinsert_hunks, remove_hunks, select_hunks
-from core.shadow.gitstate.standing_repositories import refuse_lost_repositories
+from core.shadow.gitstate.lost_repositories import refuse_lost_repositories
 from core.shadow.promotion.journal import PathWrite
 from core.shadow.promotion.promotion import Promotion
 from core.shadow.review.conflicts import describe_clash, include_competing_versions, mark_clashes
@@ -58,7 +58,7 @@ class Verdicts(ReviewPart, eq=False):
         with explain_lost_content(path):
             merged_state = self.contents.merge(change.base, disk, change.pending)
         if merged_state is None:
-            return self._mark_conflict(change, describe_moved_on(change, disk), disk)
+            return self._mark_conflict(change, describe_outdated(change, disk), disk)
         if merged_state == disk and not change.competing_versions:
             self.emit(ev.ChangeResolved(path=path))
             return None
@@ -352,7 +352,7 @@ class Verdicts(ReviewPart, eq=False):
         return replace(now, base=reverted_state) if record.verdict == "accept" else replace(now, pending=reverted_state)
 
 
-def describe_moved_on(change: Change, disk: FileState) -> str:
+def describe_outdated(change: Change, disk: FileState) -> str:
     """Describe why a change can't be rebased on the disk's present state, in a sentence for the user."""
     if disk.kind == "absent":
         return "the file was removed from the project since the change was made."

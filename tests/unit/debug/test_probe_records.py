@@ -15,7 +15,7 @@ from core.debug.probe_records import (
     encode_records,
     filter_records,
     format_record,
-    narrow_place,
+    narrow_location,
     parse_record,
     read_log,
 )
@@ -113,9 +113,9 @@ def test_two_runs_are_compared_place_by_place_and_what_a_command_said_is_one_pla
         ("d:4", "second"),
     ]
     assert (rows[3].first_count, rows[3].second_count) == (5, 3)
-    near = narrow_place(rows[3], 2)
+    near = narrow_location(rows[3], 2)
     assert ([probe_record.line for probe_record in near.first], list(near.second)) == ([7, 8], [])
-    assert narrow_place(rows[2], 5) == rows[2]
+    assert narrow_location(rows[2], 5) == rows[2]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("12")), max_size=8))

@@ -111,5 +111,5 @@ def test_a_fault_of_a_parser_says_nothing(monkeypatch):
     assert find_new_flaws("a.py", "x = 1", "x = (") == ()
     monkeypatch.undo()
     flaws = find_flaws("a.css", "a { ")
-    monkeypatch.setattr("core.syntax.flaws.is_surely_broken", fail)
+    monkeypatch.setattr("core.syntax.flaws.is_certainly_broken", fail)
     assert not breaks_syntax("a.css", "", "a { ", flaws)

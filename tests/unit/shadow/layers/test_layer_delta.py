@@ -62,9 +62,9 @@ class Living:
         lines = iter(self.process.stdout.readline, "over\n")
         return "".join(lines).strip()
 
-    def take_in(self) -> None:
+    def capture_changes(self) -> None:
         layer = self.review.shadow.open_layer()
-        if not self.live.copy_news(layer.upper):
+        if not self.live.copy_changes(layer.upper):
             self.review.shadow.drop_layer(layer)
             return
         origin = Origin(call="c1", tool="mcp__live")
@@ -90,7 +90,7 @@ def check(process: Living, batches: list[list[str]]) -> None:
     for steps in batches:
         for step in steps:
             process.run(step)
-        process.take_in()
+        process.capture_changes()
         assert output(process.review, LOOK).strip() == process.run(LOOK)
 
 
@@ -128,12 +128,12 @@ def test_whatever_a_process_does_between_two_times_everybody_sees_what_it_sees(t
 def test_what_is_taken_in_is_a_copy_that_no_later_write_reaches_and_nothing_new_is_no_news(tmp_path):
     with living(tmp_path) as process:
         process.run("exec 3> n.txt; echo one >&3")
-        process.take_in()
+        process.capture_changes()
         process.run("echo two >&3")
         assert output(process.review, "cat n.txt") == "one\n"
-        process.take_in()
+        process.capture_changes()
         assert output(process.review, "cat n.txt") == "one\ntwo\n"
         empty = tmp_path / "empty"
         empty.mkdir()
-        assert not process.live.copy_news(empty)
+        assert not process.live.copy_changes(empty)
         assert not [*empty.iterdir()]

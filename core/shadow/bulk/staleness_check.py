@@ -32,9 +32,9 @@ from core.shadow.bulk.bulk_verdicts import BulkVerdicts
 from core.shadow.content.paths import collect_directories, list_parents
 from core.shadow.layers.layer_files import fingerprint_entry
 from core.shadow.layers.layer_stack import LayeredEntry
-from core.shadow.layers.layer_store import KeptTop, select_bases
+from core.shadow.layers.layer_store import RetainedTop, select_bases
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import get_place, is_opaque
+from core.shadow.layers.overlayfs import get_layer_path, is_opaque
 from core.shadow.layers.pending_layer import PendingLayer
 from core.shadow.layers.prune import prune_directories
 from core.workspace import ABSENT
@@ -101,9 +101,9 @@ class DiskComparison(Struct, eq=False):
     base_directories: Collection[str]
     left: int = MAX_NEIGHBOURS
 
-    def find_touched(self, top: str, kept_top: KeptTop) -> TouchedPaths:
+    def find_touched(self, top: str, retained_top: RetainedTop) -> TouchedPaths:
         """Return what was touched at and below a top since `known.since`."""
-        touched_paths, is_git = TouchedPaths(), kept_top.kind == "git"
+        touched_paths, is_git = TouchedPaths(), retained_top.kind == "git"
         layer_paths = [
             layer_path for upper in self.uppers if os.path.lexists(layer_path := upper + b"/" + to_os_name(top))
         ]
@@ -112,18 +112,18 @@ class DiskComparison(Struct, eq=False):
         if disk is None:
             self._note_missing(top, touched_paths)
         elif not stat.S_ISDIR(disk.st_mode):
-            if disk.st_ctime_ns >= kept_top.since:
+            if disk.st_ctime_ns >= retained_top.since:
                 touched_paths.held.append(top)
         else:
             waiting.append(_Place(top, layer_paths, any(map(_hides_directory, layer_paths))))
-            if disk.st_ctime_ns >= kept_top.since and not is_git:
+            if disk.st_ctime_ns >= retained_top.since and not is_git:
                 (touched_paths.held if waiting[0].hidden else touched_paths.beside).append(top)
-        while waiting and kept_top.kind != "directory":
+        while waiting and retained_top.kind != "directory":
             directory = waiting.popleft()
             if not is_git or not _GIT_IGNORED.match(directory.path[len(top) + 1 :]):
-                waiting += self._compare_directory(directory, kept_top.since, touched_paths, names_only=is_git)
+                waiting += self._compare_directory(directory, retained_top.since, touched_paths, names_only=is_git)
         if is_git:
-            paths = {*touched_paths.held, *self._find_touched_bases(top, kept_top)}
+            paths = {*touched_paths.held, *self._find_touched_bases(top, retained_top)}
             touched_paths = TouchedPaths([path for path in paths if not _GIT_IGNORED.match(path[len(top) + 1 :])])
         return touched_paths
 
@@ -160,12 +160,12 @@ class DiskComparison(Struct, eq=False):
         if path in self.bases or path in self.base_directories:
             touched_paths.held.append(path)
 
-    def _find_touched_bases(self, top: str, kept_top: KeptTop) -> Iterator[str]:
+    def _find_touched_bases(self, top: str, retained_top: RetainedTop) -> Iterator[str]:
         """Yield the files of git's state that were noted, though no layer holds them: what is committed to."""
         for path in self.bases:
             if path.startswith(f"{top}/"):
                 disk = self._read_status(path)
-                if disk is None or disk.st_ctime_ns >= kept_top.since:
+                if disk is None or disk.st_ctime_ns >= retained_top.since:
                     yield path
 
     def _read_status(self, path: str) -> os.stat_result | None:
@@ -198,7 +198,7 @@ def find_unit(top: str, path: str) -> str:
     return top
 
 
-def is_quiet(unit: str) -> bool:
+def is_tool_cache(unit: str) -> bool:
     """True for caches that tools check and fill by themselves: nobody need hear of them."""
     return unit.rpartition("/")[2] in TOOL_CACHES
 
@@ -211,7 +211,7 @@ def describe_touched(unit: str, paths: Sequence[str]) -> str:
     return f"{unit} was changed in the project after the command that wrote it ({names})"
 
 
-def names_dependencies(path: str) -> bool:
+def is_dependency_manifest(path: str) -> bool:
     """True if a file says what is to be installed or built."""
     return bool(_find_outputs(path))
 
@@ -237,7 +237,7 @@ def find_stale_outputs(path: str, tops: Iterable[str]) -> list[str]:
     return stale
 
 
-class KeptCheck(Struct, eq=False):
+class StalenessCheck(Struct, eq=False):
     """Compare the kept layers of one session with the project."""
 
     tree: MergedTree
@@ -248,7 +248,7 @@ class KeptCheck(Struct, eq=False):
     def run(self, pending_states: Mapping[str, FileState]) -> None:
         """Compare everything, while `pending_states` is what is pending. What is pending counts as new once something
         was set aside: the user's own outputs, which are seen now, were not made from it."""
-        if not self.tree.layers.kept.tops:
+        if not self.tree.layers.retained.tops:
             return
         self._mark_stale(
             path for path, state in self.pending.list_replaced(pending_states) if self._is_taken_back(path, state)
@@ -261,34 +261,36 @@ class KeptCheck(Struct, eq=False):
         """Set aside what is older than the user's, and note what else changed. Return True if something was set aside.
         While a command runs over the layers nothing is moved: then it is a conflict."""
         layers = self.tree.layers
-        kept_layers = layers.kept
+        retained_layers = layers.retained
         now = time.time_ns()
         comparison = DiskComparison(
             os.fsencode(self.tree.workspace.root),
             [os.fsencode(upper) for upper in layers.list_uppers()],
-            kept_layers.bases,
-            collect_directories(kept_layers.bases),
+            retained_layers.bases,
+            collect_directories(retained_layers.bases),
         )
-        aside: dict[str, KeptTop] = {}
+        aside: dict[str, RetainedTop] = {}
         reasons: dict[str, str] = {}
-        new_tops = dict[str, KeptTop]()
-        for top, kept_top in kept_layers.tops.items():
-            touched_paths = self._leave_out_accepted(comparison.find_touched(top, kept_top))
+        new_tops = dict[str, RetainedTop]()
+        for top, retained_top in retained_layers.tops.items():
+            touched_paths = self._leave_out_accepted(comparison.find_touched(top, retained_top))
             if not touched_paths.held and not touched_paths.beside:
                 continue
             units = self._group_newer(top, touched_paths)
-            if units and (kept_top.insisted or kept_top.kind in _HELD_ANYWAY or layers.open_layers):
-                new_tops[top] = self._mark_conflict(kept_top, units)
+            if units and (retained_top.insisted or retained_top.kind in _HELD_ANYWAY or layers.open_layers):
+                new_tops[top] = self._mark_conflict(retained_top, units)
                 continue
-            aside |= dict.fromkeys(units, kept_top)
+            aside |= dict.fromkeys(units, retained_top)
             reasons |= {unit: describe_touched(unit, paths) for unit, paths in units.items()}
             if top not in units:
                 new_tops[top] = replace(
-                    kept_top, since=now, stale=_describe_beside(top, kept_top, touched_paths) or kept_top.stale
+                    retained_top,
+                    since=now,
+                    stale=_describe_adjacent_changes(top, retained_top, touched_paths) or retained_top.stale,
                 )
         self._update_tops(new_tops)
-        for unit, kept_top in aside.items():
-            self._set_aside(unit, kept_top, reasons[unit])
+        for unit, retained_top in aside.items():
+            self._set_aside(unit, retained_top, reasons[unit])
         return bool(aside)
 
     def _leave_out_accepted(self, touched_paths: TouchedPaths) -> TouchedPaths:
@@ -298,19 +300,19 @@ class KeptCheck(Struct, eq=False):
             return touched_paths
         above = collect_directories(written_states)
 
-        def is_news(path: str) -> bool:
+        def is_users(path: str) -> bool:
             with suppress(OSError, PathRefused):
                 return path not in above and self.bulks.read_disk_state(path) != written_states.get(path, _NOT_WRITTEN)
             return True
 
-        return TouchedPaths(list(filter(is_news, touched_paths.held)), list(filter(is_news, touched_paths.beside)))
+        return TouchedPaths(list(filter(is_users, touched_paths.held)), list(filter(is_unlogged, touched_paths.beside)))
 
-    def _mark_conflict(self, kept_top: KeptTop, units: Mapping[str, Sequence[str]]) -> KeptTop:
+    def _mark_conflict(self, retained_top: RetainedTop, units: Mapping[str, Sequence[str]]) -> RetainedTop:
         """Mark the bulk as in conflict; what the review would see only when it is accepted is said, too."""
         self.bulks.check_conflicts()
-        if any(bulk.conflict for bulk in self.tree.state.bulks if bulk.root == kept_top.root):
-            return kept_top
-        return replace(kept_top, stale="; ".join(describe_touched(unit, paths) for unit, paths in units.items()))
+        if any(bulk.conflict for bulk in self.tree.state.bulks if bulk.root == retained_top.root):
+            return retained_top
+        return replace(retained_top, stale="; ".join(describe_touched(unit, paths) for unit, paths in units.items()))
 
     def _group_newer(self, top: str, touched_paths: TouchedPaths) -> dict[str, list[str]]:
         """Return the paths that really differ from what commands saw, by what is set aside because of them."""
@@ -323,14 +325,16 @@ class KeptCheck(Struct, eq=False):
 
     def _is_newer(self, path: str) -> bool:
         """True if the user's state at a path is neither what commands saw nor what they left."""
-        disk, base = self.bulks.read_disk_state(path), self.tree.layers.kept.bases.get(path)
+        disk, base = self.bulks.read_disk_state(path), self.tree.layers.retained.bases.get(path)
         entry = self.tree.stack.find(path)
         if disk is None:
             return True
         if isinstance(entry, LayeredEntry) and not entry.is_directory and disk == fingerprint_entry(entry):
             return False
         if base is None:
-            return disk != ABSENT or any(base_path.startswith(f"{path}/") for base_path in self.tree.layers.kept.bases)
+            return disk != ABSENT or any(
+                base_path.startswith(f"{path}/") for base_path in self.tree.layers.retained.bases
+            )
         if disk == base or self.bulks.is_refreshed_index(path, base):
             return False
         return not (disk == ABSENT and self._is_packed(path, base.blob))
@@ -346,16 +350,16 @@ class KeptCheck(Struct, eq=False):
             )
         return False
 
-    def _set_aside(self, unit: str, kept_top: KeptTop, reason: str) -> None:
+    def _set_aside(self, unit: str, retained_top: RetainedTop, reason: str) -> None:
         try:
-            if is_quiet(unit):
+            if is_tool_cache(unit):
                 self._drop_unit(unit)
                 return
-            self.bulks.set_aside(unit, kept_top, reason)
+            self.bulks.set_aside(unit, retained_top, reason)
         except AgentTuiError as problem:
             self.emit(Notice(level="warning", message=f"{reason}. {problem.message}", hint=problem.hint))
             return
-        subject = "the state of git" if kept_top.kind == "git" else "what"
+        subject = "the state of git" if retained_top.kind == "git" else "what"
         self.emit(
             Notice(
                 level="warning",
@@ -370,22 +374,24 @@ class KeptCheck(Struct, eq=False):
         layers.unshare()
         try:
             for layer in layers.list_uppers():
-                remove_path(get_place(layer, path))
+                remove_path(get_layer_path(layer, path))
                 prune_directories(layer, path)
         except OSError as error:
             raise StateError(f"{path} can't be dropped from the kept layers: {error.strerror}.") from error
-        kept_layers = layers.kept
-        tops = {top_path: top for top_path, top in kept_layers.tops.items() if top_path != path}
-        dropped_bases = select_bases({path: KeptTop(root=path)}, kept_layers.bases)
-        bases = {base_path: base for base_path, base in kept_layers.bases.items() if base_path not in dropped_bases}
-        layers.switch_to(replace(kept_layers, layers=kept_layers.layers if tops else (), tops=tops, bases=bases))
+        retained_layers = layers.retained
+        tops = {top_path: top for top_path, top in retained_layers.tops.items() if top_path != path}
+        dropped_bases = select_bases({path: RetainedTop(root=path)}, retained_layers.bases)
+        bases = {base_path: base for base_path, base in retained_layers.bases.items() if base_path not in dropped_bases}
+        layers.switch_to(
+            replace(retained_layers, layers=retained_layers.layers if tops else (), tops=tops, bases=bases)
+        )
         self.emit(build_layers_changed(self.tree))
 
     # what is stale
 
     def _mark_stale(self, paths: Iterable[str]) -> None:
         """Note what was made from files that are no longer what commands saw."""
-        tops = self.tree.layers.kept.tops
+        tops = self.tree.layers.retained.tops
         self._update_tops(
             {
                 top: replace(tops[top], stale=f"made from {path} as it was before it was taken back")
@@ -396,7 +402,7 @@ class KeptCheck(Struct, eq=False):
 
     def _is_taken_back(self, path: str, state: FileState) -> bool:
         """True if a file that names dependencies is not as commands saw it, and the agent did not change it."""
-        if not names_dependencies(path):
+        if not is_dependency_manifest(path):
             return False
         if path in self.tree.state.changes:
             return any(
@@ -407,19 +413,19 @@ class KeptCheck(Struct, eq=False):
             return self.tree.read_disk_state(path) != state
         return True
 
-    def _update_tops(self, changed_tops: Mapping[str, KeptTop]) -> None:
+    def _update_tops(self, changed_tops: Mapping[str, RetainedTop]) -> None:
         layers = self.tree.layers
-        kept_layers = layers.kept
-        if all(kept_layers.tops.get(path) == top for path, top in changed_tops.items()):
+        retained_layers = layers.retained
+        if all(retained_layers.tops.get(path) == top for path, top in changed_tops.items()):
             return
-        is_told = any(kept_layers.tops[path].stale != top.stale for path, top in changed_tops.items())
-        layers.write_record(replace(kept_layers, tops=kept_layers.tops | dict(changed_tops)))
+        is_told = any(retained_layers.tops[path].stale != top.stale for path, top in changed_tops.items())
+        layers.write_record(replace(retained_layers, tops=retained_layers.tops | dict(changed_tops)))
         if is_told:
             self.emit(build_layers_changed(self.tree))
 
 
-def _describe_beside(top: str, kept_top: KeptTop, touched_paths: TouchedPaths) -> str:
-    if kept_top.kind not in _TOLD_BESIDE or is_quiet(top):
+def _describe_adjacent_changes(top: str, retained_top: RetainedTop, touched_paths: TouchedPaths) -> str:
+    if retained_top.kind not in _TOLD_BESIDE or is_tool_cache(top):
         return ""
     paths = [path for path in touched_paths.beside if find_unit(top, path) == top]
     return f"{', '.join(sorted(paths)[:3])} changed in the project since" if paths else ""

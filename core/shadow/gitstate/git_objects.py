@@ -99,7 +99,7 @@ def decode_text(data: bytes, encoding: str) -> str:
         return data.decode("latin-1")
 
 
-def decode_otherwise(data: bytes, encoding: str) -> str:
+def decode_with_replacement(data: bytes, encoding: str) -> str:
     """Return what a reader that believes in the encoding would see where `decode_text` doesn't; "" = the same."""
     try:
         text = data.decode(encoding or "utf-8", "replace")
@@ -185,7 +185,7 @@ def _render_header(name: bytes, value: bytes, encoding: str) -> Iterator[str]:
 def _render_message(message: bytes, encoding: str) -> Iterator[str]:
     text = message.rstrip(b"\n")
     yield from (f"    {line}" for line in decode_text(text, encoding).split("\n"))
-    if other := decode_otherwise(text, encoding):
+    if other := decode_with_replacement(text, encoding):
         yield f"  As {encoding} it reads:"
         yield from (f"    {line}" for line in other.split("\n"))
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.protocol import events as ev
-from core.shadow.bulk.kept_check import MAX_NEIGHBOURS, OUTPUTS, find_stale_outputs
+from core.shadow.bulk.staleness_check import MAX_NEIGHBOURS, OUTPUTS, find_stale_outputs
 from core.shadow.layers.merged_tree import MergedTree
 from tests.unit.shadow.command_layer import Layer
 from tests.unit.shadow.overlay_mount import needs_mounts, output, run
@@ -128,9 +128,9 @@ def test_n29_files_that_only_look_newer_hide_nothing_and_are_compared_once(proje
     reads = []
     read = MergedTree.read_disk_state
     monkeypatch.setattr(MergedTree, "read_disk_state", lambda *arguments: reads.append(arguments) or read(*arguments))
-    since = project.shadow.layers.kept.tops["deps"].since
+    since = project.shadow.layers.retained.tops["deps"].since
     project.shadow.follow_project()
-    assert (project.shadow.layers.kept.tops["deps"].since, reads) == (since, [])
+    assert (project.shadow.layers.retained.tops["deps"].since, reads) == (since, [])
 
 
 def test_n29_what_was_set_aside_comes_back_by_an_undo_as_a_conflict_that_stays(project):
@@ -226,7 +226,7 @@ def test_n29_a_state_of_git_over_which_the_user_moved_on_is_set_aside(repository
     repository.put("a.txt", b"two\n")
     git(repository, "commit", "-qam", "second")
     run(repository, AGENTS_WAYS[agents].format(git=BOXED_GIT))
-    assert ".git" in repository.shadow.layers.kept.tops
+    assert ".git" in repository.shadow.layers.retained.tops
     if users == "commits":
         repository.put("a.txt", b"user\n")
     git(repository, *USERS_WAYS[users])
@@ -325,6 +325,6 @@ def test_n29_a_large_directory_costs_a_bounded_look(project, monkeypatch):
     leave(project, "v1", "new/index")
     looked: list[object] = []
     real = __import__("os").scandir
-    monkeypatch.setattr("core.shadow.bulk.kept_check.os.scandir", lambda path: looked.append(path) or real(path))
+    monkeypatch.setattr("core.shadow.bulk.staleness_check.os.scandir", lambda path: looked.append(path) or real(path))
     project.shadow.follow_project()
     assert len(looked) <= MAX_NEIGHBOURS + 5
