@@ -1,4 +1,4 @@
-"""JSON with the places of its values, so that one of them can be replaced and all else stays as it was written."""
+"""JSON values with their positions in the text, so that one value can be replaced without reformatting the rest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SPACE: Final = " \t\r\n"
 
 
 class JsonProblem(ValueError):
-    """Text that is no JSON, or not of the kind that was looked for; `offset` is an offset in the text."""
+    """Invalid JSON, or JSON of an unexpected type; `at` is an offset in the text."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
@@ -22,7 +22,7 @@ class JsonProblem(ValueError):
 
 
 class Value(Struct, frozen=True):
-    """A value and its characters: `text[start:end]` is what it was read from. `key` of a member, "" of an item."""
+    """A value parsed from `text[start:end]`. `key` is the name of an object's member, "" for an item of an array."""
 
     value: Any
     start: int
@@ -32,7 +32,7 @@ class Value(Struct, frozen=True):
 
 
 def scan_value(text: str, offset: int) -> Value:
-    """Return the value that begins at `offset`, white space left out. Raises `JsonProblem`."""
+    """Return the value at `offset`, after white space. Raises `JsonProblem`."""
     start = skip_space(text, offset)
     try:
         value, end = parse_json_part(_DECODER, text, start)
@@ -44,8 +44,7 @@ def scan_value(text: str, offset: int) -> Value:
 
 
 def scan_members(text: str, offset: int) -> dict[str, Value]:
-    """Return the members of the object that begins at `offset`, in order. Raises `JsonProblem`, also for a key that
-    occurs twice."""
+    """Return the members of the object at `offset`, in order. Raises `JsonProblem`, also for duplicate keys."""
     members: dict[str, Value] = {}
     offset = _require(text, skip_space(text, offset), "{")
     while text[offset : offset + 1] != "}":
@@ -61,7 +60,7 @@ def scan_members(text: str, offset: int) -> dict[str, Value]:
 
 
 def scan_items(text: str, offset: int) -> list[Value]:
-    """Return the items of the array that begins at `offset`. Raises `JsonProblem`."""
+    """Return the items of the array at `offset`. Raises `JsonProblem`."""
     values: list[Value] = []
     offset = _require(text, skip_space(text, offset), "[")
     while text[offset : offset + 1] != "]":
@@ -77,14 +76,14 @@ def skip_space(text: str, offset: int) -> int:
 
 
 def _require(text: str, offset: int, sign: str) -> int:
-    """Return the place of what follows `sign`."""
+    """Return the offset after `sign`. Raises `JsonProblem` if something else is there."""
     if text[offset : offset + 1] != sign:
         raise JsonProblem(f"expected “{sign}”", offset)
     return skip_space(text, offset + 1)
 
 
 def _find_next(text: str, offset: int, closing: str) -> int:
-    """Return the place of the next member, or of the closing bracket."""
+    """Return the offset of the next member, or of the closing bracket."""
     offset = skip_space(text, offset)
     if text[offset : offset + 1] == closing:
         return offset

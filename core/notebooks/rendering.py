@@ -27,23 +27,25 @@ _LANGUAGE: Final = re.compile(r"(?:#|//|--) Notebook of \d+ cells?, (.+)\. edit_
 
 
 class OutputPicture(Struct, frozen=True):
-    """A picture among the outputs: base64 text, and the number of its cell."""
+    """A picture among the outputs, in base64, and the number of its cell."""
 
     data: str
     cell: int
 
 
 class NotebookText(Struct, frozen=True):
-    """A notebook to be read, and the pictures among its outputs, in order."""
+    """The text of a notebook, and the pictures among its outputs, in order."""
 
     text: str
     pictures: Sequence[OutputPicture]
 
 
 class Section(Struct, frozen=True):
-    """Lines that stand for a part of the file: a cell, or (`cell` -1) the members before or after the cells.
+    """The lines for a part of the file: a cell, or (`cell` -1) the members before or after the cells.
 
-    `first_line`, `last_line`: the lines of the file, from 1; `last_line` is one less for none."""
+    `first_line` and `last_line` are the lines of the file, from 1; `last_line` is one less than `first_line` for an
+    empty part.
+    """
 
     cell: int
     first_line: int
@@ -56,12 +58,13 @@ class Section(Struct, frozen=True):
 
 
 def find_comment_sign(language: str) -> str:
-    """Return what a line begins with that is no code in this language."""
+    """Return the prefix of comment lines in this language."""
     return "//" if language in _SLASHES else "--" if language in _DASHES else "#"
 
 
 def render_sections(notebook: Notebook) -> list[Section]:
-    """Return the whole notebook, outputs summed up: the members before the cells, every cell, the members after."""
+    """Render the whole notebook with summarized outputs: the members before the cells, every cell, the members after
+    them."""
     sign, cells = find_comment_sign(notebook.language), notebook.cells
     before, after = _split_members(notebook)
     total = notebook.text.count("\n") + (not notebook.text.endswith("\n"))
@@ -74,7 +77,7 @@ def render_sections(notebook: Notebook) -> list[Section]:
 
 
 def render_cell(cell: Cell, sign: str = "#") -> list[str]:
-    """Return the lines of a cell: its head, its source, its attachments and one line about its outputs."""
+    """Return the lines of a cell: its heading, source, attachments and one line about its outputs."""
     lines = [f"{sign} %% {describe_cell(cell)}", *_render_source(cell, sign)]
     if cell.metadata:
         lines.insert(1, f"{sign} metadata {_clip(_dump(cell.metadata), _MAX_METADATA)}")
@@ -86,7 +89,7 @@ def render_cell(cell: Cell, sign: str = "#") -> list[str]:
 
 
 def summarize_outputs(cell: Cell) -> str:
-    """Return in a few words what a cell has put out, "" = nothing, and it has not run."""
+    """Summarize the outputs of a cell in a few words; "" if it has none and was not run."""
     parts = [f"run {cell.execution_count}"] if cell.execution_count is not None else []
     for output in cell.outputs:
         parts.append(_summarize_output(output))
@@ -94,8 +97,7 @@ def summarize_outputs(cell: Cell) -> str:
 
 
 def render_for_reading(notebook: Notebook, *, has_outputs: bool = True) -> NotebookText:
-    """Return the notebook with the texts of its outputs, shortened, and the pictures among them; without outputs their
-    lines are there, and empty."""
+    """Render the notebook with shortened outputs and the pictures among them; without outputs, their lines are empty."""
     sign = find_comment_sign(notebook.language)
     count = len(notebook.cells)
     head = f"{sign} Notebook of {count} cell{'' if count == 1 else 's'}, {notebook.language}. edit_notebook edits it."
@@ -211,7 +213,7 @@ def _clip(text: str, room: int) -> str:
 
 
 class CellLines(Struct, frozen=True):
-    """The lines of a cell in the text of its notebook, from 1: `head` names it, `last` is the last one."""
+    """The lines of a cell in the text of its notebook, from 1: `head` is the heading, `last` the last line."""
 
     head: int
     last: int
@@ -219,7 +221,7 @@ class CellLines(Struct, frozen=True):
 
 
 def find_notebook_text(path: str, data: bytes, *, has_outputs: bool = True) -> str | None:
-    """Return a notebook as it is read; None: it is none, it is not valid, or larger than `LARGEST`."""
+    """Return the text of a notebook; None if it is none, invalid, or larger than `LARGEST`."""
     if not is_notebook_path(path) or len(data) > LARGEST:
         return None
     notebook = find_notebook(data)
@@ -227,18 +229,18 @@ def find_notebook_text(path: str, data: bytes, *, has_outputs: bool = True) -> s
 
 
 def choose_limit(path: str, limit: int) -> int:
-    """Return how many bytes of a file are read where `limit` is meant for text: of a notebook all that is shown."""
+    """Return the number of bytes to read of a file for a text of `limit` bytes; a notebook has to be read as a whole."""
     return max(limit, LARGEST + 1) if is_notebook_path(path) else limit
 
 
 def find_language(text: str) -> str:
-    """Return the language of a notebook by its text, "" if that is none of one."""
+    """Return the language of a notebook from its text; "" if the text is not that of a notebook."""
     match = _LANGUAGE.fullmatch(text.partition("\n")[0])
     return match[1] if match else ""
 
 
 def list_cells(text: str) -> list[CellLines]:
-    """Return the cells of a notebook by its text. A line of a source that looks like a head is taken for one."""
+    """Return the cells of a notebook from its text. A source line that looks like a heading counts as one."""
     lines = text.removesuffix("\n").split("\n")
     heads = [(line_number, match) for line_number, line in enumerate(lines, 1) if (match := _HEAD.fullmatch(line))]
     ends = [line_number - 1 for line_number, _ in heads[1:]] + [len(lines)]

@@ -29,10 +29,10 @@ from core.text.repairs.relaxed_json import to_strict_json
 if TYPE_CHECKING:
     from pygments.lexer import Lexer  # type: ignore[import-untyped]
 
-LARGEST: Final = 200_000  # characters: a compiler and a scan hold everything else up
+LARGEST: Final = 200_000  # characters; compiling and scanning block everything else
 _PYTHON_ENDINGS: Final = frozenset({".py", ".pyi", ".pyw"})
 _SCRIPTS: Final = frozenset({".js", ".mjs", ".cjs"})
-# What is valid and not read by a grammar that reads the rest of its language.
+# Valid syntax that the grammar, though it covers the rest of the language, rejects.
 _UNREAD: Final = {
     **dict.fromkeys(
         _PYTHON_ENDINGS, re.compile(r"^\s*lazy\s+(import|from)\b|\b(def|class|type)\s+\w+\s*\[", re.MULTILINE)
@@ -66,20 +66,20 @@ _LEXERS: Final = {
     }.items()
     for ending in endings.split()
 }
-# What brackets mean nothing in, in style sheets, whose lexer does not know every form either.
+# Brackets have no meaning here in style sheets, whose lexer does not know every form either.
 _STYLE_WORD: Final = re.compile(
     r"/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|\burl\(\s*[^\s\"')][^)]*\)|\\.", re.DOTALL
 )
 _OPENING: Final = {")": "(", "]": "[", "}": "{"}
-_CLOSING_TAG: Final = re.compile(r"</[\w.:-]*\s*>|/>")  # whose slash a lexer takes for the start of a pattern
-_MARKUP: Final = frozenset({".jsx", ".tsx"})  # a bracket may stand in its words, a brace may not
+_CLOSING_TAG: Final = re.compile(r"</[\w.:-]*\s*>|/>")  # a lexer takes its slash for the start of a regular expression
+_MARKUP: Final = frozenset({".jsx", ".tsx"})  # text content may contain a bracket, but no brace
 _ASKED: Final = 200
 _COMPILED: Final = (".py", ".pyi")
 
 
 def is_certainly_broken(path: str, before: str, after: str, lines: Collection[int]) -> bool:
-    """Return True if `after`, which a grammar does not read at `lines` (1-indexed), is broken in any form of its
-    language. `before` is a text that was read; "" = there was none."""
+    """Return True if `after`, which a grammar rejects at `lines` (1-indexed), is invalid in every version of its
+    language. `before` is an earlier text that parsed; "" = none."""
     ending = PurePath(path).suffix.lower()
     if len(after) > LARGEST or _TEMPLATE.search(affected_text := _join_concerned(before, after, lines)):
         return False
@@ -93,8 +93,8 @@ def is_certainly_broken(path: str, before: str, after: str, lines: Collection[in
 
 
 def is_valid_loose_json(path: str, text: str) -> bool:
-    """Return True if JSON is right for those who take comments and trailing commas; a file that none of them reads
-    has to be strict."""
+    """Return True if the text is valid JSON with comments and trailing commas, and the readers of the file accept
+    these."""
     name = PurePath(path).name
     if name in _STRICT_JSON:
         return False
@@ -106,12 +106,12 @@ def is_valid_loose_json(path: str, text: str) -> bool:
 
 
 def allows_loose_json(path: str) -> bool:
-    """Return True for a file whose readers are known to take comments and trailing commas."""
+    """Return True for a file whose readers are known to accept comments and trailing commas."""
     return ".vscode" in PurePath(path).parts or _LOOSE_JSON.search(PurePath(path).name) is not None
 
 
 def _join_concerned(before: str, after: str, lines: Collection[int]) -> str:
-    """Return the lines that are new, and those that are not read."""
+    """Return the new lines and the lines that do not parse."""
     old_lines = set(before.split("\n"))
     return "\n".join(
         line for number, line in enumerate(after.split("\n"), start=1) if number in lines or line not in old_lines
@@ -119,8 +119,8 @@ def _join_concerned(before: str, after: str, lines: Collection[int]) -> str:
 
 
 def _loses_brackets(ending: str, before: str, after: str) -> bool:
-    """Return True if the brackets of a text match no more. Branches of a preprocessor may each open the same one, and
-    what it includes may close what another file has opened."""
+    """Return True if the brackets of a text no longer match. Preprocessor branches may open the same bracket twice, and
+    an included file may close a bracket of another file."""
     if ending not in (*_LEXERS, ".css") or before.count("#if") != after.count("#if"):
         return False
     if not before and _LEXERS.get(ending) in ("c", "cpp"):
@@ -161,9 +161,9 @@ def _load_lexer(name: str) -> Lexer:
 
 
 class SyntaxFlaw(Struct, frozen=True, kw_only=True):
-    """A place that does not parse: 1-indexed line, and what is missing there ("" for something unexpected).
+    """A position that does not parse: its line (1-indexed), and the missing token ("" if a token is unexpected).
 
-    `message`: what the compiler says of a place that parses.
+    `message`: the compiler's message for a position that parses.
     """
 
     line: int
@@ -172,11 +172,10 @@ class SyntaxFlaw(Struct, frozen=True, kw_only=True):
 
 
 def find_flaws(path: str, text: str, *, limit: int = 20) -> tuple[SyntaxFlaw, ...] | None:
-    """Find what does not parse, in order; None when the language is not known, the text is too long, or a parser has
-    failed by itself."""
+    """Find the syntax errors, in order; None if the language is unknown, the text is too long, or a parser failed."""
     try:
         return _find_flaws(path, text, limit)
-    except Exception as fault:  # of a foreign parser: what is checked is written by then
+    except Exception as fault:  # a fault of a third-party parser must not fail a write that has already happened
         save_crash_report(fault, "a check of syntax")
         return None
 
@@ -197,7 +196,7 @@ def _find_flaws(path: str, text: str, limit: int) -> tuple[SyntaxFlaw, ...] | No
 
 
 def _filter_by_other_parsers(path: str, text: str, flaws: tuple[SyntaxFlaw, ...]) -> tuple[SyntaxFlaw, ...]:
-    """Return the flaws that stay when those who read more of a language than its grammar, or less, were asked."""
+    """Return the flaws that remain after asking parsers that accept more, or less, of a language than its grammar."""
     if path.endswith(".json"):
         return () if flaws and allows_loose_json(path) and is_valid_loose_json(path, text) else flaws
     if not path.endswith(_COMPILED) or len(text) > LARGEST:
@@ -205,13 +204,13 @@ def _filter_by_other_parsers(path: str, text: str, flaws: tuple[SyntaxFlaw, ...]
     problem = find_compile_error(text)
     if flaws or problem is None:
         return flaws if problem is not None else ()
-    # What our own Python does not parse may be newer than it.
+    # Code that our own Python does not parse may be written for a newer one.
     is_certain = isinstance(problem, IndentationError) or is_parsed_by_python(text)
     return (SyntaxFlaw(line=problem.lineno or 1, message=problem.msg),) if is_certain else ()
 
 
 def find_new_flaws(path: str, before: str, after: str) -> tuple[SyntaxFlaw, ...]:
-    """Find the flaws of `after` whose line did not have them in `before`, in order; none for an unknown language."""
+    """Find the flaws of `after` whose lines did not have them in `before`, in order; nothing for an unknown language."""
     now = find_flaws(path, after, limit=_ASKED) if before != after else ()
     if not now:
         return ()
@@ -232,7 +231,7 @@ def _build_flaw_keys(text: str, flaws: Sequence[SyntaxFlaw]) -> list[tuple[str, 
 
 
 def describe_first_flaw(path: str, before: str, after: str) -> str:
-    """Describe the first place that does not parse, when everything parsed before and it is surely broken; "" else."""
+    """Describe the first flaw if `before` parsed and `after` is certainly broken, else ""."""
     if before == after or find_flaws(path, before, limit=1) != ():
         return ""
     flaws = find_flaws(path, after, limit=1)
@@ -240,13 +239,13 @@ def describe_first_flaw(path: str, before: str, after: str) -> str:
 
 
 def breaks_syntax(path: str, before: str, after: str, flaws: Sequence[SyntaxFlaw]) -> bool:
-    """Return True if `flaws` of `after` are surely wrong, and not of a form that the grammar can't read."""
+    """Return True if `flaws` of `after` are certainly errors, and not syntax that the grammar does not cover."""
     earlier = {flaw.line for flaw in find_flaws(path, before, limit=_ASKED) or ()}
     try:
         if earlier and not is_certainly_broken(path, "", before, earlier):
             return False
         return is_certainly_broken(path, "" if earlier else before, after, {flaw.line for flaw in flaws})
-    except Exception as fault:  # as above
+    except Exception as fault:  # see `find_flaws`
         save_crash_report(fault, "a check of syntax")
         return False
 

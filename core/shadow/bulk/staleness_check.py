@@ -305,7 +305,7 @@ class StalenessCheck(Struct, eq=False):
                 return path not in above and self.bulks.read_disk_state(path) != written_states.get(path, _NOT_WRITTEN)
             return True
 
-        return TouchedPaths(list(filter(is_users, touched_paths.held)), list(filter(is_unlogged, touched_paths.beside)))
+        return TouchedPaths(list(filter(is_users, touched_paths.held)), list(filter(is_users, touched_paths.beside)))
 
     def _mark_conflict(self, retained_top: RetainedTop, units: Mapping[str, Sequence[str]]) -> RetainedTop:
         """Mark the bulk as in conflict; what the review would see only when it is accepted is said, too."""
