@@ -33,7 +33,7 @@ from core.workspace import ABSENT, IgnoreRules
 from core.workspace.file_names import from_os_name
 from core.workspace.path_status import PERMISSION_BITS, read_state_at
 
-_MAX_RULES_BYTES = 1_000_000  # bytes of a file with rules
+_MAX_RULES_BYTES = 1_000_000  # bytes of an ignore file
 _MAX_INDEX_BYTES = 256 << 20
 CHANGED_DURING_COMMAND = "the file in the project was changed while the command ran."
 
@@ -46,7 +46,7 @@ class TrackedTree:
         self._known: tuple[tuple[str, int, int, int], TrackedPaths] | None = None
 
     def build_classes(self, layer: CommandLayer) -> PathClasses:
-        """Build the classes of paths in the tree with `layer` on top."""
+        """Build the path classes of the tree with `layer` on top."""
         rules = IgnoreRules(self._tree.workspace, lambda rel: self._read_rules(layer.upper, rel))
         return PathClasses(rules.open_snapshot(), lambda: self._read_tracked(layer.upper))
 
@@ -82,7 +82,7 @@ class TrackedTree:
         return self._known[1]
 
     def _find_disk_index(self) -> tuple[Path, bytes]:
-        """Return the path of the index, and where in its repository the workspace lies (b"": it is the top)."""
+        """Return the path of the index, and the workspace's prefix in its repository (b"" for the root)."""
         root = self._tree.workspace.root
         repository = find_repository(root)
         if repository is None:
@@ -133,7 +133,7 @@ class Absorber:
         return effects
 
     def _is_hidden_without_layer(self, effect: PathEffect, sorting: LayerSorting) -> bool:
-        """True if the project holds what the command left, but the layer's directory would hide it."""
+        """True if the project's content equals the command's, but a directory of the layer would hide it."""
         with suppress(PathRefused):
             return sorting.is_closed(effect.path) and self._tree.read_disk_state(effect.path) == effect.result
         return False
@@ -152,14 +152,14 @@ class Absorber:
             self._emit(build_layers_changed(self._tree))
 
     def _record_retained(self, retained_layers: RetainedLayers) -> None:
-        """Write the record, and close layers that it no longer names."""
+        """Write the record, and close the layers that it no longer names."""
         if not retained_layers.tops and not self._layers.open_layers:
             retained_layers = replace(retained_layers, layers=())
         if retained_layers != self._layers.retained:
             self._layers.switch_to(retained_layers)
 
     def _drop_replaced(self, sorting: LayerSorting) -> None:
-        """Drop what was kept of directories that are gone: their modes, and everything below one that became a file."""
+        """Drop the record entries of removed directories: their modes, and everything below one that became a file."""
         retained_layers = self._layers.retained
         is_below = AnyAncestor(sorting.replaced.__contains__)
         dropped_paths = {
@@ -218,7 +218,7 @@ class Absorber:
     def _read_previous(
         self, path: str, layer: CommandLayer, sorting: LayerSorting, started_ns: int
     ) -> tuple[FileState, str]:
-        """Return the state that the command found at a path, and why that is uncertain ("" = it is not)."""
+        """Return the state of a path before the command, and why that is uncertain ("" = it is certain)."""
         if path in layer.pending_states:
             return layer.pending_states[path], ""
         if path in sorting.replaced:
@@ -232,7 +232,7 @@ class Absorber:
         return previous_state, CHANGED_DURING_COMMAND if self._is_newer(path, started_ns) else ""
 
     def _is_newer(self, path: str, started_ns: int) -> bool:
-        """True if the workspace's own file changed after the command began (`started_ns`, ns since 1970)."""
+        """True if the workspace's file changed after the command began (`started_ns`, ns since 1970)."""
         if self._tree.stack.find(path) is not None:
             return False
         with suppress(OSError), self._workspace.open_parent(path) as (directory, name):
@@ -240,7 +240,7 @@ class Absorber:
         return False
 
     def _record_effects(self, effects: list[PathEffect]) -> dict[str, Change | None]:
-        """Record each effect; map its path to the pending change, or to None where nothing is pending."""
+        """Record the effects; map their paths to the pending changes, or to None where nothing is pending."""
         changes: dict[str, Change | None] = {}
         for effect in effects:
             try:
@@ -253,12 +253,12 @@ class Absorber:
                 self._tree.forget(effect.path)
         return changes
 
-    # what stays in the layer
+    # bulks
 
     def _build_retained(
         self, layer: CommandLayer, sorting: LayerSorting, origin: Origin, started_ns: int
     ) -> tuple[RetainedLayers, int]:
-        """Return the record with this layer in it, and the number of files that the layer keeps."""
+        """Return the record including this layer, and the number of files that stay in the layer."""
         retained_layers = self._layers.retained
         removed_directories = {
             path: mode for path, mode in retained_layers.gone.items() if path not in sorting.returned
@@ -271,7 +271,7 @@ class Absorber:
         if not tops:
             return replace(retained_layers, gone=removed_directories), 0
         entries = scan_layer(layer.upper).entries
-        # What gives way to a directory that is decided by itself is a reviewed file: its deletion is a change.
+        # A file that such a directory replaces is a reviewed file: its deletion is a change.
         replacing = {path for path, top in tops.items() if top.kind == "directory"}
         paths = [entry.path for entry in entries if entry.path not in replacing]
         paths += [
@@ -289,7 +289,8 @@ class Absorber:
         return record, sum(entry.kind != "directory" for entry in entries)
 
     def _list_git_bases(self, git: str) -> list[str]:
-        """List the files of a repository that say what is committed to: a layer counts only while they are the same."""
+        """List the files of a repository that determine the current commit: a layer is valid only while they are
+        unchanged."""
         head = b""
         with suppress(PathRefused):
             head = self._workspace.read_bytes(f"{git}/HEAD")
@@ -298,8 +299,8 @@ class Absorber:
         return [f"{git}/HEAD", f"{git}/index", *reference]
 
     def _read_base(self, path: str, started_ns: int) -> FileState | None:
-        """Return the workspace's state where the layer replaces it; of git's index its bytes are stored too. None: it
-        has none, or what the command saw is not known, because it changed while that ran."""
+        """Return the workspace's state where the layer replaces it, storing the bytes of git's index. None if there is
+        none, or if the file changed while the command ran, so that the state that the command saw is unknown."""
         try:
             if path.endswith(".git/index"):
                 state = self._contents.store(*self._workspace.read_state(path))
@@ -313,7 +314,7 @@ class Absorber:
 
 
 def _merge_tops(old: Mapping[str, RetainedTop], new: Mapping[str, RetainedTop]) -> dict[str, RetainedTop]:
-    """Merge kept tops so that none lies in another; an older one keeps its time."""
+    """Merge tops so that none contains another; an older top preserves its time."""
     tops = dict(old)
     for path, top in new.items():
         old_top = tops.get(path, top)
@@ -322,7 +323,7 @@ def _merge_tops(old: Mapping[str, RetainedTop], new: Mapping[str, RetainedTop]) 
 
 
 def _find_renames(effects: list[PathEffect]) -> dict[str, str]:
-    """Map each created path to the removed one whose content and mode it alone shares."""
+    """Map created paths to the removed path with the same content and mode, where the match is unique."""
     removed_paths, created_paths = defaultdict[FileState, list[str]](list), defaultdict[FileState, list[str]](list)
     for effect in effects:
         if effect.result.kind == "absent" and effect.base.kind == "file" and effect.base.size:

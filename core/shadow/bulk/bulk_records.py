@@ -1,8 +1,8 @@
-"""Records of bulk verdicts on disk: the progress of each verdict, and all that undoing or repeating it takes.
+"""Records of bulk verdicts on disk: the progress of a verdict, and everything that is needed to undo or repeat it.
 
-`<place>/<verdict>/{verdict.json,upper,prepared,saved}`: `upper` is what was decided, `prepared` what was put of git's
-state, `saved` what was replaced in the project. The file `deciding` names the unfinished verdict. A copy of what was
-accepted stays in `<place>/again-<verdict>` as long as a checkpoint names the verdict.
+`<place>/<verdict>/{verdict.json,upper,prepared,saved}`: `upper` has the files of the bulk, `prepared` the state of git
+to be written, `saved` the replaced files of the project. The file `deciding` names the unfinished verdict. A copy of
+the accepted files stays in `<place>/again-<verdict>` as long as a checkpoint names the verdict.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Phase = Literal["saving", "applying", "applied", "undoing", "undone"]
 
 
 class BulkDecision(Struct, frozen=True, kw_only=True):
-    """A bulk verdict as it is carried out and can be undone: its part of the kept record, the directories that it made
-    (`made`), and the modes that it changed (`modes`, by path)."""
+    """A bulk verdict with what is needed to carry it out and undo it: its part of the record of retained layers, the
+    directories that it created (`made`), and the previous modes of directories (`modes`, by path)."""
 
     verdict: VerdictRecord
     tops: dict[str, RetainedTop]
@@ -44,7 +44,7 @@ class BulkDecision(Struct, frozen=True, kw_only=True):
 def build_bulk_verdict(
     bulk: Bulk, verdict: Verdict, *, name: str = "", reason: str = "", is_superseded: bool = False
 ) -> VerdictRecord:
-    """Build the record of a verdict on a bulk, which has no hunks and no states."""
+    """Build the record of a verdict on a bulk, which has neither hunks nor states."""
     return VerdictRecord(
         id=name or new_id("verdict"),
         path=bulk.root,
@@ -70,11 +70,11 @@ class BulkRecords(Struct, eq=False):
         return self.layers.place / decision.verdict.id
 
     def get_saved_layer(self, decision: BulkDecision) -> Path:
-        """Return the layer of what was replaced in the project."""
+        """Return the layer with the replaced files of the project."""
         return self.get_directory(decision) / "saved"
 
     def get_prepared_layer(self, decision: BulkDecision) -> Path:
-        """Return the layer of what is put of git's state; other bulks have none."""
+        """Return the layer with the state of git to be written; other bulks have none."""
         return self.get_directory(decision) / "prepared"
 
     @property
@@ -82,7 +82,7 @@ class BulkRecords(Struct, eq=False):
         return self.layers.place / "deciding"
 
     def write(self, decision: BulkDecision, *, is_unfinished: bool = True) -> None:
-        """Write how far a verdict is; an unfinished one is found at the next start. Raises `StateError`."""
+        """Write the progress of a verdict; the next start finds an unfinished one. Raises `StateError`."""
         home = self.get_directory(decision)
         try:
             home.mkdir(mode=0o700, exist_ok=True)
@@ -95,7 +95,7 @@ class BulkRecords(Struct, eq=False):
             raise StateError(f"The verdict can't be noted in {home}: {error.strerror}.") from error
 
     def forget(self, decision: BulkDecision) -> None:
-        """Remove all that was kept of a verdict."""
+        """Remove the directory of a verdict."""
         with suppress(OSError):
             self._unfinished_path.unlink(missing_ok=True)
             remove_tree(self.get_directory(decision))
@@ -109,11 +109,11 @@ class BulkRecords(Struct, eq=False):
             return None
 
     def write_copy(self, decision: BulkDecision, directory: Path) -> None:
-        """Write a copy of the record at another place. Raises OSError."""
+        """Write a copy of the record into another directory. Raises OSError."""
         replace_file(directory / "verdict.json", msgspec.json.encode(decision))
 
     def read_unfinished(self) -> BulkDecision | None:
-        """Return the verdict that a crash cut off; None if there is none."""
+        """Return the verdict that a crash interrupted; None if there is none."""
         try:
             name = self._unfinished_path.read_bytes().decode("ascii", "replace")
         except OSError:
@@ -125,21 +125,21 @@ class BulkRecords(Struct, eq=False):
 
 
 class BulkRedo(Struct, eq=False):
-    """The accepted bulks of one session that may be accepted again."""
+    """The undone bulks of one session that can be accepted again."""
 
     layers: LayerStore
     records: BulkRecords
     state: ReviewState
 
     def name_layer(self, verdict_id: str) -> str:
-        """Return a free layer name for what an undone verdict puts back; it is the same after a crash."""
+        """Return a free layer name for the files of an undone verdict; the name is the same after a crash."""
         name, layer_names = f"layer-of-{verdict_id}", self.layers.checkpoint_records.layers
         while name in layer_names:
             name += "-"
         return name
 
     def list_directories(self) -> list[str]:
-        """List the directories beside the layers that are still needed."""
+        """List the directories in the location of the layers that are still needed."""
         standing = [verdict.id for verdict in self.state.verdicts if verdict.bulk]
         return [*standing, *(self._get_directory(verdict_id).name for verdict_id in self._find_checkpointed())]
 
@@ -150,7 +150,7 @@ class BulkRedo(Struct, eq=False):
         return self.layers.place / f"again-{verdict_id}"
 
     def save_accepted(self, decision: BulkDecision) -> None:
-        """Keep a copy of what was accepted, before it goes back into the layers. Raises `StateError`."""
+        """Copy the accepted files before they return to the layers. Raises `StateError`."""
         source = self.records.get_directory(decision) / "upper"
         if decision.verdict.id not in self._find_checkpointed() or not source.is_dir():
             return
@@ -164,7 +164,7 @@ class BulkRedo(Struct, eq=False):
             raise StateError(f"What was accepted can't be kept in {directory}: {error.strerror}.") from error
 
     def restore_layers(self, verdict_id: str) -> bool:
-        """Make what was accepted the only kept layer. Return False if it is no longer there."""
+        """Make the accepted files the only retained layer. Return False if they no longer exist."""
         directory = self._get_directory(verdict_id)
         decision = self.records.read(directory.name)
         if decision is None:

@@ -1,8 +1,8 @@
-"""Verdicts on bulks: accepting carries one from the kept layers into the project, rejecting drops it.
+"""Verdicts on bulks: accepting moves a bulk from the retained layers into the project, rejecting removes it.
 
-A transaction is recorded before anything happens: what will be replaced is saved first, then the disk is changed, then
-the layers and the log follow. A crash at any point is finished or reverted at the next start. What was accepted or
-rejected, and what it replaced, stays in a directory of the verdict's own, so that it can be undone.
+A transaction is recorded before any effect: first the files to be replaced are saved, then the disk is changed, then
+the layers and the log follow. The next start finishes or reverts what a crash interrupted. The files of the bulk and
+those that they replaced stay in a directory of the verdict, so that it can be undone.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ class BulkVerdicts:
         self.git = GitState(tree, write_rules.find_denials)
         self._preparation = GitPreparation(tree, self.git)
 
-    # giving
+    # verdicts
 
     def prepare(self, root: str) -> PreparedGitState | None:
         """Prepare the acceptance of a state of git, which takes long; may run in a thread.
 
-        None: the bulk is no state of git, or `resolve` will say why not. Raises `ReviewConflict` if git's state may not
-        be taken over.
+        Returns None if the bulk is no state of git, or if `resolve` will refuse it. Raises `ReviewConflict` if the
+        state must not be accepted.
         """
         tops, bases = self._select_kept(root)
         try:
@@ -86,7 +86,7 @@ class BulkVerdicts:
     def resolve(
         self, root: str, verdict: Verdict, reason: str, *, name: str = "", ready: PreparedGitState | None = None
     ) -> VerdictRecord:
-        """Accept or reject a bulk; see `Shadow.resolve_bulk`. `name`: the id of a verdict that is given once more."""
+        """Accept or reject a bulk; see `Shadow.resolve_bulk`. `name`: the id of a verdict that is repeated."""
         name = ready.name if ready else name
         bulk = next((candidate for candidate in self._state.bulks if candidate.root == root), None)
         tops, bases = self._select_kept(root)
@@ -108,7 +108,7 @@ class BulkVerdicts:
         return tops, select_bases(tops, retained_layers.bases)
 
     def check_conflicts(self) -> None:
-        """Compare all bulks with the project, and emit what is new about their conflicts."""
+        """Compare all bulks with the project, and emit changes of their conflicts."""
         bulks = tuple(replace(bulk, conflict=self._find_conflict(bulk.root)) for bulk in self._state.bulks)
         if bulks != self._state.bulks:
             self._emit(LayersChanged(layers=self._layers.retained.layers, bulks=bulks))
@@ -121,13 +121,13 @@ class BulkVerdicts:
                 self._guard.refuse_conflicts(tops, bases, self._plan_steps(tops))
         except ReviewConflict as error:
             return "" if error.code == GIT_BUSY else error.message
-        except (OSError, PathRefused):  # said when it is to be accepted
+        except (OSError, PathRefused):  # reported when the bulk is accepted
             return ""
         return ""
 
     def _refuse_denied(self, ops: Sequence[TransferStep]) -> None:
-        """Raise `ReviewConflict` if a rule denies one of the paths that the steps would write, make, change the mode of
-        or remove, or if a repository of the project would be no directory any more."""
+        """Raise `ReviewConflict` if a rule denies one of the paths that the steps would change, or if a repository of
+        the project would no longer be a directory."""
         refuse_lost_repositories(self._tree, (op.path for op in ops if op.what != "directory"))
         if not self._write_rules.deny_any:
             return
@@ -137,18 +137,18 @@ class BulkVerdicts:
         removals = (walk_directory(self._workspace, op.path) or () for op in ops if op.what == "remove")
         self._write_rules.refuse([*written_paths, *(path for below in removals for path, _ in below)])
 
-    # what is older than the project
+    # comparison with the project
 
     def read_disk_state(self, path: str) -> FileState | None:
-        """Return the project's state at a path, of any size; None: a directory."""
+        """Return the project's state at a path, of any size; None for a directory."""
         return self._transfer.read_state(path)
 
     def is_refreshed_index(self, path: str, base: FileState) -> bool:
-        """True if a path is git's index, and names the same content as `base`."""
+        """True if a path is git's index with the same entries as `base`."""
         return self._guard.is_refreshed_index(path, base)
 
     def set_aside(self, path: str, top: RetainedTop, reason: str) -> VerdictRecord:
-        """Take a place out of the kept layers, because the project's is newer; undoing brings it back."""
+        """Remove a path from the retained layers, because the project's version is newer; undo restores it."""
         bulk = summarize_path(self._tree, path, top)
         record = build_bulk_verdict(bulk, "reject", reason=reason, is_superseded=True)
         tops = {path: replace(top, root=bulk.root)}
@@ -214,7 +214,7 @@ class BulkVerdicts:
         return decision
 
     def _remove_gone(self, ops: list[TransferStep]) -> None:
-        """Remove directories that the command removed, with the last of what was in them."""
+        """Remove directories that the command removed, once they are empty."""
         removed_directories = self._layers.retained.gone
         self._transfer.remove_empty(
             collect_directories(op.path for op in ops if op.what == "remove") & removed_directories.keys()
@@ -229,7 +229,7 @@ class BulkVerdicts:
         return modes
 
     def _plan_steps(self, tops: Mapping[str, RetainedTop], decision: BulkDecision | None = None) -> list[TransferStep]:
-        """Plan the steps that bring the kept layers, or what was prepared of them, to the disk."""
+        """Plan the steps that write the retained layers, or the prepared state of git, to the disk."""
         prepared_layer = self._records.get_prepared_layer(decision) if decision is not None else None
         stack = (
             LayerStack((prepared_layer,))
@@ -243,7 +243,7 @@ class BulkVerdicts:
         """True if whole directories can be renamed between the layers and the project."""
         return self._layers.place.stat().st_dev == self._workspace.root.stat().st_dev
 
-    # taking back
+    # undo
 
     def undo(self, verdict_id: str) -> VerdictRecord:
         """Undo a verdict on a bulk; see `Shadow.undo`."""
@@ -264,7 +264,7 @@ class BulkVerdicts:
                 self._revert(decision)
             except (OSError, PathRefused) as error:
                 raise PromotionFailed(f"The verdict can't be undone now: {error}.", hint="Try again.") from error
-            # The disk is what it was; it only looks newer.
+            # The disk has its old content again, with newer times.
             now = time.time_ns()
             decision = replace(decision, tops={path: replace(top, since=now) for path, top in decision.tops.items()})
         elif decision.verdict.superseded:
@@ -275,7 +275,7 @@ class BulkVerdicts:
         return decision.verdict
 
     def _plan_inverse(self, decision: BulkDecision) -> list[TransferStep]:
-        """Plan the inverse: what was put goes, unless something was there before, and that comes back."""
+        """Plan the inverse: remove the accepted files, and restore the files that they replaced."""
         saved_layer = self._records.get_saved_layer(decision)
         accepted_stack, saved_stack = self._open_accepted(decision), LayerStack((saved_layer,))
         removals = [
@@ -293,7 +293,8 @@ class BulkVerdicts:
         return [*removals, *needed_steps, *modes]
 
     def _open_accepted(self, decision: BulkDecision) -> LayerStack:
-        """Open what was put: it lies beside the verdict, and until that is finished also in the kept layers."""
+        """Open the accepted files: they are in the verdict's directory and, until it is finished, also in the retained
+        layers."""
         if (prepared_layer := self._records.get_prepared_layer(decision)).is_dir():
             return LayerStack((prepared_layer,))
         return LayerStack((self._records.get_directory(decision) / "upper", *self._layers.list_uppers()))
@@ -318,10 +319,10 @@ class BulkVerdicts:
         self._transfer.remove_empty(decision.made)
         self._transfer.run([op for op in ops if op.what != "remove"], saved_layer, renames=False)
 
-    # the layers and the log
+    # layers and log
 
     def _finish(self, decision: BulkDecision) -> None:
-        """Move what was decided out of the kept layers, and emit the events."""
+        """Move the bulk out of the retained layers, and emit the events."""
         upper = self._records.get_directory(decision) / "upper"
         try:
             upper.mkdir(mode=0o755, exist_ok=True)
@@ -350,7 +351,7 @@ class BulkVerdicts:
             self._layers.prune_undo()
 
     def _return_to_layers(self, decision: BulkDecision) -> None:
-        """Put what was decided below the kept layers again, and emit the events."""
+        """Restore the bulk below the retained layers, and emit the events."""
         home = self._records.get_directory(decision)
         layer = self.redo_store.name_layer(decision.verdict.id)
         retained_layers = self._layers.retained
@@ -373,9 +374,9 @@ class BulkVerdicts:
         self._records.forget(decision)
 
     def redo(self, record: VerdictRecord) -> bool:
-        """Accept once more what was accepted and undone since. The kept layers hold nothing else afterwards.
+        """Accept an undone bulk again. The retained layers have no other content afterwards.
 
-        Return False if it is no longer there.
+        Return False if its files no longer exist.
         """
         if not self.redo_store.restore_layers(record.id):
             return False
@@ -383,10 +384,10 @@ class BulkVerdicts:
         self.resolve(record.path, "accept", record.reason, name=record.id)
         return True
 
-    # after a crash
+    # recovery
 
     def recover(self) -> str:
-        """Finish what a crash cut off. Return a sentence for the user, "" = there was nothing."""
+        """Finish what a crash interrupted. Return a sentence for the user, "" = there was nothing to do."""
         decision = self._records.read_unfinished() if self._layers.exists else None
         if decision is None:
             return ""

@@ -1,7 +1,7 @@
-"""Preparing a state of git before its verdict: it runs git many times, and changes nothing else.
+"""Prepares the acceptance of a state of git before the verdict. It runs git many times and writes only its own layer.
 
-So it may run in a thread while the session goes on. What it was made from is compared when the verdict is given: if
-that has changed, it is made once more.
+So it can run in a thread while the session continues. The verdict compares the inputs of the preparation with their
+present values, and repeats it if they have changed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ PreparationBasis = tuple[RetainedLayers, dict[str, Change], tuple[VerdictRecord,
 
 
 class PreparedGitState(Struct, frozen=True):
-    """A prepared state of git: `name`, the id that the verdict gets; `basis`, what it was made from; `notes`, what
-    differs from what commands left."""
+    """A prepared state of git: `name`, the id of the future verdict; `basis`, its inputs; `notes`, the differences from
+    the state that commands left."""
 
     name: str
     basis: PreparationBasis
@@ -41,9 +41,9 @@ class GitPreparation:
         self._state = tree.state
 
     def build(self, tops: Mapping[str, RetainedTop], name: str) -> PreparedGitState | None:
-        """Build the layer of what is taken over, in the directory of the verdict `name`; None if it is no state of git.
+        """Build the layer to be written, in the directory of the verdict `name`; None if the bulk is no state of git.
 
-        Raises `ReviewConflict` if it may not be taken over, and OSError; nothing is left then.
+        Raises `ReviewConflict` if the state must not be accepted, and OSError; the directory is removed then.
         """
         gits = _find_repositories(tops)
         if not gits:
@@ -60,7 +60,8 @@ class GitPreparation:
         return PreparedGitState(name, moment, notes)
 
     def apply_to(self, decision: BulkDecision, ready: PreparedGitState | None) -> BulkDecision:
-        """Return the decision with what was prepared, or is now if something has changed since. Raises as `build`."""
+        """Add the notes of the preparation to the decision, after repeating it if its inputs have changed. Raises as
+        `build`."""
         if not _find_repositories(decision.tops):
             return decision
         if ready is None or ready.basis != self._capture_basis():
@@ -71,7 +72,7 @@ class GitPreparation:
         return replace(decision, verdict=replace(decision.verdict, excerpt=excerpt))
 
     def drop(self, name: str) -> None:
-        """Remove what was prepared for a verdict."""
+        """Remove the preparation of a verdict."""
         with suppress(OSError):
             remove_tree(self._layers.place / name)
 

@@ -33,7 +33,7 @@ from core.workspace import ABSENT, Workspace
 from core.workspace.file_names import to_os_name
 from core.workspace.path_status import PERMISSION_BITS, PathKind, classify_mode
 
-_ABSENT_ERRORS = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}  # the last: a link is where a directory would be
+_ABSENT_ERRORS = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}  # ELOOP: a link is in the place of a directory
 _MAX_SINGLE_SYNCS = 256
 MAX_NAMED = 3  # paths in a message
 MAX_CHECKED = 20_000
@@ -43,7 +43,7 @@ Bases = Mapping[str, FileState]
 
 
 class TransferStep(Struct, frozen=True, kw_only=True):
-    """One step: `remove` whatever is at the path, make a `directory` of this mode there, or `put` a file or link."""
+    """One step: `remove` the path, make a `directory` with this mode, or `put` a file or link."""
 
     path: str
     what: Literal["remove", "directory", "put"]
@@ -52,7 +52,7 @@ class TransferStep(Struct, frozen=True, kw_only=True):
 
 
 class LayerTransfer(Struct, eq=False):
-    """Transfers for one workspace and the `session` with this directory. `step` is called between any two effects."""
+    """Transfers of one workspace and one `session` directory. `step` is called between any two effects."""
 
     workspace: Workspace
     step: Callable[[str], None]
@@ -61,8 +61,8 @@ class LayerTransfer(Struct, eq=False):
     # planning
 
     def plan(self, stack: LayerStack, tops: Iterable[str], is_spared: Callable[[str], bool]) -> list[TransferStep]:
-        """Plan the steps that bring the tops of the stack to the disk: removals, then directories, then files. Nothing
-        `is_spared` is removed because a directory was replaced."""
+        """Plan the steps that write the tops of the stack to the disk: removals, then directories, then files. Paths
+        for which `is_spared` is true survive the replacement of a directory."""
         removals: list[TransferStep] = []
         directories: dict[str, TransferStep] = {}
         puts: list[TransferStep] = []
@@ -92,7 +92,7 @@ class LayerTransfer(Struct, eq=False):
         ]
 
     def _list_replaced(self, stack: LayerStack, path: str) -> list[TransferStep]:
-        """List the removals of what the disk has in a directory that was removed and made again."""
+        """List the removals for a directory that was removed and created again."""
         listing = stack.list_directory(path)
         if not listing.closed or self.get_kind(path) != "directory":
             return []
@@ -100,7 +100,7 @@ class LayerTransfer(Struct, eq=False):
         return [TransferStep(path=f"{path}/{name}", what="remove") for name in names if name not in listing.entries]
 
     def get_kind(self, path: str) -> PathKind | None:
-        """Return the kind of what the disk has there itself; None: nothing."""
+        """Return the kind of the disk's entry; None if there is none."""
         try:
             with self.workspace.open_parent(path) as (directory, name):
                 return classify_mode(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
@@ -110,7 +110,7 @@ class LayerTransfer(Struct, eq=False):
             return None
 
     def is_done(self, op: TransferStep) -> bool:
-        """True if the disk has the step's result already."""
+        """True if the disk already has the step's result."""
         match op.what:
             case "remove":
                 return self.get_kind(op.path) is None
@@ -124,7 +124,7 @@ class LayerTransfer(Struct, eq=False):
             return os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode & PERMISSION_BITS
 
     def read_state(self, path: str) -> FileState | None:
-        """Return the disk's state there, of any size; None: no file and no link."""
+        """Return the disk's state at a path, of any size; None if there is no file or link."""
         try:
             with self.workspace.open_parent(path) as (directory, name):
                 return fingerprint_file(directory, name)
@@ -134,8 +134,8 @@ class LayerTransfer(Struct, eq=False):
             return ABSENT
 
     def is_older(self, path: str, timestamp: int) -> bool:
-        """True if no file or link at or below the path has changed since that time (ns since 1970). Directories do not
-        count: what is accepted in one changes it, too."""
+        """True if no file or link at or below the path has changed since `timestamp` (ns since 1970). Directories do
+        not count, as accepted files change them."""
         for child, kind in walk_directory(self.workspace, path) or [(path, "file")]:
             if kind == "directory":
                 continue
@@ -144,10 +144,10 @@ class LayerTransfer(Struct, eq=False):
                     return False
         return True
 
-    # keeping what goes
+    # saving
 
     def save(self, op: TransferStep, into: Path, *, renames: bool) -> None:
-        """Copy what the step replaces into a layer; with `renames`, what it removes as a whole is left for `run`."""
+        """Copy what the step replaces into a layer; with `renames`, `run` moves whole removed entries there instead."""
         kind = self.get_kind(op.path)
         if kind is None or (op.what == "directory" and kind == "directory"):
             return
@@ -162,10 +162,10 @@ class LayerTransfer(Struct, eq=False):
                 with open_parent(os.fsencode(target)) as parent, self.workspace.open_parent(path) as source:
                     copy_file(source, parent, sync=False)
 
-    # doing
+    # execution
 
     def run(self, ops: Iterable[TransferStep], saved_layer: Path, *, renames: bool) -> None:
-        """Carry the steps out. Raises OSError and `PathRefused`; what was done until then stays."""
+        """Carry out the steps. Raises OSError and `PathRefused`; completed steps are not rolled back."""
         todo = [op for op in ops if not self.is_done(op)]
         one_by_one = len(todo) <= _MAX_SINGLE_SYNCS
         modes = {}
@@ -210,11 +210,11 @@ class LayerTransfer(Struct, eq=False):
                 sync_directory(directory)
 
     def _name_temporary(self, path: str) -> bytes:
-        """Return the name of a file until it is whole: unique to the session, and the same after a crash."""
+        """Return the temporary name of an incomplete file: unique to the session, and the same after a crash."""
         return make_temporary_name(hashlib.sha256(os.fsencode(self.session) + b"\0" + to_os_name(path)).digest()[:8])
 
     def clear_temporaries(self, ops: Iterable[TransferStep]) -> None:
-        """Remove what a crash in one of these steps left half written."""
+        """Remove the incomplete files that a crash during these steps left."""
         for op in ops:
             with suppress(OSError), self.workspace.open_parent(op.path) as (directory, _):
                 _unlink(directory, self._name_temporary(op.path))
@@ -236,7 +236,7 @@ class LayerTransfer(Struct, eq=False):
                     os.unlink(name, dir_fd=directory)
 
     def remove_empty(self, directories: Iterable[str]) -> None:
-        """Remove directories that hold nothing, innermost first."""
+        """Remove empty directories, innermost first."""
         self.workspace.remove_directories(sorted(directories))
 
 
@@ -246,7 +246,7 @@ def _unlink(directory: int, name: bytes) -> None:
 
 
 def _rank_step(op: TransferStep) -> tuple[int, str]:
-    """Rank a step: git's objects before the references to them, its index last."""
+    """Return the sort key of a step: git's objects before the references to them, its index last."""
     inside = f"/{op.path}"
     if "/.git/" not in inside:
         return 0, op.path
@@ -254,14 +254,14 @@ def _rank_step(op: TransferStep) -> tuple[int, str]:
 
 
 class BulkGuard(Struct, eq=False):
-    """Compare the project with what commands saw of it."""
+    """Compare the project with the state that commands saw."""
 
     workspace: Workspace
     transfer: LayerTransfer
     blobs: BlobStore
 
     def refuse_conflicts(self, tops: Tops, bases: Bases, ops: list[TransferStep]) -> None:
-        """Raise `ReviewConflict` unless the project holds what the command saw there."""
+        """Raise `ReviewConflict` unless the project is in the state that the command saw."""
         if any(top.kind == "git" and self.transfer.get_kind(f"{path}/index.lock") for path, top in tops.items()):
             raise ReviewConflict(
                 "Git is at work in the project.", hint="Wait for it, or remove a stale index.lock.", code=GIT_BUSY
@@ -294,13 +294,13 @@ class BulkGuard(Struct, eq=False):
         return is_known and self.transfer.is_older(op.path, _find_since(tops, op.path))
 
     def is_refreshed_index(self, path: str, base: FileState) -> bool:
-        """True if git only refreshed its index: a look at the project changes nothing else."""
+        """True if git only refreshed its index, as even `git status` does."""
         with suppress(AgentTuiError):
             return path.endswith(".git/index") and self.has_same_index(path, self.blobs.get(base.blob))
         return False
 
     def has_same_index(self, path: str, data: bytes) -> bool:
-        """True if git's index in the project names the same content as these bytes."""
+        """True if git's index in the project has the same entries as `data`."""
         with suppress(PathRefused):
             return is_same_index(data, self.workspace.read_bytes(path))
         return False
@@ -313,10 +313,10 @@ def _find_since(tops: Tops, path: str) -> int:
 
 
 def may_have_changed(workspace: Workspace, stack: LayerStack, tops: Tops, bases: Bases) -> bool:
-    """True if the project may differ from what commands saw there, judged by times alone: look closer then.
+    """True if the project may differ from the state that commands saw, judged by times alone.
 
-    Directories that only lead to what a command left do not count; those that it replaced do, themselves. What this
-    does not see (deep in a directory that is to go, or beyond `MAX_CHECKED` entries) is seen when the bulk is accepted.
+    Directories that only lead to a command's files do not count; those that it replaced do. Changes deep in a removed
+    directory, or beyond `MAX_CHECKED` entries, are detected only when the bulk is accepted.
     """
     root = os.fsencode(workspace.root)
     for top, retained_top in tops.items():

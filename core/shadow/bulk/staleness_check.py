@@ -1,10 +1,10 @@
-"""Checks the kept layers against the project before a command, so that no kept layer hides what is newer on disk.
+"""Checks the retained layers against the project before a command, so that no layer hides a newer file of the user.
 
-Times are compared first: a path below a kept top counts as touched when its status has changed since the command that
-made it began (`KeptTop.since`). Only touched paths are compared by content. The user's state of a top wins as a whole,
-so that no command sees a tree of two states: what commands left there is set aside like a rejected bulk, and an undo
-restores it. The check reports other changes near a top, and outputs of dependency files (such as `node_modules`) that
-are stale because the file has changed since they were built.
+Times are compared first: a path below a top counts as touched when its status has changed since the command that
+created the top began (`RetainedTop.since`). Only touched paths are compared by content. The user's state of a top wins
+as a whole, so that no command sees a mixture of two states: the command's files are set aside like a rejected bulk, and
+an undo restores them. The check reports other changes near a top, and outputs of dependency manifests (such as
+`node_modules`) that are stale because the manifest has changed since.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from core.shadow.layers.prune import prune_directories
 from core.workspace import ABSENT
 from core.workspace.file_names import from_os_name, to_os_name
 
-MAX_NEIGHBOURS = 1_000  # entries on disk, beside those that layers hold, that are looked at before a command
+MAX_NEIGHBOURS = 1_000  # entries on disk, in addition to those of layers, that are compared before a command
 TOOL_CACHES = CACHES | {".cache", ".vite", ".vite-temp", ".vitest", ".tmp"}
 _GIT_IGNORED = re.compile(
     r"(?:objects|logs|modules)(?:/|\Z)|(?:ORIG_HEAD|FETCH_HEAD|AUTO_MERGE|COMMIT_EDITMSG|TAG_EDITMSG|gc\.\w+)\Z|.*\.lock\Z"
@@ -73,18 +73,18 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
 }
 _TOLD_BESIDE = {"generated"}  # other kinds are compared path by path
 _NOT_WRITTEN = object()
-_HELD_ANYWAY = {"large"}  # reviewed though without lines: a conflict, like that of a hunk
+_HELD_ANYWAY = {"large"}  # reviewed, though without lines: such a bulk is in conflict, like a hunk
 
 
 class TouchedPaths(Struct):
-    """The paths of one top that were touched on disk: `held`, which layers hold or hide; `beside`, the others."""
+    """The touched paths of one top: `held` by layers (or hidden by them), and `beside` these."""
 
     held: list[str] = field(default_factory=list)
     beside: list[str] = field(default_factory=list)
 
 
 class _Place(NamedTuple):
-    """A directory of the project to compare, with what the layers have there; `hidden`: they hide what is in it."""
+    """A directory of the project to compare, with the layers' directories at its path; `hidden`: they hide its content."""
 
     path: str
     layered: list[bytes]
@@ -92,8 +92,8 @@ class _Place(NamedTuple):
 
 
 class DiskComparison(Struct, eq=False):
-    """Compare the project at `root` with the kept layers `uppers` (topmost first), by times. `bases`: the files that
-    layers replace; `base_directories`: those that these lie in. `left`: how many neighbours may still be looked at."""
+    """Compare the project at `root` with the retained layers `uppers` (topmost first) by times. `bases`: the files that
+    layers replace; `base_directories`: their directories. `left`: the remaining number of other entries to compare."""
 
     root: bytes
     uppers: Sequence[bytes]
@@ -102,7 +102,7 @@ class DiskComparison(Struct, eq=False):
     left: int = MAX_NEIGHBOURS
 
     def find_touched(self, top: str, retained_top: RetainedTop) -> TouchedPaths:
-        """Return what was touched at and below a top since `known.since`."""
+        """Return the paths at and below a top that were touched since `retained_top.since`."""
         touched_paths, is_git = TouchedPaths(), retained_top.kind == "git"
         layer_paths = [
             layer_path for upper in self.uppers if os.path.lexists(layer_path := upper + b"/" + to_os_name(top))
@@ -130,8 +130,8 @@ class DiskComparison(Struct, eq=False):
     def _compare_directory(
         self, directory: _Place, timestamp: int, touched_paths: TouchedPaths, *, names_only: bool
     ) -> Iterator[_Place]:
-        """Compare a directory that the project has, and yield those in it. `names_only`: that entries came or went in a
-        directory means nothing by itself."""
+        """Compare a directory of the project, and yield its subdirectories. `names_only`: a new or removed entry in it
+        means nothing."""
         paths_by_name = _list_held(directory.layered)
         if not paths_by_name and (self.left <= 0 or directory.path.rpartition("/")[2] in TOOL_CACHES):
             return
@@ -161,7 +161,7 @@ class DiskComparison(Struct, eq=False):
             touched_paths.held.append(path)
 
     def _find_touched_bases(self, top: str, retained_top: RetainedTop) -> Iterator[str]:
-        """Yield the files of git's state that were noted, though no layer holds them: what is committed to."""
+        """Yield the touched base files of git's state that no layer has: those that determine the current commit."""
         for path in self.bases:
             if path.startswith(f"{top}/"):
                 disk = self._read_status(path)
@@ -175,7 +175,8 @@ class DiskComparison(Struct, eq=False):
 
 
 def _list_held(places: Sequence[bytes]) -> dict[bytes, list[bytes]]:
-    """Return what layers have in a directory, by name, topmost first; `places`: that directory in each of them."""
+    """Return the entries of a directory in the layers, by name, topmost first; `places`: the directory's path in every
+    layer."""
     paths_by_name: dict[bytes, list[bytes]] = {}
     for directory in places:
         with suppress(OSError), os.scandir(directory) as entries:
@@ -185,13 +186,13 @@ def _list_held(places: Sequence[bytes]) -> dict[bytes, list[bytes]]:
 
 
 def _hides_directory(path: bytes) -> bool:
-    """True if a layer's entry hides what the user has in a directory there."""
+    """True if a layer's entry hides a directory of the user."""
     stats = os.lstat(path)
     return not stat.S_ISDIR(stats.st_mode) or is_opaque(path)
 
 
 def find_unit(top: str, path: str) -> str:
-    """Return what is set aside because of a path: the cache of a tool in it, or the whole top."""
+    """Return the path to set aside because of a touched path: the tool cache that contains it, or the whole top."""
     for directory in (*list_parents(path), path):
         if len(directory) > len(top) and directory.rpartition("/")[2] in TOOL_CACHES:
             return directory
@@ -199,12 +200,12 @@ def find_unit(top: str, path: str) -> str:
 
 
 def is_tool_cache(unit: str) -> bool:
-    """True for caches that tools check and fill by themselves: nobody need hear of them."""
+    """True for caches that tools validate and refill by themselves: these need no report."""
     return unit.rpartition("/")[2] in TOOL_CACHES
 
 
 def describe_touched(unit: str, paths: Sequence[str]) -> str:
-    """Describe what of the user's is newer, for the user and the model."""
+    """Describe which files of the user are newer, for the user and the model."""
     names = ", ".join(sorted(paths)[:3]) + (f" and {len(paths) - 3:,} more" if len(paths) > 3 else "")
     if names == unit:
         return f"{unit} was changed in the project after the command that wrote it"
@@ -212,7 +213,7 @@ def describe_touched(unit: str, paths: Sequence[str]) -> str:
 
 
 def is_dependency_manifest(path: str) -> bool:
-    """True if a file says what is to be installed or built."""
+    """True if a file determines what is installed or built."""
     return bool(_find_outputs(path))
 
 
@@ -222,7 +223,7 @@ def _find_outputs(path: str) -> tuple[str, ...]:
 
 
 def find_stale_outputs(path: str, tops: Iterable[str]) -> list[str]:
-    """Return those of the kept tops that are made from a file: outputs beside it, above it or below its directory."""
+    """Return the tops that are outputs of a manifest: next to it, above it or below its directory."""
     names, parent = _find_outputs(path), path.rpartition("/")[0]
     above = {"", parent, *list_parents(path)}
     stale = []
@@ -238,7 +239,7 @@ def find_stale_outputs(path: str, tops: Iterable[str]) -> list[str]:
 
 
 class StalenessCheck(Struct, eq=False):
-    """Compare the kept layers of one session with the project."""
+    """Compare the retained layers of one session with the project."""
 
     tree: MergedTree
     bulks: BulkVerdicts
@@ -246,8 +247,8 @@ class StalenessCheck(Struct, eq=False):
     emit: Callable[[AnyEvent], None]
 
     def run(self, pending_states: Mapping[str, FileState]) -> None:
-        """Compare everything, while `pending_states` is what is pending. What is pending counts as new once something
-        was set aside: the user's own outputs, which are seen now, were not made from it."""
+        """Compare everything, with `pending_states` as the pending changes. Once something was set aside, pending
+        changes count as new: the user's own outputs, which are visible now, were not built from them."""
         if not self.tree.layers.retained.tops:
             return
         self._mark_stale(
@@ -258,8 +259,8 @@ class StalenessCheck(Struct, eq=False):
             self.pending.renew([path for path, change in changes if not (change.origin and change.origin.command)])
 
     def _follow_project(self) -> bool:
-        """Set aside what is older than the user's, and note what else changed. Return True if something was set aside.
-        While a command runs over the layers nothing is moved: then it is a conflict."""
+        """Set aside what is older than the user's state, and note other changes. Return True if something was set
+        aside. While a command runs over the layers, nothing is moved: the bulk is in conflict instead."""
         layers = self.tree.layers
         retained_layers = layers.retained
         now = time.time_ns()
@@ -294,7 +295,7 @@ class StalenessCheck(Struct, eq=False):
         return bool(aside)
 
     def _leave_out_accepted(self, touched_paths: TouchedPaths) -> TouchedPaths:
-        """Return the paths that others touched: what was accepted is the user's, but no news."""
+        """Return the touched paths without those that the review itself wrote."""
         written_states = {write.path: write.state for write in self.tree.state.writes}
         if not written_states or not (touched_paths.held or touched_paths.beside):
             return touched_paths
@@ -308,14 +309,14 @@ class StalenessCheck(Struct, eq=False):
         return TouchedPaths(list(filter(is_users, touched_paths.held)), list(filter(is_users, touched_paths.beside)))
 
     def _mark_conflict(self, retained_top: RetainedTop, units: Mapping[str, Sequence[str]]) -> RetainedTop:
-        """Mark the bulk as in conflict; what the review would see only when it is accepted is said, too."""
+        """Mark the bulk as in conflict, and report what the review would otherwise see only at its acceptance."""
         self.bulks.check_conflicts()
         if any(bulk.conflict for bulk in self.tree.state.bulks if bulk.root == retained_top.root):
             return retained_top
         return replace(retained_top, stale="; ".join(describe_touched(unit, paths) for unit, paths in units.items()))
 
     def _group_newer(self, top: str, touched_paths: TouchedPaths) -> dict[str, list[str]]:
-        """Return the paths that really differ from what commands saw, by what is set aside because of them."""
+        """Group the paths whose content differs from what commands saw, by the unit to set aside."""
         units: dict[str, list[str]] = {}
         for path in touched_paths.held:
             with suppress(OSError, PathRefused):
@@ -324,7 +325,7 @@ class StalenessCheck(Struct, eq=False):
         return {top: units[top]} if top in units else units
 
     def _is_newer(self, path: str) -> bool:
-        """True if the user's state at a path is neither what commands saw nor what they left."""
+        """True if the user's state at a path is neither the one that commands saw nor the one that they left."""
         disk, base = self.bulks.read_disk_state(path), self.tree.layers.retained.bases.get(path)
         entry = self.tree.stack.find(path)
         if disk is None:
@@ -340,7 +341,7 @@ class StalenessCheck(Struct, eq=False):
         return not (disk == ABSENT and self._is_packed(path, base.blob))
 
     def _is_packed(self, path: str, blob: str) -> bool:
-        """True if a reference of git's that is no file any more still names the same object."""
+        """True if a git reference without a loose file is packed and still names the same object."""
         git, separator, inside = path.partition("/refs/")
         with suppress(PathRefused):
             lines = self.tree.workspace.read_bytes(f"{git}/packed-refs").splitlines() if separator else []
@@ -369,7 +370,7 @@ class StalenessCheck(Struct, eq=False):
         )
 
     def _drop_unit(self, path: str) -> None:
-        """Drop a cache from the kept layers: tools fill it by themselves."""
+        """Drop a cache from the retained layers, as tools refill it by themselves."""
         layers = self.tree.layers
         layers.unshare()
         try:
@@ -387,10 +388,10 @@ class StalenessCheck(Struct, eq=False):
         )
         self.emit(build_layers_changed(self.tree))
 
-    # what is stale
+    # stale outputs
 
     def _mark_stale(self, paths: Iterable[str]) -> None:
-        """Note what was made from files that are no longer what commands saw."""
+        """Mark the outputs of manifests that are no longer as commands saw them."""
         tops = self.tree.layers.retained.tops
         self._update_tops(
             {
@@ -401,7 +402,7 @@ class StalenessCheck(Struct, eq=False):
         )
 
     def _is_taken_back(self, path: str, state: FileState) -> bool:
-        """True if a file that names dependencies is not as commands saw it, and the agent did not change it."""
+        """True if a manifest is not as commands saw it, and the agent did not change it."""
         if not is_dependency_manifest(path):
             return False
         if path in self.tree.state.changes:

@@ -24,11 +24,11 @@ from core.shadow.diff.three_way_merge import merge_three_way
 
 
 class EditClash(AgentTuiError, code="edit_clash"):
-    """An accepted edit can't be told from the user's own; the message says of which kind."""
+    """An accepted edit cannot be separated from the user's own edits; the message names their kind."""
 
 
 class PathVersion(Struct, frozen=True, kw_only=True):
-    """A path as git keeps it: the bytes of a file, or the target of a link."""
+    """A path as git stores it: the bytes of a file, or the target of a link."""
 
     kind: Literal["absent", "file", "symlink"] = "absent"
     data: bytes = b""
@@ -36,7 +36,8 @@ class PathVersion(Struct, frozen=True, kw_only=True):
 
 
 class AcceptedEdit(Struct, frozen=True, kw_only=True):
-    """One accepted step of a path. `hunks` by id; `todo` and `turn` by id, "" = none; `command`: whose effect it is."""
+    """One accepted edit of a path. `hunks`, `todo` and `turn` are ids, "" = none; `command`: the command whose effect
+    it is."""
 
     id: str
     path: str
@@ -49,10 +50,10 @@ class AcceptedEdit(Struct, frozen=True, kw_only=True):
 
 
 def apply_edits(head: PathVersion, edits: Sequence[AcceptedEdit], disk: PathVersion | None) -> PathVersion:
-    """Return the version of the next commit: `head` with the edits, as far as the disk still has them. `disk` None:
-    more edits of the path are accepted, so that it has to be as it was between them.
+    """Return the next commit's version: `head` with the edits, as far as the disk still has them. `disk` None: later
+    edits of the path are accepted too, so the version has to match the state between the edits.
 
-    Raises `EditClash` where the edits stand on lines that the commit would not have.
+    Raises `EditClash` where the edits depend on lines that the commit would not have.
     """
     version = head
     for edit in edits:
@@ -75,7 +76,7 @@ def _apply_edit(now: PathVersion, before: PathVersion, after: PathVersion) -> Pa
 
 
 def _find_difference(now: PathVersion, before: PathVersion, after: PathVersion) -> str:
-    """Return why no edit from `before` to `after` can be made in the last commit's version; "" = it may be tried."""
+    """Return why no edit from `before` to `after` applies to the last commit's version; "" = it may apply."""
     kinds = {before.kind, after.kind}
     if now.kind == "absent":
         return "you have not committed it yet, and its hunks stand on text of your own"
@@ -87,7 +88,7 @@ def _find_difference(now: PathVersion, before: PathVersion, after: PathVersion) 
 
 
 def _follow_disk(head: PathVersion, accepted_version: PathVersion, disk: PathVersion) -> PathVersion:
-    """Return the accepted version with what the user did since to the accepted lines themselves."""
+    """Return the accepted version with the user's later changes of the accepted lines."""
     if disk in (accepted_version, head):
         return disk
     if accepted_version.kind != disk.kind or disk.kind != "file" or not is_divisible(accepted_version.data, disk.data):
@@ -100,7 +101,7 @@ def _follow_disk(head: PathVersion, accepted_version: PathVersion, disk: PathVer
 
 
 def _touches(edit: Region, span: tuple[int, int]) -> bool:
-    """True if an edit changes lines of a span, or stands inside of it; next to it lies what is the user's own."""
+    """True if an edit changes lines of a span or inserts inside of it; lines next to it are the user's own."""
     start, end, (first, last) = edit[0], edit[1], span
     if first == last:
         return start <= first <= end if start == end else start < first < end
@@ -119,7 +120,7 @@ def _take_regions(old: Sequence[bytes], new: Sequence[bytes], regions: Sequence[
 def list_accepted_edits(
     verdicts: Sequence[VerdictRecord], contents: Contents, committed_ids: Collection[str] = ()
 ) -> list[AcceptedEdit]:
-    """Return the edits of the standing verdicts, oldest first, without those whose ids are in `committed_ids`.
+    """Return the edits of the verdicts that are not undone, oldest first, without those in `committed_ids`.
 
     Raises `ContentLost`.
     """
@@ -154,8 +155,8 @@ def _list_edits(record: VerdictRecord, contents: Contents) -> Iterator[AcceptedE
 
 
 def _read_partial(record: VerdictRecord, contents: Contents, todos: Sequence[str]) -> list[PathVersion]:
-    """Return the versions between base and accepted content, with the hunks of one todo more in each; none if the
-    hunks can't be told apart."""
+    """Return the versions between base and accepted content, adding the hunks of one todo after another; nothing if the
+    hunks cannot be separated."""
     sides = (record.base_before, record.pending_before)
     if record.beside or record.source is not None or any(side.kind != "file" for side in sides):
         return []

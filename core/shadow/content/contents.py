@@ -25,7 +25,7 @@ from core.text.unseen_text import decode_as_shown, describe_unseen
 from core.workspace.protected_files import FileRisk, find_file_risk, find_link_risk
 
 _DATA: Final = frozenset({"", "json", "markdown", "restructuredtext", "tex", "diff"})
-# Code and configuration whose language is not known, by the name of the file in small letters.
+# Names of code and configuration files without a known language, in lower case.
 _MORE_CODE = re.compile(
     r"\.(awk|tcl|el|lisp|scm|rkt|vbs|bas|fish|nu|cr|v|sv|vhdl?|hbs|ejs|erb|astro|coffee|pas|asm|s|bzl|star|jsonnet|cue|rego"
     r"|sol|psd1|csproj|vbproj|fsproj|props|targets|sln|service|timer|desktop|cron|reg|spec|ebuild|pp|j2|jinja2?|tpl|tmpl"
@@ -38,7 +38,10 @@ _NOT_PROTECTED = FileRisk("")
 
 
 def describe_undisplayed(path: str, old: bytes, new: bytes, hunks: Sequence[Hunk]) -> str:
-    """Return what of a change is not shown, as the end of "it …"; "": all of it is."""
+    """Describe the parts of a change that a review cannot show, as the end of "it …"; "" = it shows all.
+
+    Nobody can judge what is not shown, so such a change is red.
+    """
     if not new:
         return ""
     is_code = new.startswith(b"#!") or detect_language(path) not in _DATA or _has_name_of_code(path)
@@ -86,7 +89,7 @@ def _count_long_lines(data: bytes) -> Counter[str]:
 
 
 def _count_long_cell_lines(data: bytes) -> Counter[str]:
-    """Count the long lines of a notebook as it is read: what it has put out is summed up there, its code is not."""
+    """Count the long lines in the rendered text of a notebook, where outputs are summarized and code is not."""
     notebook = find_notebook(data) if max(map(len, data.split(b"\n")), default=0) > MAX_WIDTH else None
     sections = render_sections(notebook) if notebook is not None else ()
     return Counter(line for section in sections for line in section.lines if len(line) > MAX_WIDTH)
@@ -94,7 +97,7 @@ def _count_long_cell_lines(data: bytes) -> Counter[str]:
 
 @contextmanager
 def explain_lost_content(path: str) -> Iterator[None]:
-    """Raise `ContentLost` with the name of the file whose stored bytes are lost, and what can be done about it."""
+    """Raise `ContentLost` with the name of the file whose stored bytes are lost, and the possible remedies."""
     try:
         yield
     except ContentLost as error:
@@ -105,24 +108,25 @@ def explain_lost_content(path: str) -> Iterator[None]:
 
 
 class ChangeSides(Struct, frozen=True, kw_only=True):
-    """A path's base and what is proposed instead."""
+    """The base of a path and its proposed state."""
 
     base: FileState
     pending: FileState
 
 
 class Contents(Struct, eq=False):
-    """States with their bytes in a `BlobStore`. `risks_by_path`: why a path is protected beyond its name (`Risks`)."""
+    """States with their bytes in a `BlobStore`. `risks_by_path`: the risks of paths beyond their names (`Risks`)."""
 
     blobs: BlobStore
     risks_by_path: dict[str, str] = field(default_factory=dict)
 
     def read(self, state: FileState) -> bytes:
-        """Return the bytes of a state; none for an absent path."""
+        """Return the bytes of a state; b"" for an absent path."""
         return b"" if state.kind == "absent" else self.blobs.get(state.blob)
 
     def read_change(self, change: Change) -> tuple[bytes, bytes]:
-        """Return the bytes that the hunks of a change are counted in, and the pending ones. Raises `ContentLost`."""
+        """Return the bytes against which the hunks of a change are counted, and the pending bytes. Raises
+        `ContentLost`."""
         return self.read(change.counted_state), self.read(change.pending)
 
     def store(self, state: FileState, data: bytes | None) -> FileState:
@@ -138,7 +142,7 @@ class Contents(Struct, eq=False):
     def merge(
         self, base: FileState, ours: FileState, theirs: FileState, *, prefer_ours: bool = False
     ) -> FileState | None:
-        """Merge three states: their bytes by lines, their modes, and whether they exist at all. None: they clash."""
+        """Merge three states: their bytes by lines, their modes, and whether the path exists. None: they clash."""
         if theirs in (ours, base):
             return ours
         if ours == base:
@@ -151,7 +155,7 @@ class Contents(Struct, eq=False):
         return self.store_file(merged_content, ours.mode if ours.mode != base.mode else theirs.mode)
 
     def split_chunks(self, base: FileState, ours: FileState, theirs: FileState) -> list[MergeChunk] | None:
-        """Split three states into the chunks of their merge; None if they are no texts that can be merged."""
+        """Split three states into the chunks of their merge; None if they cannot be merged as texts."""
         if not (base.kind == ours.kind == theirs.kind == "file"):
             return None
         sides = [self.read(state) for state in (base, ours, theirs)]
@@ -165,7 +169,7 @@ class Contents(Struct, eq=False):
         rename_source: tuple[str, FileState] | None = None,
         origin: Origin | None = None,
     ) -> Change:
-        """Build the change between two states; hunks of the same content keep the ids and todos of `known_hunks`.
+        """Build the change between two states; hunks with the same content have the ids and todos of `known_hunks`.
 
         `rename_source`: the old path and state of which the new file is a rename; see `Change.moved`.
         """
@@ -202,15 +206,14 @@ class Contents(Struct, eq=False):
 def _find_unshown(
     path: str, sides: ChangeSides, content: tuple[bytes, bytes], hunks: tuple[Hunk, ...]
 ) -> FileRisk | None:
-    """Return the risk of a new text of which something is not shown. The target of a link is shown whole."""
+    """Return the risk of a new text that the review cannot show completely. The target of a link is always shown."""
     is_link = sides.pending.kind == "symlink"
     unshown = describe_unseen(*content) if is_link else describe_undisplayed(path, *content, hunks)
     return FileRisk(unshown, is_protected=True) if unshown else None
 
 
 def assign_todo(hunks: tuple[Hunk, ...], known_hunks: Iterable[Hunk], todo: str = "") -> tuple[Hunk, ...]:
-    """Return the hunks with the todos they were made for: those that were `known_hunks` keep theirs, others get
-    `todo`."""
+    """Return the hunks with their todos: those in `known_hunks` preserve theirs, new ones get `todo`."""
     todos = {hunk.id: hunk.todo for hunk in known_hunks}
     if not todo and not any(todos.values()):
         return hunks
@@ -218,7 +221,7 @@ def assign_todo(hunks: tuple[Hunk, ...], known_hunks: Iterable[Hunk], todo: str 
 
 
 def narrow_change(change: Change, sides: ChangeSides, hunks: tuple[Hunk, ...]) -> Change:
-    """Return the change after a verdict (or its undoing) moved one side, with the hunks that are pending now."""
+    """Return the change with the hunks that remain pending after a verdict (or its undoing) moved one side."""
     is_rename = change.source is not None and sides.base.kind == "absent" and sides.pending.kind == "file"
     return replace(
         change,

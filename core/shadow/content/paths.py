@@ -1,4 +1,4 @@
-"""Paths of a tree: their parents, everything below a directory, and lists of them in a sentence."""
+"""Operations on the paths of a tree: parents, walks, and lists of paths in a sentence."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def walk_directory(workspace: Workspace, path: str) -> list[tuple[str, PathKind]
 
 
 def list_parents(path: str) -> list[str]:
-    """Return the directories that a path lies in, outermost first."""
+    """Return the directories above a path, outermost first."""
     return [*accumulate(path.split("/")[:-1], "{}/{}".format)]
 
 
 def collect_directories(paths: Iterable[str]) -> set[str]:
-    """Return the directories that the paths lie in, without the top."""
+    """Return the directories above the paths, without the root."""
     directories: set[str] = set()
     for path in paths:
         directory = path.rpartition("/")[0]
@@ -51,7 +51,7 @@ def collect_directories(paths: Iterable[str]) -> set[str]:
 
 
 def inherit(values: dict[str, _Value], directory: str, derive: Callable[[str, _Value], _Value]) -> _Value:
-    """Return what holds for a directory ("." = the top, which is `values`): it is derived once, from its parent's."""
+    """Return the value of a directory ("." = the root, which is in `values`), deriving it once from its parent's value."""
     missing = []
     while (value := values.get(directory)) is None:
         missing.append(directory)
@@ -62,7 +62,7 @@ def inherit(values: dict[str, _Value], directory: str, derive: Callable[[str, _V
 
 
 class AnyAncestor(Struct, eq=False):
-    """A predicate: True if `covers` holds for one of a path's directories. Each directory is asked about once."""
+    """A predicate: True if `covers` is true for a directory above a path. The result is cached by directory."""
 
     covers: Callable[[str], bool]
     _known: dict[str, bool] = field(default_factory=lambda: {".": False})
