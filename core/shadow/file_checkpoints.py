@@ -41,7 +41,7 @@ BULK_GONE = "it was accepted then and taken back since, and is not kept any more
 
 
 class PlanWrites(Struct, eq=False):
-    """The plan files of one session, as those who read and write plans see them (`PlanFiles`)."""
+    """The plan files of one session; implements `PlanFiles` for those who read and write plans."""
 
     folder: PlanFolder
     contents: Contents
@@ -49,34 +49,35 @@ class PlanWrites(Struct, eq=False):
 
     @property
     def place(self) -> str:
-        """The folder of new plans: relative to the project, or absolute where it is outside of it."""
+        """The folder of new plans: relative to the project, or absolute if it is outside."""
         return self.folder.place
 
     def to_path(self, path: str) -> str:
-        """Return the path of a plan in its one form. Raises `PathRefused` for the path of anything else."""
+        """Return the normalized path of a plan. Raises `PathRefused` for other paths."""
         return self.folder.to_path(path)
 
     def list_paths(self) -> list[str]:
-        """Return the paths of the plans in the folder; none if there is no such folder."""
+        """Return the paths of the plans in the folder; nothing if the folder does not exist."""
         return self.folder.list_paths()
 
     def read(self, rel: str) -> bytes | None:
-        """Return the whole file; None: there is none."""
+        """Return the whole file; None if it does not exist."""
         return self.folder.read(rel)
 
     def read_state(self, path: str) -> FileState:
-        """Return what the file holds, and keep its bytes."""
+        """Return the state of the file, and store its bytes."""
         return self.contents.store(*self.folder.read_state(path))
 
     def write(self, rel: str, data: bytes) -> None:
-        """Create (with its folders) or replace a plan, and tell the log."""
+        """Create (with its folders) or replace a plan, and log the write."""
         path = self.to_path(rel)
         before = self.read_state(path)
         self.folder.write(path, data)
         self.emit(ev.PlanWritten(path=path, state=self.read_state(path), before=before))
 
     def revert(self, path: str, disk: FileState, target: FileState) -> None:
-        """Write or remove a plan outside of the project, which holds `disk`. Raises `ReviewConflict` if it does not."""
+        """Write or remove a plan outside of the project, which is in the state `disk`. Raises `ReviewConflict` if it is
+        not."""
         if self.read_state(path) != disk:
             raise ReviewConflict(CHANGED_MEANWHILE)
         if target.kind == "file":
@@ -86,8 +87,8 @@ class PlanWrites(Struct, eq=False):
 
 
 class RestoreStep(Struct, frozen=True, kw_only=True):
-    """The restore of one path: `change` is pending afterwards instead of `now`, and the disk holds `target` instead of
-    `disk` (equal: nothing is written). `reason`: why the path is left alone, "" = it is not."""
+    """The restore of one path: `change` becomes pending instead of `now`, and the disk gets `target` instead of `disk`
+    (equal: nothing is written). `reason`: why the path is left alone, "" = it is restored."""
 
     path: str
     change: Change | None
@@ -98,14 +99,14 @@ class RestoreStep(Struct, frozen=True, kw_only=True):
 
 
 class RestoreResult(Struct, frozen=True, kw_only=True):
-    """The paths that were restored (`files`), and those that were left alone (`left`)."""
+    """The restored paths (`files`), and those that were left alone (`left`)."""
 
     files: tuple[str, ...]
     left: tuple[ev.SkippedPath, ...]
 
 
 class FileCheckpoints(Struct, eq=False):
-    """The checkpoints of one session, as far as they concern files."""
+    """The files of one session's checkpoints."""
 
     tree: MergedTree
     promotion: Promotion
@@ -114,7 +115,7 @@ class FileCheckpoints(Struct, eq=False):
     plans: PlanWrites
 
     def describe_problem(self, name: str) -> str:
-        """Describe what of a checkpoint can't be restored, "" = nothing."""
+        """Describe the part of a checkpoint that cannot be restored, "" = none."""
         return "" if self._read_kept(name) is not None else NOT_KEPT
 
     def find_changed_paths(self, name: str) -> set[str]:
@@ -137,22 +138,22 @@ class FileCheckpoints(Struct, eq=False):
         return checkpoint
 
     def _list_given_since(self, checkpoint: ReviewCheckpoint) -> list[VerdictRecord]:
-        """List the standing verdicts that were given after a checkpoint, oldest first."""
+        """List the verdicts since a checkpoint that are not undone, oldest first."""
         verdict_ids = {verdict.id for verdict in checkpoint.verdicts}
         return [verdict for verdict in self.tree.state.verdicts if verdict.id not in verdict_ids]
 
     def _list_undone_since(self, checkpoint: ReviewCheckpoint) -> list[VerdictRecord]:
-        """List the verdicts that stood at a checkpoint and do not any more, oldest first."""
+        """List the verdicts that have been undone since a checkpoint, oldest first."""
         now = {verdict.id for verdict in self.tree.state.verdicts}
         return [verdict for verdict in checkpoint.verdicts if verdict.id not in now]
 
     def _read_kept(self, name: str) -> RetainedLayers | None:
         return self.tree.layers.read_frozen(name) if self._find_checkpoint(name).generated else RetainedLayers()
 
-    # what is to be done
+    # planning
 
     def plan(self, name: str) -> list[RestoreStep]:
-        """Plan one step for each path that differs by now. Stores content of the user's files, and nothing else."""
+        """Plan one step for every path that differs. Stores the content of the user's files, without other effects."""
         checkpoint = self._find_checkpoint(name)
         writes = self._group_writes(checkpoint)
         return [
@@ -197,16 +198,16 @@ class FileCheckpoints(Struct, eq=False):
         except PathRefused as error:
             below = walk_directory(self.tree.workspace, path) if error.code == "not_a_file" else None
             if below and all(kind == "directory" or child in writes for child, kind in below):
-                return ABSENT  # it gives way to the file that was there
+                return ABSENT  # the file is replaced by the earlier one
             raise
 
-    # doing it
+    # restoring
 
     def restore(self, name: str, fresh: Collection[str] = ()) -> RestoreResult:
-        """Restore pending changes, kept layers and the files on disk.
+        """Restore pending changes, retained layers and the files on disk.
 
-        `fresh`: roots that were being undone when an earlier attempt was cut off. Raises `StateError` when the session
-        can't be written.
+        `fresh`: bulk roots whose undo an interrupted attempt had begun. Raises `StateError` when the session cannot be
+        written.
         """
         checkpoint = self._find_checkpoint(name)
         plan = self.plan(name)
@@ -216,7 +217,7 @@ class FileCheckpoints(Struct, eq=False):
         failures = self._carry_out(todo, checkpoint)
         roots, left_bulks = self._undo_bulks(checkpoint)
         directories = {path for record in self._list_given_since(checkpoint) for path in record.directories}
-        self.tree.workspace.remove_directories(sorted(directories))  # those that hold something stay
+        self.tree.workspace.remove_directories(sorted(directories))  # directories with content stay
         if retained_layers is not None:
             left_bulks += self._redo_bulks(checkpoint)
             self._switch_layers(retained_layers, {*roots, *fresh})
@@ -224,7 +225,7 @@ class FileCheckpoints(Struct, eq=False):
             root_list = ", ".join(bulk.root for bulk in checkpoint.bulks) or "."
             left_bulks.append(ev.SkippedPath(path=root_list, reason=NOT_KEPT))
         for path in checkpoint.changes:
-            self.verdicts.check_disk(path)  # the user may have edited what is pending again
+            self.verdicts.check_disk(path)  # the user may have edited a file that is pending again
         failed_paths = {skipped_path.path for skipped_path in failures}
         files = tuple(step.path for step in todo if step.path not in failed_paths)
         return RestoreResult(files=files, left=(*skipped_paths, *failures, *left_bulks))
@@ -248,7 +249,7 @@ class FileCheckpoints(Struct, eq=False):
         return skipped_paths
 
     def _restore_outside(self, step: RestoreStep, checkpoint: ReviewCheckpoint) -> ev.SkippedPath | None:
-        """Restore a plan outside of the project, which the journal does not reach; return it if it was left alone."""
+        """Restore a plan outside of the project, which the journal does not cover; return it if it was left alone."""
         try:
             if step.target != step.disk:
                 self.plans.revert(step.path, step.disk, step.target)
@@ -262,7 +263,7 @@ class FileCheckpoints(Struct, eq=False):
         self.promotion.run([self._plan_write(step, checkpoint) for step in steps], events)
 
     def _promote_one_by_one(self, steps: Sequence[RestoreStep], checkpoint: ReviewCheckpoint) -> list[ev.SkippedPath]:
-        """Promote each step by itself, after they could not be promoted together; return what was left alone."""
+        """Promote the steps one by one, after a joint promotion failed; return those that were left alone."""
         by_path = {step.path: step for step in steps}
         skipped_paths = []
         for path in [write.path for write in arrange_writes([self._plan_write(step, checkpoint) for step in steps])]:
@@ -299,10 +300,10 @@ class FileCheckpoints(Struct, eq=False):
         events += [ev.VerdictUndone(id=record.id, path=path) for record in reversed(standing_records)]
         return [*events, *(ev.VerdictGiven(verdict=record) for record in undone)]
 
-    # what commands left
+    # bulks
 
     def _undo_bulks(self, checkpoint: ReviewCheckpoint) -> tuple[set[str], list[ev.SkippedPath]]:
-        """Undo the verdicts on bulks since the checkpoint. Return the roots that were, and those that could not be."""
+        """Undo the verdicts on bulks since the checkpoint. Return the roots of those undone, and those that failed."""
         roots, skipped_paths = set[str](), list[ev.SkippedPath]()
         for record in reversed(self._list_given_since(checkpoint)):
             if record.bulk is None:
@@ -316,7 +317,7 @@ class FileCheckpoints(Struct, eq=False):
         return roots, skipped_paths
 
     def _redo_bulks(self, checkpoint: ReviewCheckpoint) -> list[ev.SkippedPath]:
-        """Accept once more what was accepted at the checkpoint and undone since."""
+        """Accept the bulks again that were accepted at the checkpoint and have been undone since."""
         skipped_paths = []
         for record in self._list_undone_since(checkpoint):
             if record.bulk is None:
@@ -331,7 +332,8 @@ class FileCheckpoints(Struct, eq=False):
         return skipped_paths
 
     def _switch_layers(self, retained_layers: RetainedLayers, roots: Collection[str]) -> None:
-        """Put the checkpoint's kept layers in force. What was undone on disk only looks newer there."""
+        """Activate the checkpoint's retained layers. Undone bulks have newer times on disk, so their tops get the
+        present time."""
         now = time.time_ns()
         tops = {
             path: replace(top, since=now) if top.root in roots else top for path, top in retained_layers.tops.items()

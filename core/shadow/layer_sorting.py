@@ -1,7 +1,7 @@
-"""The entries of a command's layer sorted by meaning: files that are put, files that go, and what stays for a bulk.
+"""Sorts the entries of a command's layer: files to put, files to delete, and what stays in the layer for a bulk.
 
-The layer itself is cleared of what does not stay: special files, copies of what was there already, and the marks of
-directories whose files are accounted for one by one.
+Entries that do not stay are removed from the layer: special files, copies of unchanged files, and markers of
+directories whose files are recorded one by one.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from core.shadow.layers.path_classes import PathClass, PathClasses, is_git_prote
 from core.workspace import MAX_EDITED_BYTES
 from core.workspace.file_names import is_git_internal
 
-_UNPROTECTED = {"refs", "logs"}  # directories of git's
+_UNPROTECTED = {"refs", "logs"}  # directories of git
 
 
 class LayerSorting:
     """Sort one layer. `puts`: reviewed files and links by path, still in the layer; `deletes`: reviewed removals;
-    `tops`: what stays, by its highest place; `gone`: removed directories, with their modes; `returned`: those that are
-    there (again); `replaced`: those replaced by a file or link; `unhidden`: removals that were decided in bulk until
+    `tops`: what stays, by its topmost path; `gone`: removed directories, with their modes; `returned`: directories that
+    exist (again); `replaced`: those replaced by a file or link; `unhidden`: removals that were part of a bulk until
     now; `is_closed`: True for paths in a directory that stays in the layer and hides everything below it."""
 
     def __init__(self, upper: Path, scan: LayerScan, tree: MergedTree, classes: PathClasses) -> None:
@@ -77,9 +77,9 @@ class LayerSorting:
             self._sort_entry(entry)
 
     def clear_layer(self) -> None:
-        """Clear the layer of what does not stay, once the pending puts have been taken out. Raises OSError.
+        """Remove from the layer what does not stay, once the pending puts have been taken out. Raises OSError.
 
-        A put that was there before as it is goes, unless it would be hidden then.
+        An unchanged put is removed, unless a directory of the layer would hide the original.
         """
         for path in self.puts:
             if not self.is_closed(path):
@@ -98,7 +98,7 @@ class LayerSorting:
                 self.get_path(entry.path).chmod(entry.mode)
 
     def describe_dropped(self) -> Iterator[str]:
-        """Yield sentences for the user and the model on what was dropped or is decided by itself."""
+        """Yield sentences for the user and the model on entries that were dropped or are decided separately."""
         for paths, description in (
             (self._dropped, "not kept (no regular file, link or directory, or its path is too long)"),
             (self._stripped, "kept without its setuid, setgid or sticky bits"),
@@ -150,11 +150,11 @@ class LayerSorting:
         self.puts[entry.path] = entry
 
     def _record_removed_directory(self, path: str, node: TreeNode) -> None:
-        """Record that a directory is removed, with its mode on disk."""
+        """Record the removal of a directory, with its mode on disk."""
         self.gone[path] = (self._tree.find_on_disk(path) or node).mode
 
     def _delete_rest(self, path: str) -> None:
-        """Delete what was to be decided in bulk, where a file replaces a directory that is hidden already."""
+        """Delete the paths of a bulk where a file replaces a directory that is hidden already."""
         for child, below in self._tree.walk_disk(path):
             if below.kind == "directory":
                 self._record_removed_directory(child, below)
@@ -169,7 +169,8 @@ class LayerSorting:
                 self._stripped.append(entry.path)
             if not entry.mode & 0o400:
                 self._shut.append(entry.path)
-            self.get_path(entry.path).chmod(entry.mode & 0o777 | 0o400)  # it is read again: compared, copied, accepted
+            # the file is read again to compare, copy and accept it
+            self.get_path(entry.path).chmod(entry.mode & 0o777 | 0o400)
         node = self._tree.find_node(entry.path)
         if node is not None and not self.is_closed(entry.path) and self._is_unchanged(entry, node):
             self.get_path(entry.path).unlink()
@@ -177,7 +178,7 @@ class LayerSorting:
             self.tops.setdefault(cls.top, _build_top(cls))
 
     def _is_unchanged(self, entry: LayerEntry, node: TreeNode) -> bool:
-        """True if a command copied a file up without a change, or refreshed what git remembers of the disk."""
+        """True if a command copied a file up without a change, or only refreshed git's index."""
         if node.kind != entry.kind or node.mode != entry.mode & 0o777:
             return False
         if entry.path.endswith(".git/index"):
@@ -209,14 +210,14 @@ class LayerSorting:
             set_opaque(self.get_path(entry.path), False)
 
     def _delete_pending(self, path: str) -> None:
-        """Delete what was pending in a place that is decided in bulk."""
+        """Delete the pending changes at a path that belongs to a bulk now."""
         for pending_file in self._tree.list_pending_files():
             is_inside = pending_file == path or pending_file.startswith(f"{path}/")
             if is_inside and (pending_file not in self._entries or self._entries[pending_file].kind == "whiteout"):
                 self.deletes[pending_file] = None
 
     def _delete_protected(self, path: str) -> None:
-        """Delete, file by file, what made git run something in a directory of git's that was made again."""
+        """Delete, file by file, what made git run something in a recreated directory of git."""
         waiting = [path] if is_git_internal(path) else []
         while waiting:
             directory = waiting.pop()
@@ -246,14 +247,13 @@ class LayerSorting:
         elif node is not None:
             self._hidden |= self._record_deletion(entry.path)
 
-    # directories that were removed or replaced
+    # removed and replaced directories
 
     def _list_children(self, path: str) -> list[str]:
         return [f"{path}/{name}" for name in sorted(self._tree.list_names(path))]
 
     def _record_deletion(self, path: str) -> dict[str, RetainedTop]:
-        """Record the removal of what was at a path. Return what is to be hidden in the layer that stays: the highest
-        places that are not reviewed."""
+        """Record the removal of a path. Return what the layer has to hide: the topmost paths that are not reviewed."""
         hidden_tops: dict[str, RetainedTop] = {}
         directories: dict[str, TreeNode] = {}
         reviewed_paths = []
@@ -285,7 +285,7 @@ class LayerSorting:
         return {child: top for child, top in hidden_tops.items() if not is_below(child)}
 
     def _delete_all(self, path: str) -> None:
-        """Delete everything at a path whose directory is replaced by a file, with one decision."""
+        """Delete everything at a path whose directory is replaced by a file, in one decision."""
         waiting = [path]
         while waiting:
             child = waiting.pop()
@@ -297,7 +297,7 @@ class LayerSorting:
                 self.deletes[child] = None
 
     def _replace_directory(self, path: str) -> None:
-        """Record that what is not in the layer has gone from a directory that was removed and made again."""
+        """Record the removal of everything in a recreated directory that the layer does not have."""
         waiting = [path]
         while waiting:
             for child in self._list_children(waiting.pop()):
@@ -311,7 +311,7 @@ class LayerSorting:
                         set_opaque(self.get_path(child), True)
                         self._mark_closed(child)
 
-    # what stays
+    # bulks
 
     def _hide(self, path: str, top: RetainedTop) -> None:
         for parent in list_missing_parents(self._upper, path):
@@ -323,9 +323,9 @@ class LayerSorting:
         self.tops[path] = top
 
     def _clear_directory(self, entry: LayerEntry, needed_directories: set[str], live: set[str]) -> None:
-        """Keep a directory only for its content, or for itself: empty, or of another mode.
+        """Remove a directory from the layer unless it has content, or stays for itself: empty, or with another mode.
 
-        `needed_directories` by what was put, `live` by what is still pending: those are there without a layer.
+        `needed_directories` are those of puts, `live` those of pending changes; both exist without a layer.
         """
         layer_path = encode_layer_path(self._upper, entry.path)
         mode = entry.mode & 0o777

@@ -19,7 +19,7 @@ from core.protocol.review import DiffLine, Hunk
 from core.shadow.diff.alignment import Region, find_pieces
 
 Pair = tuple[int, int]
-_MAX_COMPARED_PAIRS = 400  # of cells in one gap that are compared by what they say
+_MAX_COMPARED_PAIRS = 400  # pairs of cells in one gap whose sources are compared
 _COMPARED_TEXT = 2_000  # characters
 _LEAST_SIMILAR = 0.5
 
@@ -27,7 +27,7 @@ _LEAST_SIMILAR = 0.5
 def find_cell_regions(
     base: bytes, pending: bytes, before: Sequence[bytes], after: Sequence[bytes]
 ) -> list[Region] | None:
-    """Return the regions of two notebooks, given also as lines; None if one of them is no notebook."""
+    """Return the regions of two notebooks, whose lines are `before` and `after`; None if one of them is no notebook."""
     old = find_notebook(base)
     new = find_notebook(pending) if old is not None else None
     if old is None or new is None:
@@ -41,8 +41,9 @@ def find_cell_regions(
 
 
 def align_cells(old: Sequence[Cell], new: Sequence[Cell], texts: tuple[Sequence[str], Sequence[str]]) -> list[Pair]:
-    """Return which cells stand for each other: the same, else of the same id, else of the same source, else alike, else
-    in order. Between two pairs, cells are left over on one side at most. `texts`: the cells as they are written."""
+    """Return the pairs of corresponding cells: identical ones, else of the same id, else of the same source, else
+    similar ones, else by order. Between two pairs, only one side has unpaired cells. `texts`: the cells as they are
+    written."""
     keys: list[tuple[Callable[[int], str], Callable[[int], str]]] = [
         (lambda i: texts[0][i], lambda j: texts[1][j]),
         (lambda i: old[i].id or f"\0{i}", lambda j: new[j].id or f"\1{j}"),
@@ -72,7 +73,7 @@ def _list_matches(differing: Sequence[Region], gap: Region) -> Iterator[Pair]:
 
 
 def _pair_gap(old: Sequence[Cell], new: Sequence[Cell], gap: Region) -> Iterator[Pair]:
-    """Yield pairs of cells that are alike, and between these the rest in order."""
+    """Yield pairs of similar cells, and the cells between these in order."""
     i, j = gap[0], gap[2]
     for x, y in (*_find_similar(old, new, gap), (gap[1], gap[3])):
         yield from zip(range(i, x), range(j, y), strict=False)
@@ -82,7 +83,7 @@ def _pair_gap(old: Sequence[Cell], new: Sequence[Cell], gap: Region) -> Iterator
 
 
 def _find_similar(old: Sequence[Cell], new: Sequence[Cell], gap: Region) -> list[Pair]:
-    """Return the increasing pairs that are alike most of all, together."""
+    """Return the increasing pairs with the highest total similarity."""
     i0, i1, j0, j1 = gap
     if (i1 - i0) * (j1 - j0) > _MAX_COMPARED_PAIRS:
         return []
@@ -112,7 +113,7 @@ def _list_regions(
     i = j = 0
     for x, y in align_cells(old, new, texts):
         yield from _list_left_over(old[i:x], new[j:y], (old[x].first_line - 1, new[y].first_line - 1))
-        # The comma after it comes and goes with the cells behind it.
+        # The comma after a cell depends on the following cells.
         margin = int((x == len(old) - 1) != (y == len(new) - 1))
         one, other = old[x], new[y]
         inside = (one.first_line - 1, one.last_line - margin, other.first_line - 1, other.last_line - margin)
@@ -126,7 +127,7 @@ def _list_regions(
 
 
 def _list_left_over(old: Sequence[Cell], new: Sequence[Cell], first_lines: Pair) -> Iterator[Region]:
-    """Yield the cells that are gone or new before the pair of cells whose first lines are `first_lines` (from 0)."""
+    """Yield the removed or new cells before the pair of cells whose first lines are `first_lines` (from 0)."""
     for cell in old:
         yield cell.first_line - 1, cell.last_line, first_lines[1], first_lines[1]
     for cell in new:
@@ -134,13 +135,14 @@ def _list_left_over(old: Sequence[Cell], new: Sequence[Cell], first_lines: Pair)
 
 
 def _read_cell(cell: Cell, lines: Sequence[bytes]) -> str:
-    """Return a cell as it is written, without the comma behind it."""
+    """Return the text of a cell, without the comma after it."""
     text = b"".join(lines[cell.first_line - 1 : cell.last_line]).decode("utf-8", "replace")
     return text.rstrip().removesuffix(",")
 
 
 def _trim(region: Region, before: Sequence[bytes], after: Sequence[bytes]) -> Region | None:
-    """Return the region without the lines that both sides begin and end with; None if nothing is left."""
+    """Return the region without the lines that both sides have in common at the beginning and the end; None if it is
+    empty."""
     a0, a1, b0, b1 = region
     head = tail = 0
     while head < min(a1 - a0, b1 - b0) and before[a0 + head] == after[b0 + head]:
@@ -152,7 +154,7 @@ def _trim(region: Region, before: Sequence[bytes], after: Sequence[bytes]) -> Re
 
 
 def _has_own_lines(notebook: Notebook, lines: Sequence[bytes]) -> bool:
-    """True if every cell has two lines or more of its own, and nothing stands between cells."""
+    """True if every cell has at least two lines of its own, and there is nothing between cells."""
     last = notebook.cells[0].first_line - 1
     for cell in notebook.cells:
         if cell.first_line != last + 1 or cell.last_line == cell.first_line:
@@ -174,15 +176,18 @@ def _is_complete(regions: Sequence[Region], before: Sequence[bytes], after: Sequ
 
 
 class CellDiff(Struct, frozen=True):
-    """All lines, and the language of the code cells."""
+    """The lines of a notebook's diff, and the language of its code cells."""
 
     lines: list[DiffLine]
     language: str
 
 
 def build_cell_diff(hunks: Sequence[Hunk], old: bytes, new: bytes, context: int) -> CellDiff | None:
-    """Return the lines of a notebook's hunks with `context` lines around (-1 = all). None if a side is no notebook, or
-    if a hunk would show nothing as only the layout of the JSON differs, or if a cell differs that is of no hunk."""
+    """Return the lines of a notebook's hunks with `context` lines around them (-1 = all).
+
+    Returns None if a side is no notebook, if a hunk changes only the layout of the JSON and would show nothing, or if a
+    cell differs that belongs to no hunk.
+    """
     sides = [find_notebook(content) if content else None for content in (old, new)]
     if any(content and side is None for content, side in zip((old, new), sides, strict=True)) or not any(sides):
         return None
@@ -195,7 +200,7 @@ def build_cell_diff(hunks: Sequence[Hunk], old: bytes, new: bytes, context: int)
 
 
 def _list_rows(hunks: Sequence[Hunk], old: Sequence[Section], new: Sequence[Section]) -> Iterator[DiffLine]:
-    """Yield every line. Numbers are those of the text that is shown."""
+    """Yield every line, with its numbers in the rendered text."""
     position, number = (0, 0), (0, 0)
     for index, hunk in enumerate(hunks):
         if hunk.moves:
@@ -236,7 +241,7 @@ def _compare(old: Sequence[Section], new: Sequence[Section], hunk: int, number: 
 
 
 def _join(sections: Sequence[Section]) -> list[tuple[bytes, str]]:
-    """Return the lines, each with what it is compared by: the number of a cell is no part of it."""
+    """Return the lines with their comparison keys, which do not contain the number of the cell."""
     keyed_lines: list[tuple[bytes, str]] = []
     for section in sections:
         for index, line in enumerate(section.lines):
@@ -246,7 +251,7 @@ def _join(sections: Sequence[Section]) -> list[tuple[bytes, str]]:
 
 
 def _leave_out(rows: Sequence[DiffLine], context: int) -> Iterator[DiffLine]:
-    """Yield the rows with `context` unchanged ones around those that changed, and the head of the cell above them."""
+    """Yield the changed rows with `context` unchanged rows around them and the heading of their cell."""
     for is_context, run in groupby(rows, lambda row: row.kind == "context"):
         lines = list(run)
         if not is_context:

@@ -28,18 +28,18 @@ from core.text.encodings.detection import name_encoding
 
 Marks = tuple[tuple[int, int], ...]
 _WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
-_MAX_WORDS = 120  # of the changed middle, per line
-_MIN_SHARED = 0.4  # share of a line's characters that must be the same for marks to say anything
+_MAX_WORDS = 120  # in the changed middle of a line
+_MIN_SHARED = 0.4  # share of a line's characters that must be common for marks to be useful
 MAX_LINES = 200_000
 RENAMED_ONLY = "renamed, content unchanged"
 CONTEXT = 3  # unchanged lines around a hunk
-MAX_WIDTH = 2_000  # characters of one line, unless more are asked for
-_MAX_NAMED = 12  # lines in another encoding
+MAX_WIDTH = 2_000  # characters of one line, by default
+_MAX_NAMED = 12  # numbers of lines in another encoding
 MARKED_PAIRS = 1_500  # removed/added pairs of one diff that are compared word by word
 
 
 def compute_marks(removed_line: str, added_line: str) -> tuple[Marks, Marks]:
-    """Return the [start, end) ranges that differ, for both lines; empty if the lines have too little in common."""
+    """Return the [start, end) ranges that differ, for both lines; nothing if the lines have too little in common."""
     head = _measure_common_head(removed_line, added_line)
     tail = _measure_common_head(removed_line[head:][::-1], added_line[head:][::-1])
     while head and (_is_in_word(removed_line, head) or _is_in_word(added_line, head)):
@@ -75,7 +75,7 @@ def _measure_common_head(one: str, other: str) -> int:
 
 
 def _is_in_word(line: str, index: int) -> bool:
-    """True if a cut before character `index` goes through a word."""
+    """True if a cut before character `index` splits a word."""
     return 0 < index < len(line) and all(
         character.isalnum() or character == "_" for character in line[index - 1 : index + 1]
     )
@@ -103,7 +103,7 @@ def _drop_if_dissimilar(old: Marks, new: Marks, removed_line: str, added_line: s
 
 
 def _measure_shared(ranges: Marks, text: str) -> float:
-    """Return the part of a line's visible characters that lies outside of the ranges, 0 … 1."""
+    """Return the share of a line's visible characters outside of the ranges, 0 … 1."""
     visible = len(text.strip()) or 1
     return 1 - sum(len(text[start:end].strip()) for start, end in ranges) / visible
 
@@ -115,21 +115,21 @@ class _Side(Struct, frozen=True):
     width: int = MAX_WIDTH
 
     def read_line(self, number: int) -> tuple[str, str]:
-        """Return line `number` (from 1) as shown, and its ending where that is worth showing."""
+        """Return the displayed text of line `number` (from 1), and its ending where the diff shows endings."""
         text, ending = decode_line(self.lines[number - 1], self.encoding, is_first=number == 1)
         return _clip_text(text, self.width), "" if ending == self.usual_ending else ending
 
 
 def _clip_text(text: str, width: int) -> str:
-    """Return the first characters of a line, and how many more there are. A `width` of 0 means all of it."""
+    """Return the first `width` characters of a line (0 = all), and the number of the others."""
     return text if not 0 < width < len(text) else f"{text[:width]}… [{len(text) - width:,} more characters]"
 
 
 def build_diff(
     change: Change, old: bytes, new: bytes, *, context: int = CONTEXT, width: int = MAX_WIDTH, note: str = ""
 ) -> ChangeDiff:
-    """Return `change` with its lines; `context` unchanged lines around hunks, -1 = all of them; `width` characters of
-    each line, 0 = all of them."""
+    """Return the diff of `change`, with `context` unchanged lines around hunks (-1 = all) and `width` characters of
+    every line (0 = all)."""
     notes = [note, *_describe_states(change, old, new)]
     is_moved = bool(change.hunks) and all(hunk.moves for hunk in change.hunks)
     if is_moved or change.binary or "symlink" in {change.base.kind, change.pending.kind}:
@@ -164,7 +164,7 @@ def build_diff(
 
 
 def build_excerpt(change: Change, hunks: tuple[Hunk, ...], old: bytes, new: bytes, *, limit: int = 40) -> str:
-    """Return the lines of some hunks as `-` and `+` lines, at most `limit` of them, with keys masked."""
+    """Return hunks as at most `limit` lines with `-` and `+`, with keys masked."""
     if change.binary or "symlink" in {change.base.kind, change.pending.kind}:
         return ""
     cells = build_cell_diff(change.hunks, old, new, 0)
@@ -207,7 +207,7 @@ def _describe_encodings(old: bytes, new: bytes) -> Iterator[str]:
 
 
 def _describe_encodings_and_newlines(old: bytes, new: bytes) -> Iterator[str]:
-    """Describe what the lines do not show: how they end, and which of them are not in the encoding of the file."""
+    """Describe what the lines do not show: their endings, and which of them are not in the encoding of the file."""
     before, after = describe_line_ends(old), describe_line_ends(new)
     if before and after and before != after:
         yield f"line ends {before} → {after}"
@@ -242,12 +242,13 @@ def _build_lines(hunks: tuple[Hunk, ...], before: _Side, after: _Side, context: 
 
 
 def _build_context(side: _Side, old: int, new: int, count: int, limits: tuple[int, int]) -> Iterator[DiffLine]:
-    """Yield `count` unchanged lines, as many as are `limits` at the start and at the end, with a gap between."""
+    """Yield `count` unchanged lines; if there are more than both `limits` (at the start and at the end), with a gap
+    between."""
     head, tail = min(limits[0], count), limits[1]
     tail = max(min(tail, count - head), 0)
     left_out = count - head - tail
     if left_out == 1:
-        head, left_out = head + 1, 0  # a gap line would take as much room
+        head, left_out = head + 1, 0  # a gap line would need as much space
     for offset in range(count):
         if head <= offset < head + left_out:
             if offset == head:
@@ -267,7 +268,7 @@ def _build_hunk_lines(index: int, hunk: Hunk, before: _Side, after: _Side) -> It
 
 
 def _mark_words(rows: list[DiffLine]) -> list[DiffLine]:
-    """Mark the changed words of removed and added lines that stand for each other, in place."""
+    """Mark the changed words of corresponding removed and added lines, in place."""
     budget, start = MARKED_PAIRS, 0
     while start < len(rows) and budget > 0:
         removed_count = _count_run(rows, start, "removed")

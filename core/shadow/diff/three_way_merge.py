@@ -19,7 +19,7 @@ class SideEdit(Struct, frozen=True):
 
 
 class MergeChunk(Struct, frozen=True):
-    """base[start:end] as merged (`mine` and `theirs` are equal), or, where it clashes, as each side has it."""
+    """base[start:end] as merged (`mine` and `theirs` are equal), or, where it clashes, the versions of both sides."""
 
     start: int
     end: int
@@ -29,9 +29,9 @@ class MergeChunk(Struct, frozen=True):
 
 
 def merge_three_way(base: bytes, ours: bytes, theirs: bytes, *, prefer_ours: bool = False) -> bytes | None:
-    """Return the merge, or None where both sides changed the same or touching lines differently.
+    """Return the merge, or None where both sides changed the same or adjacent lines differently.
 
-    `prefer_ours`: take our side there instead (and of files that can't be merged by lines).
+    `prefer_ours`: take our side there instead, and of files that cannot be merged by lines.
     """
     if theirs in (ours, base):
         return ours
@@ -46,12 +46,12 @@ def merge_three_way(base: bytes, ours: bytes, theirs: bytes, *, prefer_ours: boo
 
 
 def is_mergeable(base: bytes, ours: bytes, theirs: bytes) -> bool:
-    """True if all three are text in encodings that can stand in one file."""
+    """True if all three are text in compatible encodings."""
     return is_divisible(base, ours) and is_divisible(base, theirs) and is_divisible(ours, theirs)
 
 
 def split_chunks(old: bytes, ours: bytes, theirs: bytes) -> list[MergeChunk]:
-    """Split the whole base into chunks, in order. A side's edits that touch none of the other's stand in both sides."""
+    """Split the whole base into chunks, in order. An edit that touches no edit of the other side is in both sides."""
     chunks: list[MergeChunk] = []
     base, position = split_lines(old), 0
     for own_edits, others in _group_touching(_list_edits(old, ours), _list_edits(old, theirs)):

@@ -1,9 +1,9 @@
-"""Comparison of git's content with what the user accepted: the disk, and the index that is taken over.
+"""Comparison of git's content with the files that the user accepted, and the index that accepting writes.
 
-Content counts as accepted if it is on the disk, byte for byte or as git stores it. The index takes what commands
-staged, and for the rest what the project's own index has. An index holds more than what is staged: extensions (a
-cached tree that a commit would use, a shared file, a monitor), cached file status, and marks that hide a file from
-git. None of that is taken over.
+Content counts as accepted if it is on the disk, byte for byte or as git stores it. The index has the entries that
+commands staged, and for other paths those of the project's own index. An index also has extensions (a cached tree that
+a commit would use, a shared file, a monitor), cached file status, and marks that hide a file from git; none of these
+are written.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _Content = tuple[bytes, bytes, int]  # mode, object, intent to add
 _PLAIN_MODE = "100644"
 _MAX_NAMED = 20  # paths in a line
 _DIRECTORY_MODE = bytes.fromhex("00004000")
-_HIDING = 0x8000, 0x4000  # assume-unchanged of the flags, skip-worktree of the extended ones
+_HIDING = 0x8000, 0x4000  # assume-unchanged in the flags, skip-worktree in the extended flags
 
 
 class AcceptedContent:
-    """Compare with the disk as it is now; for one repository, whose worktree begins at `prefix`."""
+    """Compare with the present disk, for one repository whose worktree is at `prefix`."""
 
     def __init__(self, tree: MergedTree, repository: RepositoryCopy) -> None:
         self._tree, self._contents, self._state = tree, tree.contents, tree.state
@@ -50,14 +50,14 @@ class AcceptedContent:
         return self._prefix + from_os_name(entry.path)
 
     def is_on_disk(self, entry: GitEntry) -> bool:
-        """True if the disk has what the entry says, or nothing where it says nothing. Raises `GitFailed`."""
+        """True if the disk has the content of the entry, or no file where the entry has none. Raises `GitFailed`."""
         if entry.mode == SUBMODULE_MODE:
             return self._is_submodule_at(entry)
         state = self._read_state(self.get_path(entry))
         if entry.mode == MISSING_MODE:
             return state.kind == "absent"
         if entry.oid in _EMPTY_BLOBS and state.kind != "file":
-            return True  # nothing is in it: a file that is only to be added
+            return True  # an intent-to-add entry without content
         if (entry.mode == LINK_MODE) != (state.kind == "symlink") or state.kind == "absent":
             return False
         data = self._contents.read(state)
@@ -67,17 +67,17 @@ class AcceptedContent:
         return is_same or self._is_lfs_pointer_to(entry, data)
 
     def is_rejected_or_pending(self, entry: GitEntry) -> bool:
-        """True if a change of the path was rejected, or is pending."""
+        """True if a change of the path was rejected or is pending."""
         return self.get_path(entry) in self._rejected or self.is_pending(entry)
 
     def is_pending(self, entry: GitEntry) -> bool:
-        """True if something at the path is still to be decided."""
+        """True if a change of the path is undecided."""
         path = self.get_path(entry)
         return path in self._state.changes or self._tree.stack.find(path) is not None
 
     def find_acceptable(self, entry: GitEntry) -> GitEntry | None:
-        """Return what a commit that changes the entry may hold of it: the entry, the disk's content instead, or None
-        for what was there before. Raises `GitFailed` if that can't be told."""
+        """Return the acceptable version of a commit's entry: the entry itself, the disk's content, or None for the
+        previous version. Raises `GitFailed` if that cannot be determined."""
         if self.is_on_disk(entry):
             return entry
         if self.get_path(entry) not in self._taken or entry.mode == SUBMODULE_MODE:
@@ -129,9 +129,9 @@ class AcceptedContent:
 
 
 class StagedIndex(Struct, frozen=True):
-    """The index as it may be. `data`: its bytes; empty: there is none; None: it stages what the project's own
-    does. `lines` name each path that is staged otherwise than before, and `paths` list them; `marked`: paths whose
-    marks commands changed, which is taken back."""
+    """The index to be written. `data`: its bytes; b"" = none; None: it stages the same as the project's own. `lines`
+    describe the paths that are staged differently than before, and `paths` list them; `marked`: paths whose flags
+    commands changed, which is reverted."""
 
     data: bytes | None = None
     lines: tuple[str, ...] = ()
@@ -140,7 +140,7 @@ class StagedIndex(Struct, frozen=True):
 
 
 def compute_staged_index(repository: RepositoryCopy, committed_entries: Iterable[GitEntry]) -> StagedIndex:
-    """Compute the index from the one in `repository.now`. `committed_entries`: what HEAD will have. Raises
+    """Compute the index from that of `repository.now`. `committed_entries`: the entries of the future HEAD. Raises
     `GitFailed`."""
     now = _read_index(repository.now, repository.now.directory / "index", repository)
     before = list[IndexEntry]()
@@ -176,7 +176,7 @@ def compute_staged_index(repository: RepositoryCopy, committed_entries: Iterable
 
 
 def _describe_entry(content: _Content | None, head: _Content | None) -> str:
-    """Describe what is staged of a path beside what HEAD will have of it, with modes where these say something."""
+    """Describe the staged entry of a path compared to the future HEAD, with modes where they matter."""
     if content is None:
         return "removed"
     mode = _format_mode(content)
@@ -205,7 +205,7 @@ def _has_new_flags(entry: IndexEntry, old_entry: IndexEntry | None) -> bool:
 
 
 def _read_index(room: GitRepository, source: Path, repository: RepositoryCopy) -> list[IndexEntry]:
-    """Read an index that may be split in two files or leave directories out: git writes a copy of it as a whole."""
+    """Read an index that may be split or sparse, from a complete copy that git writes."""
     if not source.is_file():
         return []
     copy = room.directory / "index-as-a-whole"

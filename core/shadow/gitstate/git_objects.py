@@ -1,7 +1,7 @@
 """Commits and annotated tags as text for the user's decision: every header, the message, and the diffs of commits.
 
-Git displays nothing of what it does not know or cannot decode in the encoding that the object names. A user who decides
-on an object has to see all of it, so the objects are parsed here. A signature is only mentioned if it is well-formed.
+Git does not display headers that it does not know or cannot decode in the encoding that the object names. A user who
+decides on an object has to see all of it, so the objects are parsed here. A well-formed signature is only mentioned.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from core.git.repository import GitFailed, GitRepository
 
 _PERSON = re.compile(rb"(?P<name>[^<>\n\0]*?) ?<(?P<email>[^<>\n\0]*)> (?P<seconds>\d{1,12}) (?P<zone>[+-]\d{4})\Z")
 _ASCII = bytes(range(0x20, 0x7F))
-_MAX_TAGS = 1_000  # tags of tags
+_MAX_TAGS = 1_000  # nested tags
 _ARMOUR = re.compile(
     rb"-----BEGIN (?:PGP|SSH) SIGNATURE-----\n(?:Version: GnuPG[ \w.()/]{0,40}\n)?\n?(?:[A-Za-z0-9+/=]{1,80}\n)+"
     rb"-----END (?:PGP|SSH) SIGNATURE-----\n*\Z"
@@ -26,19 +26,19 @@ _SIGNATURES = (b"gpgsig", b"gpgsig-sha256")
 
 
 class RawObject(Struct, frozen=True):
-    """An object of text. `headers`: names with their values in order, continued lines joined by newlines."""
+    """A commit or tag. `headers`: names with their values in order, continuation lines joined by newlines."""
 
     oid: str
     headers: tuple[tuple[bytes, bytes], ...]
     message: bytes
 
     def get(self, name: bytes) -> bytes:
-        """Return the value of the first header of that name; empty: there is none."""
+        """Return the value of the first header with that name; b"" if there is none."""
         return next((value for header_name, value in self.headers if header_name == name), b"")
 
 
 class Signed(Struct, frozen=True):
-    """A person with a date, as a header names them; None stands for a header that is of another form."""
+    """A person with a date, from a header."""
 
     name: bytes
     email: bytes
@@ -59,7 +59,7 @@ def read_object(repository: GitRepository, kind: str, oid: str) -> RawObject:
 
 
 def list_tags(repository: GitRepository, oids: Iterable[str]) -> list[RawObject]:
-    """Return the annotated tags among some objects, each followed by the tags that it is a tag of."""
+    """Return the annotated tags among some objects, followed by the tags that they point to."""
     waiting = list(dict.fromkeys(oids))
     tags_by_oid = dict[str, RawObject]()
     while waiting and len(tags_by_oid) < _MAX_TAGS:
@@ -73,7 +73,7 @@ def list_tags(repository: GitRepository, oids: Iterable[str]) -> list[RawObject]
 
 
 def parse_person(value: bytes) -> Signed | None:
-    """Parse the value of `author`, `committer` or `tagger`; the date is in git's own form."""
+    """Parse the value of `author`, `committer` or `tagger`; the date has git's own format. None if it is malformed."""
     match = _PERSON.match(value)
     if match is None:
         return None
@@ -90,8 +90,8 @@ def _format_date(seconds: int, zone: str) -> str:
 
 
 def decode_text(data: bytes, encoding: str) -> str:
-    """Decode text as the encoding says, "" being UTF-8; where Python does not know it, or it is none that ASCII stays
-    itself in, each byte as the character of its number."""
+    """Decode text in `encoding`, "" = UTF-8. Text in an encoding that Python does not know, or that is no superset of
+    ASCII, is decoded as Latin-1."""
     try:
         keeps_ascii = _ASCII.decode(encoding or "utf-8") == _ASCII.decode("ascii")
         return data.decode(encoding or "utf-8", "backslashreplace") if keeps_ascii else data.decode("latin-1")
@@ -100,7 +100,7 @@ def decode_text(data: bytes, encoding: str) -> str:
 
 
 def decode_with_replacement(data: bytes, encoding: str) -> str:
-    """Return what a reader that believes in the encoding would see where `decode_text` doesn't; "" = the same."""
+    """Return the text as a reader that trusts the encoding displays it; "" if that equals `decode_text`."""
     try:
         text = data.decode(encoding or "utf-8", "replace")
     except (LookupError, ValueError):
@@ -109,7 +109,7 @@ def decode_with_replacement(data: bytes, encoding: str) -> str:
 
 
 def render_tags(repository: GitRepository, oids: Iterable[str]) -> Iterator[str]:
-    """Yield the text of each annotated tag among the objects, and of the tags that they are tags of."""
+    """Yield the texts of the annotated tags among the objects, and of the tags that they point to."""
     for tag in list_tags(repository, oids):
         encoding = _read_encoding(tag)
         lines = [f"tag {tag.oid}"]
@@ -123,13 +123,13 @@ def render_tags(repository: GitRepository, oids: Iterable[str]) -> Iterator[str]
 
 
 def render_commits(repository: GitRepository, oids: Iterable[str]) -> Iterator[str]:
-    """Yield the text of each commit with its diff."""
+    """Yield the texts of commits with their diffs."""
     for oid in oids:
         yield "\n".join((*_render_commit(read_object(repository, "commit", oid)), "", ""))
         show = ("log", "--no-walk", "--format=", *_SAFE)
         try:
             patch = repository.run(*show, "--patch", oid, seconds=20.0)
-        except GitFailed:  # too much to show
+        except GitFailed:  # too large to show
             patch = repository.run(*show, "--stat=120", oid, seconds=20.0)
         yield patch.decode("utf-8", "replace") + ("\n" if patch else "")
 
@@ -154,7 +154,7 @@ def _render_commit(commit: RawObject) -> Iterator[str]:
 
 
 def _render_persons(commit: RawObject, encoding: str) -> Iterator[str]:
-    """Yield the author, and of the committer what is otherwise."""
+    """Yield the author, and the committer where it differs."""
     author, committer = (parse_person(commit.get(name)) for name in (b"author", b"committer"))
     if author is None or committer is None:
         yield from (f"Author: {line}" for line in decode_text(commit.get(b"author"), encoding).split("\n"))

@@ -1,7 +1,7 @@
-"""A pending state of git: its preview, the layer that is taken over when it is accepted, and notes on what is left out.
+"""A pending state of git: its preview, the layer that accepting it writes, and notes on what is left out.
 
-Every omission has a note: files that are no state, commits of submodules, and signatures that the user's settings ask
-for.
+Every omission has a note: files that are no state, commits of submodules, and signatures that the user's settings
+require.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from core.shadow.layers.overlayfs import get_layer_path, make_whiteout
 from core.shadow.layers.path_classes import is_git_protected
 
 _STATE = re.compile(r"(?:HEAD|index|packed-refs|refs|logs|objects)(?:/|\Z)|sharedindex\.[0-9a-f]+\Z")
-# What git writes at every turn and never reads again by itself.
+# Files that git writes all the time and never reads again by itself.
 _QUIETLY_LEFT = re.compile(r"(?:COMMIT_EDITMSG|TAG_EDITMSG|AUTO_MERGE|gc\.pid|gc\.log)\Z|.*\.lock\Z")
 _SIGNATURE = re.compile(rb"(?m)^gpgsig(?:-sha256)? ")
 _LEFT_OUT = "left out, since it is no reference, HEAD, index or object: {}"
@@ -43,9 +43,9 @@ _UNSIGNED = (
     "not signed, though commit.gpgSign is set, as commands reach no key: git commit --amend --no-edit -S signs the last"
 )
 _LOG = "/logs/HEAD"
-_MODULES = "modules"  # below `.git`, where the repositories of submodules lie
+_MODULES = "modules"  # the directory in `.git` with the repositories of submodules
 _MAX_NAMED = 30  # paths in a note
-_MAX_SINGLE = 3  # files of one directory that are named one by one
+_MAX_SINGLE = 3  # files of one directory that are listed individually
 _MAX_LOG = 16 << 20  # bytes
 GIT_REFUSED = "git_refused"
 MAX_PREVIEW_CHARS = 400_000  # characters of commits
@@ -60,7 +60,7 @@ FindDenials = Callable[[Iterable[str]], dict[str, str]]
 
 
 def list_notes(tree: MergedTree, repository: RepositoryCopy, outcome: GitOutcome) -> Iterator[str]:
-    """Yield a line for everything that commands did in a repository and that is not taken over. Raises `GitFailed`."""
+    """Yield a line for every change in a repository that is not accepted with its state. Raises `GitFailed`."""
     yield from outcome.notes
     modules = dict(_list_submodules(tree, repository.rel))
     for name, oid in modules.items():
@@ -79,7 +79,7 @@ def _is_below(path: str, modules: Iterable[str]) -> bool:
 
 
 def _list_submodules(tree: MergedTree, rel: str) -> Iterator[tuple[str, str]]:
-    """Yield the submodules that commands committed in, with the commit that is checked out there now."""
+    """Yield the submodules in which commands committed, with their checked-out commits."""
     top = f"{rel}/{_MODULES}/"
     for path, entry in tree.stack.walk(top.rstrip("/")):
         if entry is not None and path.endswith(_LOG):
@@ -91,13 +91,13 @@ def _list_submodules(tree: MergedTree, rel: str) -> Iterator[tuple[str, str]]:
 
 
 def _read_last(log: bytes) -> str:
-    """Return the object that the last line of a reference's log leads to; "" = none."""
+    """Return the new object of the last line of a reference's log; "" = none."""
     words = log.rstrip(b"\n").rpartition(b"\n")[2].split(b" ", 2)
     return words[1].decode("ascii", "replace") if len(words) > 1 and is_object_name(words[1]) else ""
 
 
 def _list_left_out(tree: MergedTree, repository: RepositoryCopy, outcome: GitOutcome) -> list[str]:
-    """List the files that commands changed in a repository and that are not taken over."""
+    """List the files of a repository that commands changed and that are not accepted."""
     rel, omissions = repository.rel, dict.fromkeys(outcome.strange)
     known_names = {*outcome.before, *outcome.after}
     log_paths = {f"logs/{name}" for name in known_names}
@@ -116,7 +116,7 @@ def _list_left_out(tree: MergedTree, repository: RepositoryCopy, outcome: GitOut
 
 
 def _list_unread_packed(tree: MergedTree, repository: RepositoryCopy, known_names: set[str]) -> Iterator[str]:
-    """Yield the names in the file of many references that git makes no reference of, and that commands wrote."""
+    """Yield the invalid reference names that commands wrote to `packed-refs`."""
     path, file = f"{repository.rel}/packed-refs", repository.now.directory / "packed-refs"
     node = tree.find_on_disk(path)
     if not file.is_file() or not isinstance(tree.stack.find(path), LayeredEntry):
@@ -140,15 +140,15 @@ def _join_directories(names: Iterable[str]) -> list[str]:
 
 
 class GitState(Struct, eq=False):
-    """The states of git of one session; the verdicts of its `state` are what was accepted. `find_denials` returns the
-    paths that the user's rules deny to write, each with a text that completes the sentence "it …"."""
+    """The states of git of one session; the verdicts of its `state` determine the accepted content. `find_denials`
+    returns the paths that the user's rules deny, with texts that complete the sentence "it …"."""
 
     tree: MergedTree
     find_denials: FindDenials
 
     def prepare(self, rel: str, directory: Path) -> tuple[str, ...]:
-        """Write the layer of what is taken over of the directory `rel` below `directory`. Return what differs from what
-        commands left. Raises `ReviewConflict` if it can't be taken over, and OSError."""
+        """Write the layer for the repository `rel` below `directory`. Return notes on the differences from the state
+        that commands left. Raises `ReviewConflict` if it must not be accepted, and OSError."""
         if reason := describe_lost_repository(self.tree, rel):
             raise ReviewConflict(f"{rel} can't be accepted: {reason}", hint=HINT, code=GIT_REFUSED)
         if self._is_removal(rel):
@@ -170,7 +170,7 @@ class GitState(Struct, eq=False):
             ) from problem
 
     def preview(self, rel: str) -> GitPreview:
-        """Return what accepting would do: moved references, commits with their diffs, and what stands against it."""
+        """Return the effects of accepting: moved references, commits with their diffs, and reasons against it."""
         if reason := describe_lost_repository(self.tree, rel):
             return GitPreview(root=rel, refused=reason)
         if self._is_removal(rel):
@@ -220,7 +220,7 @@ def _build_preview(repository: RepositoryCopy, outcome: GitOutcome, notes: tuple
 
 
 def _describe_moves(outcome: GitOutcome) -> list[str]:
-    """Describe everything that would be another: each reference, where HEAD is, and what is staged."""
+    """Describe all changes: references, HEAD, and staged paths."""
     moves = []
     for name in sorted({*outcome.before, *outcome.after}):
         old, new = outcome.before.get(name, ""), outcome.after.get(name, "")
@@ -239,7 +239,7 @@ def _describe_moves(outcome: GitOutcome) -> list[str]:
 
 
 def _describe_stash(repository: RepositoryCopy, outcome: GitOutcome) -> Iterator[str]:
-    """Describe the entries of the stash, newest first, where it moves: each stands in its log alone."""
+    """Describe the entries of a changed stash, newest first; they exist only in its log."""
     if outcome.before.get(STASH) != outcome.after.get(STASH):
         places = repository.places
         rows = [_read_stash(places.common) if places else [], _read_stash(repository.now.directory)]
@@ -266,7 +266,7 @@ def _describe_head(head: str, oid: str) -> str:
 
 
 def _render_objects(repository: RepositoryCopy, outcome: GitOutcome) -> str:
-    """Render new tags and commits, until there is more than can be shown."""
+    """Render new tags and commits, up to `MAX_PREVIEW_CHARS`."""
     fresh = {*outcome.after.values(), *outcome.others} - set(outcome.before.values())
     texts, size = list[str](), 0
     for text in chain(

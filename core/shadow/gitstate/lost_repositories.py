@@ -1,8 +1,8 @@
-"""The directories that git takes for repositories: what is accepted leaves each of them a directory.
+"""Refuses verdicts that would replace the directory of a repository.
 
-A command can move `.git` away and put a file or a link in its place, or do so with a directory that holds a repository.
-All that the project's own repository knows would be gone with that, and nothing of it stands in the review. So it is
-refused, by whichever path it is asked for; a user who means it does it with their own hands.
+A command can move `.git`, or a directory that contains a repository, away and put a file or a link in its place.
+Accepting that would delete the whole repository, which the review does not show. So it is refused for every path that
+takes part in it; users can still do it themselves.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _KINDS = {"file": "a file", "symlink": "a link"}
 
 
 def refuse_lost_repositories(tree: MergedTree, paths: Iterable[str], *, are_files: bool = False) -> None:
-    """Raise `ReviewConflict` if the acceptance of one of the paths would take the place of a repository, or would take
-    part in that. `are_files`: each is accepted as the change of a file, and as no part of a state of git."""
+    """Raise `ReviewConflict` if accepting one of the paths would replace a repository or take part in that.
+    `are_files`: the paths are accepted as changes of files, not as parts of a state of git."""
     reasons: dict[str, str] = {}
     with tree.cache_lookups():
         for path in paths:
@@ -39,8 +39,8 @@ def refuse_lost_repositories(tree: MergedTree, paths: Iterable[str], *, are_file
 
 
 def describe_lost_repository(tree: MergedTree, git: str) -> str:
-    """Return why the pending state of `git`, a path named `.git`, is none of a repository, in a sentence; "": it may be
-    one, for it is a directory and was one, or was nothing."""
+    """Return why the pending state of `git`, a path named `.git`, is no repository, as a sentence; "" if it is a
+    directory before and after, or was absent before."""
     before, now = tree.find_on_disk(git), tree.find_node(git)
     was_directory = before is not None and before.kind == "directory"
     is_directory = now is not None and now.kind == "directory"
@@ -54,15 +54,15 @@ def describe_lost_repository(tree: MergedTree, git: str) -> str:
 
 
 def _is_part_removed(tree: MergedTree, git: str, path: str) -> bool:
-    """True if what git alone writes would be removed by itself, from a repository of the project."""
+    """True if a file that only git writes would be removed from a repository of the project."""
     is_there = tree.find_on_disk(git) is not None and tree.find_on_disk(path) is not None
     return is_there and tree.find_node(path) is None and not is_git_protected(path)
 
 
 def _list_repositories(tree: MergedTree, path: str) -> list[str]:
-    """List the paths named `.git` that a path is, lies in, or has below it where its directory goes.
+    """List the paths named `.git` that equal `path`, contain it, or are below it if its directory is removed.
 
-    What tools fill again by themselves may hold clones that they made: these come and go with it.
+    Directories that tools fill may contain clones of their own, which do not count.
     """
     parts = path.split("/")
     repositories = ["/".join(parts[: index + 1]) for index, part in enumerate(parts) if is_git_internal(part)]

@@ -1,12 +1,11 @@
-"""The outcome of accepting git's state: taken over, rebuilt from what was accepted, or refused.
+"""The outcome of accepting git's state: accepted as it is, rebuilt from accepted content, or refused.
 
-A state of git is what is listed here and nothing else: references (but for those that change how git reads others),
-HEAD as a branch or a commit, what is staged, the objects that these lead to, and one line in the log of each reference
-that moves.
+A state of git consists of references (except those that change how git reads others), HEAD as a branch or a commit, the
+staged entries, the objects reachable from these, and one line in the log of every moved reference.
 
-The law: nothing that git would hold then differs from what the user accepted. A commit, an index entry or a stash with
-other content is new to the repository only if every new file in it is on disk as it stands there; and of a path that
-was rejected or is pending, `HEAD` has nothing but what is on disk.
+The invariant: git's content afterwards never differs from what the user accepted. A commit, an index entry or a stash
+with other content may be new to the repository only if every new file in it is on disk with the same content. For a
+path that was rejected or is pending, `HEAD` has only the content on disk.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from core.shadow.gitstate.repository_copy import RepositoryCopy
 
 MAX_COMMITS = 200
 STASH = "refs/stash"
-# Below `refs/`, what replaces objects or is a note of something under way: no state.
+# References that replace objects or belong to an operation in progress are no state.
 _NO_STATE = ("refs/replace/", "refs/bisect/", "refs/rewritten/", "refs/worktree/")
 _BRANCH = "ref: refs/heads/"
 _NAME_WITHOUT_CONTROLS = re.compile(r"[^\x00-\x1f\x7f]+\Z")
@@ -35,7 +34,7 @@ _MARKED = "commands changed which files git looks at, which is taken back: {}"
 
 
 class UnacceptedContent(Struct, frozen=True):
-    """Content that was not accepted, in a commit (None: the index). `is_pending`: it is still to be decided."""
+    """Content that was not accepted, in a commit (None: the index). `is_pending`: it is undecided."""
 
     commit: GitCommit | None
     path: str
@@ -43,12 +42,12 @@ class UnacceptedContent(Struct, frozen=True):
 
 
 class GitOutcome(Struct, frozen=True, kw_only=True):
-    """The outcome: `refused`, why nothing of it can be taken over ("" = it can). `before`, `after`: references and
-    `HEAD` by name. `made`: rebuilt commits by the old name. `notes`: what differs from what commands left. `fresh`: the
-    new commits, parents first; `loose`: objects that only the index names; `others`: those that the stash names.
-    `symbolic`: references that stand for another one; `head`: the text of HEAD before and after, "" for none; `index`:
-    its bytes (empty: none; None: the project's own stays); `staged` describes what it stages, and `staged_paths` are
-    the paths of that; `strange`: references that commands left and that are no state."""
+    """The outcome. `refused`: why nothing of it can be accepted ("" = it can). `before`, `after`: references and `HEAD`
+    by name. `made`: rebuilt commits by their old names. `notes`: differences from the state that commands left.
+    `fresh`: the new commits, parents first; `loose`: objects that only the index names; `others`: those that the stash
+    names. `symbolic`: symbolic references; `head`: the text of HEAD before and after, "" for none; `index`: its bytes
+    (b"" = none; None: the project's own stays); `staged` describes the staged changes, and `staged_paths` are their
+    paths; `strange`: references of commands that are no state."""
 
     refused: str = ""
     before: dict[str, str] = {}
@@ -66,17 +65,17 @@ class GitOutcome(Struct, frozen=True, kw_only=True):
     strange: tuple[str, ...] = ()
 
     def is_left_out(self, commit: GitCommit) -> bool:
-        """True if nothing is left of a rebuilt commit."""
+        """True if a rebuilt commit would be empty."""
         new_oid = self.made.get(commit.oid, commit.oid)
         return new_oid in {"", *(self.made.get(parent, parent) for parent in commit.parents)}
 
     def list_resulting(self) -> list[str]:
-        """List the new commits as they will be, parents first."""
+        """List the resulting new commits, parents first."""
         return [self.made.get(commit.oid, commit.oid) for commit in self.fresh if not self.is_left_out(commit)]
 
 
 def compute_outcome(accepted_content: AcceptedContent) -> GitOutcome:
-    """Compute the outcome for the disk and the verdicts as they are; rebuilt objects lie in `repository.now`."""
+    """Compute the outcome for the present disk and verdicts; rebuilt objects are written to `repository.now`."""
     repository = accepted_content.repository
     outcome = _read_state(repository)
     try:
@@ -98,7 +97,7 @@ def _refuse(outcome: GitOutcome, reason: str) -> GitOutcome:
 
 
 def _read_state(repository: RepositoryCopy) -> GitOutcome:
-    """Read references and HEAD on both sides. A reference that is no state stays as it is in the project."""
+    """Read references and HEAD of both sides. References that are no state are unchanged in the project."""
     heads = [
         head.decode("utf-8", "surrogateescape").strip() for head in (_get_head_before(repository), repository.head)
     ]
@@ -130,7 +129,7 @@ def _get_head_before(repository: RepositoryCopy) -> bytes:
 
 
 def _is_state(name: str, target: str) -> bool:
-    """True if a reference belongs to the state; one that stands for another only as the main branch of a remote."""
+    """True if a reference belongs to the state; a symbolic one only as the main branch of a remote."""
     if name.startswith(_NO_STATE):
         return False
     base_name = name.removesuffix("/HEAD")
@@ -145,13 +144,13 @@ def _find_head(references: dict[str, str], head: str) -> dict[str, str]:
 
 
 def _resolve_head(outcome: GitOutcome) -> GitOutcome:
-    """Resolve the text of HEAD, which names a commit where no branch is checked out."""
+    """Resolve the text of HEAD, which names a commit if no branch is checked out."""
     old, new = outcome.head
     return outcome if new.startswith("ref: ") else replace(outcome, head=(old, outcome.after.get("HEAD", old)))
 
 
 def _find_roots(repository: RepositoryCopy, before: dict[str, str], now: dict[str, str]) -> dict[str, str]:
-    """Return the objects that git would hold on to from now on, with the name that does."""
+    """Return the objects that become reachable, with the names that reach them."""
     roots = {oid: name for name, oid in now.items() if before.get(name) != oid}
     file = repository.now.directory / "logs/refs/stash"
     for line in file.read_bytes().splitlines() if file.is_file() and before.get(STASH) != now.get(STASH) else ():
@@ -245,7 +244,7 @@ def _find_unaccepted(accepted_content: AcceptedContent, commit: GitCommit) -> li
 
 
 def _find_unaccepted_in_head(accepted_content: AcceptedContent, outcome: GitOutcome) -> list[UnacceptedContent]:
-    """Find what HEAD would have of rejected or pending paths other than the disk."""
+    """Find rejected or pending paths whose content in HEAD would differ from the disk."""
     old, new = outcome.before.get("HEAD", ""), outcome.after.get("HEAD", "")
     if not new or old == new:
         return []
@@ -283,7 +282,7 @@ def _is_ancestor(repository: RepositoryCopy, root: str, oid: str) -> bool:
 
 
 def _resolve_index(content: AcceptedContent, outcome: GitOutcome) -> GitOutcome:
-    """Resolve the index: an entry that was not accepted becomes what HEAD has of the path."""
+    """Resolve the index: an entry that was not accepted is replaced by that of HEAD."""
     repository = content.repository
     before = set(history.list_index(repository.before)) if repository.before is not None else set()
     now = history.list_index(repository.now) if (repository.now.directory / "index").is_file() else []
@@ -338,14 +337,14 @@ def _can_stay(accepted_content: AcceptedContent, entry: GitEntry, old: dict[str,
     return old.get(entry.oid, "missing") != "missing" and not accepted_content.is_rejected_or_pending(entry)
 
 
-# for the rules of the user
+# write rules
 
 
 def iterate_changed_paths(accepted_content: AcceptedContent, outcome: GitOutcome) -> Iterator[str]:
-    """Iterate over the paths whose content, mode or presence is another one in HEAD, in a new commit or in the index.
-    What is in a new commit below HEAD as HEAD has it now is none. Raises `GitFailed`.
+    """Yield the paths whose content, mode or presence changes in HEAD, in a new commit or in the index. A path in a new
+    commit does not count if its content is that of the present HEAD. Raises `GitFailed`.
 
-    A rule that denies writing a file is asked about these: a commit is how a change of it reaches everybody else.
+    Rules that deny writing a file are applied to these paths, as a commit distributes a change to everybody else.
     """
     room = accepted_content.repository.now
     old, new = (references.get("HEAD", "") for references in (outcome.before, outcome.after))

@@ -1,7 +1,7 @@
-"""A copy of a repository as commands left it, laid out so that git can be asked about it.
+"""A copy of a repository in the state that commands left, which git can read safely.
 
-Objects are taken in by their content: one that is not what its name says, or stands for one that the project has, is
-left out. So what git says afterwards is true, whatever was written below `.git/objects`.
+Only objects whose content matches their name are copied, and none that replaces an object of the project. So git's
+answers about the copy are true, whatever was written below `.git/objects`.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _MAX_DIRECTORIES = 100_000
 
 
 class RepositoryCopy(Struct, frozen=True):
-    """A repository at `rel`: `now`, with what commands left; `before`, the project's own, None if it has none. `head`
-    of `now`; `hash_name`, the algorithm of its object names; `under_way`, directories of a rebase that commands
-    began; `ended`, marks of what is under way in the project and commands ended; `signs`: the settings of the user or
-    of the repository ask for a signature of each commit."""
+    """A repository at `rel`: `now` is the state that commands left; `before` the project's own, None if there is none.
+    `head` of `now`; `hash_name`: the algorithm of its object names; `under_way`: directories of a rebase that commands
+    began; `ended`: marker files of operations in the project that commands ended; `signs`: the settings of the user or
+    of the repository require signed commits."""
 
     rel: str
     now: GitRepository
@@ -51,13 +51,13 @@ class RepositoryCopy(Struct, frozen=True):
 
     @property
     def oid_bytes(self) -> int:
-        """The length of an object's name in bytes."""
+        """The length of an object name in bytes."""
         return 32 if self.hash_name == "sha256" else 20
 
 
 @contextmanager
 def copy_repository(tree: MergedTree, rel: str) -> Iterator[RepositoryCopy]:
-    """Copy the repository in the directory `rel`, which is named `.git`. Raises `GitFailed` if git can't read it."""
+    """Copy the repository in the directory `rel`, which is named `.git`. Raises `GitFailed` if git cannot read it."""
     root = (tree.workspace.root / rel).parent
     with make_temporary_directory() as directory, open_repository(root) as before:
         nowhere = directory / "tree"
@@ -93,7 +93,7 @@ def _read_file(tree: MergedTree, rel: str, limit: int = _MAX_FILE_BYTES) -> byte
 
 
 def _read_shallow(places: RepositoryLayout) -> bytes:
-    """Read where the project's own history ends; what commands left there would hide commits."""
+    """Read the shallow boundary of the project's own history; one written by commands would hide commits."""
     try:
         return read_small_file(places.common / "shallow")
     except OSError:
@@ -101,7 +101,7 @@ def _read_shallow(places: RepositoryLayout) -> bytes:
 
 
 def _copy_files(tree: MergedTree, rel: str, directory: Path) -> None:
-    """Copy references with their logs, and the index: nothing that changes how git reads them."""
+    """Copy references with their logs, and the index, but nothing that changes how git reads them."""
     for subdirectory in ("refs/heads", "refs/tags", "objects/pack", "objects/info"):
         (directory / subdirectory).mkdir(parents=True, exist_ok=True)
     for name, kind in tree.list_names(rel).items():
@@ -139,7 +139,7 @@ def _copy_objects(tree: MergedTree, rel: str, now: GitRepository, places: Reposi
 
 
 def _is_intact(source: Path, name: str, hashes: str) -> bool:
-    """True if a loose object is what its name says."""
+    """True if the content of a loose object matches its name."""
     digest, decompressor = hashlib.new(hashes), zlib.decompressobj()
     try:
         with source.open("rb") as file:
