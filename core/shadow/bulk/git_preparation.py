@@ -19,7 +19,7 @@ from core.shadow.gitstate.git_state import GitState
 from core.shadow.layers.layer_store import RetainedLayers, RetainedTop
 from core.shadow.layers.merged_tree import MergedTree
 
-# What the preparation depends on, except for the project: the kept layers, what is pending, the verdicts.
+# The inputs of the preparation, except for the project: the retained layers, the pending changes, the verdicts.
 PreparationBasis = tuple[RetainedLayers, dict[str, Change], tuple[VerdictRecord, ...]]
 
 

@@ -84,7 +84,8 @@ class TouchedPaths(Struct):
 
 
 class _Place(NamedTuple):
-    """A directory of the project to compare, with the layers' directories at its path; `hidden`: they hide its content."""
+    """A directory of the project to compare, and the layers' directories at its path; `hidden`: they hide its
+    content."""
 
     path: str
     layered: list[bytes]

@@ -51,7 +51,7 @@ def collect_directories(paths: Iterable[str]) -> set[str]:
 
 
 def inherit(values: dict[str, _Value], directory: str, derive: Callable[[str, _Value], _Value]) -> _Value:
-    """Return the value of a directory ("." = the root, which is in `values`), deriving it once from its parent's value."""
+    """Return the value of a directory ("." = the root, which is in `values`), derived once from its parent's value."""
     missing = []
     while (value := values.get(directory)) is None:
         missing.append(directory)

@@ -34,7 +34,7 @@ from core.shadow.layers.overlayfs import (
 )
 from core.workspace.path_status import PERMISSION_BITS
 
-_UNKNOWN: Final = object()  # a stack says nothing of a name
+_UNKNOWN: Final = object()  # the stack has no entry and no whiteout for a name
 _Entry = LayeredEntry | None | object
 
 
@@ -62,7 +62,7 @@ class LayerDelta:
         self._found = remaining_entries
 
     def exclude_removals(self, path: str) -> None:
-        """Exclude what is only no longer kept at a path and below it: it was set aside, not removed."""
+        """Exclude removals at a path and below it: these files were set aside, not removed."""
         self._found = {
             child: entry
             for child, entry in self._found.items()
@@ -86,7 +86,7 @@ class LayerDelta:
                 set_opaque(target, True)
 
     def _make_parents(self, path: str, upper: Path) -> None:
-        """Make the directories that lead to a path, with their modes of now."""
+        """Create the directories above a path, with their present modes."""
         for rel in list_parents(path):
             target = get_layer_path(upper, rel)
             if not target.is_dir():
@@ -101,10 +101,11 @@ class LayerDelta:
             path.mkdir(mode=0o700)
         path.chmod(stat.S_IMODE(entry.stats.st_mode) | 0o700)
 
-    # comparing
+    # comparison
 
     def _compare_directory(self, path: str, old_stack: LayerStack) -> Iterator[tuple[str, LayerStack]]:
-        """Compare a directory of both, and yield those in it; `old_stack` is empty where it no longer counts."""
+        """Compare a directory of both stacks, and yield its subdirectories; `old_stack` is empty where it no longer
+        counts."""
         before, after = old_stack.list_directory(path), self._now.list_directory(path)
         entry = self._now.find(path) if path != "." and after.closed and not before.closed else None
         if isinstance(entry, LayeredEntry) and is_opaque(entry.place):
@@ -142,7 +143,7 @@ def _is_same(old: _Entry, new: _Entry) -> bool:
 
 
 class _Signature(Struct, frozen=True):
-    """All that tells that an entry is not as it was; of a directory, its entries aside."""
+    """The stats that reveal a change of an entry; of a directory, changes of its entries aside."""
 
     kind: str
     number: int
@@ -152,20 +153,20 @@ class _Signature(Struct, frozen=True):
     opaque: bool = False
 
     def is_same_directory(self, other: _Signature | None) -> bool:
-        """True if both are of one directory, whatever its mode is by now."""
+        """True if both are of one directory, whose mode may have changed."""
         return other is not None and (self.kind, self.number, self.opaque) == (other.kind, other.number, other.opaque)
 
 
 class LiveLayer:
-    """The layer below `upper`, of a process that runs."""
+    """The layer at `upper` of a running process."""
 
     def __init__(self, upper: Path) -> None:
         self._upper = upper
         self._known: dict[str, _Signature] = {}
 
     def copy_changes(self, target: Path) -> bool:
-        """Copy what is new into an empty layer, and what is gone as a whiteout; False: nothing is. Raises OSError: then
-        all of it is still new."""
+        """Copy new entries into an empty layer, with whiteouts for removed ones. False: there are none. Raises OSError;
+        the changes are copied again the next time then."""
         entries = scan_layer(self._upper).entries
         signatures = self._sign(entries)
         if signatures == self._known:
@@ -180,10 +181,10 @@ class LiveLayer:
             if not now.is_same_directory(old_signature):
                 replaced_paths.add(entry.path)
             copy_path = make_parent_directories(target, entry.path, modes.__getitem__)
-            with suppress(FileNotFoundError):  # it was removed meanwhile, which is news for the next time
+            with suppress(FileNotFoundError):  # it was removed meanwhile, which the next copy records
                 self._copy(entry, copy_path)
             if entry.kind == "directory" and old_signature is not None and entry.path in replaced_paths:
-                set_opaque(copy_path, True)  # also where nothing lies below it but what was taken in before
+                set_opaque(copy_path, True)  # even if nothing is below it except entries that were copied before
         for path in sorted(self._known.keys() - signatures.keys()):
             self._hide(target, path, signatures, modes)
         self._known = signatures
@@ -213,13 +214,13 @@ class LiveLayer:
         elif entry.kind == "whiteout":
             make_whiteout(target)
         elif entry.kind == "special":
-            with suppress(OSError):  # what can't be made here is not taken in either
+            with suppress(OSError):  # an entry that cannot be created here is skipped
                 os.mknod(target, source.lstat().st_mode)
         else:
             _copy_content(source, target)
 
     def _hide(self, target: Path, path: str, signatures: dict[str, _Signature], modes: dict[str, int]) -> None:
-        """Make a whiteout for what is gone, unless what stands above it says so: it was there for nobody but us."""
+        """Create a whiteout for a removed entry, unless one above it hides it already."""
         parents = list_parents(path)
         is_covered = any(
             above not in modes or not signatures[above].is_same_directory(self._known[above]) for above in parents
@@ -231,7 +232,7 @@ class LiveLayer:
 
 
 def _copy_content(source: Path, target: Path) -> None:
-    """Copy a file or a link; a file that its owner may not read is made readable for a moment."""
+    """Copy a file or a link; a file that its owner may not read is made readable temporarily."""
     with open_parent(os.fsencode(source)) as source_name, open_parent(os.fsencode(target)) as target_name:
         try:
             copy_file(source_name, target_name, sync=False)

@@ -1,11 +1,11 @@
-"""The layers of a session: one for every command, and the layers that stay outside the review.
+"""The layers of a session: one for every command, and the retained layers, whose content is not reviewed as changes.
 
 `<place>/<id>/{upper,work,lock}` for a layer. A lock (flock) marks a layer whose command may still run; a directory
-without a lock that the record does not name was left by a crash. The record of the kept layers is replaced as a whole
-and is authoritative: the event log follows it.
+without a lock that the record does not name was left by a crash. The record of the retained layers is replaced as a
+whole and is authoritative: the event log follows it.
 
-Every checkpoint has a copy of that record. A record is never written in place, so the copy is a hard link. A layer
-that a checkpoint names does not change any more: `LayerStore.unshare` copies it first, by hard links to its files.
+A checkpoint has a copy of that record. A record is never written in place, so the copy is a hard link. A layer that a
+checkpoint names does not change any more: `LayerStore.unshare` copies it first, by hard links to its files.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from core.shadow.layers.overlayfs import merge_down, scan_layer
 _ORDER = 12  # digits
 QUOTA = 5 << 30  # bytes of all layers of a session
 MIN_FREE_BYTES = 64 << 20  # bytes that stay free on the disk
-MAX_UNDO_BYTES = 1 << 30  # bytes that are kept to undo verdicts on bulks; that of the latest is kept in any case
+MAX_UNDO_BYTES = 1 << 30  # bytes for undoing verdicts on bulks; the latest verdict can be undone whatever its size
 _RECORD = "kept.json"
-_USED = "used"  # its time is that of the last command
+_USED = "used"  # its modification time is that of the last command
 
 
 class _NamedLayers(Struct):
@@ -52,7 +52,7 @@ class CheckpointRecords:
 
     @cached_property
     def layers_by_record(self) -> dict[str, tuple[str, ...]]:
-        """The layers of each record, oldest first, by its file name."""
+        """The layers of the records, oldest first, by file name."""
         layers_by_name, layers_by_inode = dict[str, tuple[str, ...]](), dict[int, tuple[str, ...]]()
         for path in sorted(self._directory.glob("*.json")):
             node = path.stat().st_ino
@@ -64,11 +64,11 @@ class CheckpointRecords:
 
     @property
     def layers(self) -> frozenset[str]:
-        """The layers that may not be changed."""
+        """The layers that must not be changed."""
         return frozenset(layer for layers in self.layers_by_record.values() for layer in layers)
 
     def add(self, checkpoint: str, order: int, record: Path, layers: tuple[str, ...]) -> None:
-        """Keep a record for a checkpoint. Raises OSError."""
+        """Store a record for a checkpoint. Raises OSError."""
         layers_by_record = self.layers_by_record
         self._directory.mkdir(mode=0o700, exist_ok=True)
         name = f"{order:0{_ORDER}d}-{checkpoint}.json"
@@ -76,19 +76,19 @@ class CheckpointRecords:
         layers_by_record[name] = layers
 
     def find_path(self, checkpoint: str) -> Path | None:
-        """Return the record's path of a checkpoint; None if it has none."""
+        """Return the path of a checkpoint's record; None if it has none."""
         names = (name for name in self.layers_by_record if name[_ORDER + 1 :] == f"{checkpoint}.json")
         return next((self._directory / name for name in names), None)
 
     def drop_file(self, name: str) -> None:
-        """Forget a record by its file name."""
+        """Remove a record by its file name."""
         (self._directory / name).unlink(missing_ok=True)
         self.layers_by_record.pop(name, None)
 
 
 class CommandLayer(Struct, frozen=True, kw_only=True):
-    """A fresh layer for one command. `pending_states`: what was pending when it was opened, by path; `lowers`: what the
-    command sees over the workspace then, topmost first; `capacity`: the bytes that it may write, by the quota of the
+    """A fresh layer for one command. `pending_states`: the pending states when it was opened, by path; `lowers`: the
+    layers between it and the workspace, topmost first; `capacity`: the bytes that it may take, by the quota of the
     session and the free space of its disk."""
 
     id: str
@@ -100,10 +100,10 @@ class CommandLayer(Struct, frozen=True, kw_only=True):
 
 
 class RetainedTop(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A place in the kept layers that is decided as one with everything below it; `root` names the bulk it belongs to.
+    """A path in the retained layers that is decided together with everything below it; `root` names its bulk.
 
-    `since`: nothing that the workspace has there may have changed after that time (ns since 1970). `stale`: why it may
-    no longer fit the project, "" = it does. `insisted`: it was set aside, and the user brought it back.
+    `since`: nothing in the workspace there may have changed after that time (ns since 1970). `stale`: why it may no
+    longer fit the project, "" = it does. `insisted`: it was set aside, and the user restored it.
     """
 
     root: str
@@ -115,8 +115,8 @@ class RetainedTop(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RetainedLayers(Struct, frozen=True, kw_only=True):
-    """The record of the kept layers: their ids, lowest first; the tops in them by path; the workspace's states where
-    they replace something; and the directories that commands removed, with their modes."""
+    """The record of the retained layers: their ids, lowest first; their tops by path; the workspace's states that they
+    replace; and the directories that commands removed, with their modes."""
 
     layers: tuple[Id, ...] = ()
     tops: dict[str, RetainedTop] = {}
@@ -125,7 +125,7 @@ class RetainedLayers(Struct, frozen=True, kw_only=True):
 
 
 def drop_covered(tops: Mapping[str, RetainedTop]) -> dict[str, RetainedTop]:
-    """Return the tops that lie in no other one."""
+    """Return the tops that are not inside of another one."""
     is_below = AnyAncestor(tops.__contains__)
     return {path: top for path, top in tops.items() if not is_below(path)}
 
@@ -137,8 +137,8 @@ def select_bases(tops: Mapping[str, RetainedTop], bases: Mapping[str, FileState]
 
 
 class LayerStore:
-    """The layers of one session, made in `directory` or where that says. Nothing is made before it is needed. `quota`:
-    the bytes that all of them may take."""
+    """The layers of one session, located in `directory` or in the location that it names. Nothing is created before it
+    is needed. `quota`: the bytes that all layers together may take."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -166,13 +166,13 @@ class LayerStore:
         return self.place / layer / "upper"
 
     def list_uppers(self) -> tuple[Path, ...]:
-        """Return the kept layers, topmost first."""
+        """Return the directories of the retained layers, topmost first."""
         return tuple(self.get_upper(layer) for layer in reversed(self.retained.layers))
 
-    # the life of a layer
+    # life cycle of a layer
 
     def create(self, pending_states: Mapping[str, FileState], lowers: tuple[Path, ...] = ()) -> CommandLayer:
-        """Make a fresh, locked layer. Raises `StateError` if the session is over its quota or the disk is full."""
+        """Create a fresh, locked layer. Raises `StateError` if the session is over its quota or the disk is full."""
         room = self._compute_capacity()
         name = new_id("layer")
         try:
@@ -188,14 +188,14 @@ class LayerStore:
         )
 
     def reserve(self, name: str) -> Path:
-        """Make and lock a directory beside the layers: no layer is moved until it is closed. Raises OSError."""
+        """Create and lock a directory among the layers: no layer is moved until it is closed. Raises OSError."""
         home = self.place / name
         home.mkdir(mode=0o700)
         self._locks[name] = _lock(home / "lock")
         return home
 
     def record_use(self) -> None:
-        """Note that a command begins or ends now. Raises OSError."""
+        """Record that a command begins or ends now. Raises OSError."""
         (self.place / _USED).touch()
 
     def find_last_use(self) -> int:
@@ -205,24 +205,24 @@ class LayerStore:
         return 0
 
     def close(self, layer: str, *, keep: bool) -> None:
-        """Finish a layer: its directory stays if it is kept or a checkpoint names it, else it is removed."""
+        """Finish a layer: its directory stays with `keep` or if a checkpoint names it, else it is removed."""
         if (descriptor := self._locks.pop(layer, None)) is not None:
             os.close(descriptor)
             with suppress(OSError):
                 self.record_use()
         self._sizes.pop(layer, None)
         home = self.place / layer
-        with suppress(OSError):  # what can't be removed now is swept at the next start
+        with suppress(OSError):  # the next start sweeps the rest
             if keep:
                 remove_tree(home / "work")
                 (home / "lock").unlink(missing_ok=True)
             elif layer not in self.checkpoint_records.layers:
                 remove_tree(home)
 
-    # the record
+    # record
 
     def write_record(self, retained_layers: RetainedLayers) -> None:
-        """Replace the record, durably. Raises `StateError` and leaves the old one."""
+        """Replace the record, durably. Raises `StateError`, and the old record stays."""
         path = self._directory / _RECORD
         try:
             self._directory.mkdir(mode=0o700, exist_ok=True)
@@ -246,15 +246,15 @@ class LayerStore:
     # checkpoints
 
     def freeze(self, checkpoint: str, order: int) -> bool:
-        """Keep the kept layers for a checkpoint. Return True if there is anything in them."""
+        """Preserve the retained layers for a checkpoint. Return True if they have any content."""
         if self.retained == RetainedLayers():
             return False
-        with suppress(OSError):  # without its record, the checkpoint can say that there was something
+        with suppress(OSError):  # without its record, the checkpoint can still report that there were layers
             self.checkpoint_records.add(checkpoint, order, self._directory / _RECORD, self.retained.layers)
         return True
 
     def unfreeze(self, checkpoint: str) -> None:
-        """Release what `freeze` kept, for a temporary checkpoint."""
+        """Release the layers that `freeze` preserved for a temporary checkpoint."""
         if path := self.checkpoint_records.find_path(checkpoint):
             names = self.checkpoint_records.layers_by_record[path.name]
             self.checkpoint_records.drop_file(path.name)
@@ -262,7 +262,7 @@ class LayerStore:
                 self.close(name, keep=False)
 
     def read_frozen(self, checkpoint: str) -> RetainedLayers | None:
-        """Return the record that a checkpoint keeps; None if it, or a layer that it names, is no longer there."""
+        """Return the record of a checkpoint; None if it, or a layer that it names, no longer exists."""
         path = self.checkpoint_records.find_path(checkpoint)
         try:
             retained_layers = decode_json(path.read_bytes(), RetainedLayers) if path else None
@@ -275,7 +275,7 @@ class LayerStore:
         )
 
     def unshare(self) -> None:
-        """Copy the kept layers that a checkpoint names, before anything in them is changed. Raises `StateError`."""
+        """Copy the retained layers that a checkpoint names, before anything in them is changed. Raises `StateError`."""
         shared_layers = self.checkpoint_records.layers.intersection(self.retained.layers)
         if not shared_layers:
             return
@@ -290,14 +290,14 @@ class LayerStore:
         self._sizes.clear()
 
     def switch_to(self, retained_layers: RetainedLayers) -> None:
-        """Put another record in force; layers that only the old one named are removed."""
+        """Activate another record, and remove the layers that only the old one named."""
         old = self.retained.layers
         self.write_record(retained_layers)
         for layer in set(old) - set(retained_layers.layers):
             self.close(layer, keep=False)
 
     def squash(self) -> bool:
-        """Move all kept layers into the lowest one. False: a command runs over them, or there is nothing to do.
+        """Move all retained layers into the lowest one. False: a command runs over them, or there is nothing to do.
 
         An interruption at any point leaves layers that show the same.
         """
@@ -318,7 +318,7 @@ class LayerStore:
         return True
 
     def sweep(self, keep: Iterable[str]) -> None:
-        """Remove the directories of layers that nobody names and no process has locked."""
+        """Remove the directories of layers that no record names and no process has locked."""
         if not self._directory.is_dir():
             return
         known_names = {*self.retained.layers, *self.checkpoint_records.layers, *keep}
@@ -331,13 +331,13 @@ class LayerStore:
                 remove_tree(home)
 
     def find_missing(self) -> tuple[str, ...]:
-        """Return the kept layers that are no longer there: memory does not outlast the machine."""
+        """Return the retained layers that no longer exist: memory does not survive a reboot."""
         return tuple(layer for layer in self.retained.layers if not self.get_upper(layer).is_dir())
 
-    # room
+    # space
 
     def measure(self) -> int:
-        """Return the bytes on disk of all layers that no command runs in."""
+        """Return the bytes on disk of all layers without a running command."""
         for home in self.place.iterdir():
             if home.is_dir() and home.name not in self._locks:
                 self._measure_directory(home.name)
@@ -348,8 +348,8 @@ class LayerStore:
         self._sizes.pop(name, None)
 
     def prune_undo(self, limit: int | None = None, *, spare: int = 1) -> None:
-        """Remove what undoing verdicts on bulks needs, the oldest first, until it is at most `limit` bytes (None:
-        `MAX_UNDO_BYTES`); that of the `spare` latest is kept. Raises OSError."""
+        """Remove undo data of verdicts on bulks, oldest first, until at most `limit` bytes remain (None:
+        `MAX_UNDO_BYTES`); the `spare` latest stay in any case. Raises OSError."""
         sizes = {name: self._measure_directory(name) for name in self._list_undo_directories()}
         for name in list(sizes)[: len(sizes) - spare]:
             if sum(sizes.values()) <= (MAX_UNDO_BYTES if limit is None else limit):
@@ -359,7 +359,7 @@ class LayerStore:
                 del sizes[name]
 
     def _list_undo_directories(self) -> list[str]:
-        """List what verdicts on bulks have of their own, the latest last; see `BulkRecords`, `BulkRedo`."""
+        """List the directories of verdicts on bulks, the latest last; see `BulkRecords`, `BulkRedo`."""
         homes = [path for kind in ("verdict_*", "again-verdict_*") for path in self.place.glob(kind)]
         return [path.name for path in sorted(homes, key=lambda home: home.stat().st_mtime_ns)]
 
@@ -369,7 +369,7 @@ class LayerStore:
         return self._sizes[name]
 
     def _compute_capacity(self) -> int:
-        """Return the bytes that one more layer may take. Raises `StateError` if there are none."""
+        """Return the bytes available to one more layer. Raises `StateError` if there are none."""
         try:
             free = get_free_bytes(self.place)
             used_bytes = self.measure()
@@ -391,8 +391,8 @@ class LayerStore:
         return min(free - MIN_FREE_BYTES, self.quota - used_bytes)
 
     def _free_space(self) -> int:
-        """Free space: the oldest checkpoints lose their layers, as many as it takes, then what only undoing needs.
-        Return the size of what is left."""
+        """Free space: remove the layers of as many old checkpoints as necessary, then undo data. Return the remaining
+        size in bytes."""
         for name, layers in list(self.checkpoint_records.layers_by_record.items()):
             if set(layers) <= set(self.retained.layers):
                 continue
@@ -409,13 +409,13 @@ class LayerStore:
 
 
 def get_free_bytes(directory: Path) -> int:
-    """Return the bytes that an ordinary user may still write on the disk of a directory. Raises OSError."""
+    """Return the bytes that an unprivileged user may still write on the disk of a directory. Raises OSError."""
     room = os.statvfs(directory)
     return room.f_bavail * room.f_frsize
 
 
 def measure_tree(directory: Path) -> int:
-    """Return the bytes on disk below a directory that is being written to; what can't be read does not count."""
+    """Return the bytes on disk below a directory that may be changing; unreadable entries do not count."""
     total, waiting = 0, [os.fspath(directory)]
     while waiting:
         with suppress(OSError), os.scandir(waiting.pop()) as entries:

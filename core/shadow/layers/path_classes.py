@@ -1,7 +1,7 @@
-"""Classes of paths: changes of a command that are reviewed one by one, and those decided in bulk.
+"""Classes of paths: changes that are reviewed one by one, and those that are decided in bulk.
 
-In bulk: what git ignores, the directories that everybody's tools fill, and the state of git itself. What git tracks is
-never generated, whatever the ignore rules say; what makes git run something is never part of its state.
+Bulks consist of ignored files, the directories that common tools fill, and the state of git itself. A tracked file is
+never generated, whatever the ignore rules say; a file that makes git run something is never part of its state.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from core.workspace.protected_files import is_protected
 GENERATED = CACHES | {
     *("node_modules", "bower_components", ".venv", ".tox", ".nox", ".eggs", ".gradle", ".next", ".nuxt", ".terraform"),
 }
-_SCATTERED_NAMES = frozenset({"__pycache__", ".ipynb_checkpoints"})  # small, many, and decided alike wherever they lie
+# small and numerous directories that are decided together, wherever they are
+_SCATTERED_NAMES = frozenset({"__pycache__", ".ipynb_checkpoints"})
 _PROTECTED_FILES = frozenset({"config", "config.worktree", "commondir", "gitdir"})
 
 
 class PathClass(Struct, frozen=True):
-    """The class of a path. `top`: the highest place that is wholly of this class; `root`: the name of the bulk;
-    `mixed`: an ignored directory in which git tracks something all the same."""
+    """The class of a path. `top`: the topmost path whose whole tree is of this class; `root`: the name of the bulk;
+    `mixed`: an ignored directory with tracked files."""
 
     kind: Literal["reviewed", "generated", "git", "large"]
     top: str = ""
@@ -48,8 +49,8 @@ class PathClasses:
         self._directories: dict[str, PathClass] = {".": REVIEWED}
 
     def classify(self, path: str, is_dir: bool) -> PathClass:
-        """Return the class of a path (never "."). What acts by itself is reviewed though git ignores it, but not where
-        everybody's tools put it."""
+        """Return the class of a path (never "."). A file that is executed implicitly is reviewed even if git ignores
+        it, except in the directories that common tools fill."""
         path_class = self._classify_directory(path) if is_dir else self._classify_file(path)
         if path_class.kind != "generated" or is_dir or not GENERATED.isdisjoint(path.split("/")):
             return path_class
@@ -96,7 +97,7 @@ class PathClasses:
 
 
 def _name_root(name: str, path: str) -> str:
-    """Return the bulk's root of a file that is ignored by itself: its suffix."""
+    """Return the bulk root of an individually ignored file: its suffix."""
     stem, dot, suffix = name.rpartition(".")
     return f"**/*.{suffix}" if stem and dot else path
 

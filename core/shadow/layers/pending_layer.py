@@ -46,9 +46,9 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class RenewedFile(Struct, frozen=True, kw_only=True):
-    """The file of the project that a copy with a new time stands for: its identity on disk (times in ns since 1970),
-    and when the copy was `made`. `absent`: the path is gone again, and its directories get the new time.
-    `is_target`: it is there for a renewed link that leads to it."""
+    """A file of the project that is copied with a new time: its identity on disk (times in ns since 1970), and the time
+    of the copy (`made`). `absent`: the path no longer exists, and its directories get the new time. `is_target`: a
+    renewed link leads to it."""
 
     kind: Literal["absent", "file", "symlink"]
     inode: int = 0
@@ -66,7 +66,7 @@ _Node = FileState | RenewedFile
 
 
 class RenewedFiles(Struct, eq=False):
-    """Plan which files of the project need a copy with a new time, and make it."""
+    """Plan which files of the project need a copy with a new time, and create the copies."""
 
     tree: MergedTree
 
@@ -77,9 +77,9 @@ class RenewedFiles(Struct, eq=False):
         pending_paths: Collection[str],
         last_ns: int,
     ) -> dict[str, RenewedFile]:
-        """Return the files to renew, by path. `known_files`: those that are renewed; `returned_paths`: paths that
-        commands saw with other content until now; `pending_paths`: what is pending; `last_ns`: until when commands may
-        have seen that."""
+        """Return the files to renew, by path. `known_files`: those that are renewed already; `returned_paths`: paths
+        that commands saw with other content until now; `pending_paths`: the pending ones; `last_ns`: the last time at
+        which commands may have seen the other content."""
         is_covered = AnyAncestor(lambda path: path in pending_paths)
         planned_files: dict[str, RenewedFile] = {}
         for path in {*returned_paths, *(path for path, file in known_files.items() if not file.is_target)}:
@@ -106,13 +106,13 @@ class RenewedFiles(Struct, eq=False):
         return planned_files
 
     def _find_targets(self, links: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
-        """Yield the files that links lead to, each with the time of its link: build tools look through a link."""
+        """Yield the targets of links, with the times of the links, as build tools follow links."""
         for path, timestamp in links:
             with suppress(PathRefused):
                 yield self.tree.resolve_links(path), timestamp
 
     def _identify(self, path: str) -> RenewedFile | None:
-        """Return what the project has at a path; None: a directory, or what can't be copied."""
+        """Return the project's entry at a path; None for a directory, or a file that cannot be copied."""
         try:
             with self.tree.workspace.open_parent(path) as (directory, name):
                 stats = os.stat(name, dir_fd=directory, follow_symlinks=False)
@@ -131,14 +131,14 @@ class RenewedFiles(Struct, eq=False):
         )
 
     def _find_directory_time(self, path: str) -> int:
-        """Return when the nearest directory that a path was in changed (ns since 1970)."""
+        """Return when the nearest existing directory above a path changed (ns since 1970)."""
         for directory in (*reversed(list_parents(path)), "."):
             with suppress(OSError, PathRefused), self.tree.workspace.open_parent(directory) as (above, name):
                 return os.stat(name or b".", dir_fd=above, follow_symlinks=False).st_mtime_ns
         return 0
 
     def copy(self, path: str, file: RenewedFile, target: Path) -> bool:
-        """Copy a file of the project, with the time of now. Return False if it is no longer that file."""
+        """Copy a file of the project, with the current time. Return False if it is no longer that file."""
         with suppress(OSError, PathRefused):
             with self.tree.workspace.open_parent(path) as source, open_parent(os.fsencode(target)) as into:
                 copy_file(source, into, sync=False)
@@ -147,7 +147,7 @@ class RenewedFiles(Struct, eq=False):
         return False
 
     def find_directories(self, renewed_files: Mapping[str, RenewedFile]) -> set[str]:
-        """Return the directories that paths have left, as far as they are there."""
+        """Return the existing directories of paths that no longer exist."""
         above = {
             parent for path, file in renewed_files.items() if file.kind == "absent" for parent in list_parents(path)
         }
@@ -157,10 +157,10 @@ class RenewedFiles(Struct, eq=False):
 
 
 class PendingRecord(Struct, frozen=True, kw_only=True):
-    """The content of the layer `name` ("": it has to be built anew): pending files, links and whiteouts (absent), files
-    of the project with a new time, and directories with their modes. `seen`: what commands last saw of pending paths;
-    `times`: when commands modified those of them that they left (ns since 1970); `lost`: files of the project whose
-    copies with a new time are gone."""
+    """The content of the layer `name` ("": it has to be rebuilt): pending files, links and whiteouts (absent), files of
+    the project with a new time, and directories with their modes. `seen`: the states of pending paths that commands saw
+    last; `times`: modification times of pending files that commands wrote (ns since 1970); `lost`: files of the project
+    whose copies with a new time are gone."""
 
     name: OptionalId = ""
     boot: str = ""
@@ -177,7 +177,7 @@ class PendingRecord(Struct, frozen=True, kw_only=True):
         return self.nodes | {path: file for path, file in self.renewed.items() if file.kind != "absent"}
 
     def forget_layer(self) -> PendingRecord:
-        """Return what has been seen, without a layer that shows it."""
+        """Return the record of the seen states without a layer."""
         return PendingRecord(seen=self.seen, times=self.times, lost=tuple({*self.lost, *self.renewed}))
 
 
@@ -195,12 +195,12 @@ class PendingLayer:
 
     @property
     def name(self) -> str:
-        """The directory in the layers' place that is in use, "" before the first one."""
+        """The name of the current directory in the location of the layers, "" before the first one."""
         return self._held.name if self._held else self._read_record().name
 
     def sync(self, pending_states: Mapping[str, FileState]) -> Path | None:
-        """Return the layer's directory, brought up to date with `pending_states` (visible states by path); None if
-        there is nothing to show. Raises `StateError` if it can't be written."""
+        """Update the layer to `pending_states` (visible states by path) and return its directory; None if it would be
+        empty. Raises `StateError` if it cannot be written."""
         if self._held is None:
             if not pending_states and not self._layers.exists:
                 return None
@@ -248,14 +248,14 @@ class PendingLayer:
             ) from error
 
     def list_replaced(self, pending_states: Mapping[str, FileState]) -> list[tuple[str, FileState]]:
-        """Return the files that commands saw otherwise than they are pending now, with what they saw."""
+        """Return the files whose pending states differ from those that commands saw, with the latter."""
         if self._held is None and self._layers.exists:
             self._held = self._read_record()
         seen_states = self._held.seen if self._held else {}
         return [(path, state) for path, state in seen_states.items() if pending_states.get(path) != state]
 
     def record_seen(self, states: Mapping[str, FileState]) -> None:
-        """Note what a command has made of files, and may have built from. Raises `StateError`."""
+        """Record the states that a command left, from which it may have built something. Raises `StateError`."""
         record = self._read_record() if self._held is None else self._held
         times = {path: self._adopted_times[path] for path in states if path in self._adopted_times}
         self._adopted_times.clear()
@@ -268,11 +268,12 @@ class PendingLayer:
                 raise StateError(f"The record {self._layers.place / _RECORD} can't be written: {error}.") from error
 
     def renew(self, paths: Collection[str]) -> None:
-        """Give files the time of now in what commands see from now on: something was made from other text of them."""
+        """Show files to commands with the current time from now on, as something was built from other content of
+        them."""
         self._due |= set(paths)
 
     def adopt(self, path: str, state: FileState, source: Path) -> None:
-        """Take a file of a command's layer over as the pending one at `path`: it keeps its times."""
+        """Move a file of a command's layer into the pending layer at `path`, preserving its times."""
         slot = self._reserve_place(path)
         with suppress(OSError):
             remove_path(slot)
@@ -281,13 +282,13 @@ class PendingLayer:
             self._adopted_times[path] = slot.lstat().st_mtime_ns
 
     def _reserve_place(self, path: str) -> Path:
-        """Return a place of its own for what is ready for a path; what was ready for it before is removed."""
+        """Return a free path for a prepared file; an earlier one for the same `path` is removed."""
         if (ready_entry := self._ready.pop(path, None)) is not None:
             remove_path(ready_entry[1])
         self._ready_count += 1
         return self._layers.place / f"ready-{self._ready_count}"
 
-    # what it has to hold
+    # planning
 
     def _plan_nodes(self, pending_states: Mapping[str, FileState]) -> tuple[dict[str, FileState], dict[str, int]]:
         live = {path for path, state in pending_states.items() if state.kind != "absent"}
@@ -297,13 +298,13 @@ class PendingLayer:
         is_in_gone = AnyAncestor(removed_directories.__contains__)
         nodes = {
             path: pending_states[path] for path in live - needed_directories
-        }  # where the user has a directory again, that is there
+        }  # except where the user has created the directory again
         for path, state in pending_states.items():
             if state.kind == "absent" and path not in needed_directories and not is_in_live(path):
                 hidden_path = path
                 while is_in_gone(hidden_path):
                     hidden_path = hidden_path.rpartition("/")[0]
-                directory = hidden_path.rpartition("/")[0]  # there has to be one for the path to be hidden in
+                directory = hidden_path.rpartition("/")[0]  # a path can be hidden only in an existing directory
                 node = self._tree.find_below_pending(directory) if directory else None
                 is_there = not directory or (node is not None and node.kind == "directory")
                 if is_there and not self._tree.is_retained_directory(hidden_path):
@@ -314,7 +315,7 @@ class PendingLayer:
     def _plan_renewed(
         self, record: PendingRecord, pending_states: Mapping[str, FileState], taken_paths: Collection[str]
     ) -> dict[str, RenewedFile]:
-        """Plan the files of the project that get a new time, and copy those that have none yet."""
+        """Plan the files of the project with a new time, and copy those that have no copy yet."""
         returned_paths = {*record.seen, *record.lost, *self._due} - pending_states.keys()
         if not returned_paths and not record.renewed:
             return {}
@@ -334,7 +335,7 @@ class PendingLayer:
         return renewed_files
 
     def _find_removed(self, needed_directories: set[str], live: set[str]) -> set[str]:
-        """Return the removed directories: nothing in them is left, and nothing has taken their place."""
+        """Return the removed directories that are empty and not replaced."""
         is_in_live = AnyAncestor(live.__contains__)
         removed_directories = set()
         for directory in self._layers.retained.gone:
@@ -345,7 +346,7 @@ class PendingLayer:
                 removed_directories.add(directory)
         return removed_directories
 
-    # bringing it about
+    # writing
 
     def _read_record(self) -> PendingRecord:
         try:
@@ -382,7 +383,7 @@ class PendingLayer:
     def _link_retained(
         self, record: PendingRecord, name: str, new_record: PendingRecord, due: Collection[str]
     ) -> PendingRecord:
-        """Make a new layer with hard links of what the old one holds and is still wanted as it is."""
+        """Create a new layer with hard links to the entries of the old one that are still valid."""
         if not record.name:
             return PendingRecord(name=name)
         old, new = self._layers.place / record.name, self._layers.place / name
@@ -403,7 +404,7 @@ class PendingLayer:
 
 
 def copy_layers(source: LayerStore, retained_layers: RetainedLayers, target: LayerStore) -> None:
-    """Copy kept layers of one session to another, by links where that is possible, so that gigabytes cost nothing.
+    """Copy retained layers of one session to another, by hard links where possible, so that gigabytes take no space.
     Raises OSError, `StateError`."""
     if not source.exists or retained_layers == RetainedLayers():
         return
@@ -414,14 +415,14 @@ def copy_layers(source: LayerStore, retained_layers: RetainedLayers, target: Lay
 
 
 def copy_seen(source: LayerStore, target: LayerStore) -> None:
-    """Let a copy of the kept layers know what commands saw that made the original."""
+    """Copy the record of what commands saw along with a copy of the retained layers."""
     with suppress(FileNotFoundError):
         (target.place / _RECORD).write_bytes((source.place / _RECORD).read_bytes())
     target.record_use()
 
 
 class _LayerDraft(Struct, eq=False):
-    """A layer's directory while it is changed from one content to another."""
+    """A layer's directory while its content is being updated."""
 
     top: Path
     held: PendingRecord
@@ -429,7 +430,8 @@ class _LayerDraft(Struct, eq=False):
     ready: Mapping[str, tuple[_Node, Path]]
 
     def write(self, new_record: PendingRecord, due: Collection[str]) -> None:
-        """Remove, then make, then set the modes; `due`: what is made again as it is. Raises OSError."""
+        """Remove entries, create others, then set the modes; `due`: unchanged entries to create again. Raises
+        OSError."""
         entries, nodes, directories = self.held.entries, new_record.entries, new_record.directories
         self._clear(nodes, directories)
         for directory in sorted(set(directories) - set(self.held.directories)):
@@ -445,7 +447,7 @@ class _LayerDraft(Struct, eq=False):
                     os.chmod(name, mode, dir_fd=above)
 
     def _clear(self, nodes: Mapping[str, _Node], directories: Mapping[str, int]) -> None:
-        """Remove what is not wanted, or is of another kind."""
+        """Remove entries that are not needed or of another kind."""
         for directory in [directory for directory, mode in self.held.directories.items() if mode & 0o700 != 0o700]:
             make_passable(get_layer_path(self.top, directory))
         for path, state in self.held.entries.items():
@@ -456,7 +458,7 @@ class _LayerDraft(Struct, eq=False):
                 os.rmdir(name, dir_fd=above)
 
     def _put(self, path: str, state: _Node, modified_ns: int | None) -> None:
-        """Lay a file out; what a command has left keeps its time, for which build tools look."""
+        """Write a file; one that a command left preserves its time, which build tools compare."""
         target = get_layer_path(self.top, path)
         temporary = self.top.with_name(f"{self.top.name}.new")
         remove_path(temporary)

@@ -1,4 +1,4 @@
-"""Pruning of kept layers: whiteouts over nothing, and directories that are there anyway."""
+"""Pruning of retained layers: removing whiteouts over nothing, and directories that exist anyway."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from core.shadow.layers.overlayfs import encode_layer_path, get_layer_path, is_o
 
 
 def prune_retained(tree: MergedTree, touched_paths: Iterable[str]) -> RetainedLayers:
-    """Return the record without the tops, of those `touched_paths`, that hold nothing; the lowest layer is cleared
+    """Return the record without those of `touched_paths` that have no content, after clearing the lowest layer
     accordingly.
 
-    While there are several layers nothing is done: what an upper one hides may be in a lower one.
+    With several layers nothing is done, as an upper layer may hide content of a lower one.
     """
     layers, retained_layers = tree.layers, tree.layers.retained
     if len(retained_layers.layers) != 1 or layers.open_layers:
@@ -64,7 +64,7 @@ def _clear_if_empty(path: str, layer: Path, tree: MergedTree, retained_layers: R
 
 
 def prune_directories(layer: Path, path: str) -> None:
-    """Remove a place that holds nothing, and the directories that led to it alone."""
+    """Remove an empty directory, and its parents that are empty then."""
     while path:
         try:
             with open_parent(encode_layer_path(layer, path)) as (above, name):
@@ -76,7 +76,7 @@ def prune_directories(layer: Path, path: str) -> None:
 
 
 def move_entry(layer: Path, upper: Path, path: str) -> None:
-    """Move a place of a layer to another layer, laid over what was moved there before."""
+    """Move an entry of a layer to another layer, over earlier entries at the same path."""
     source = get_layer_path(layer, path)
     if not os.path.lexists(source):
         return
