@@ -71,7 +71,8 @@ def _find_matches(a: list[int], b: list[int]) -> Iterator[tuple[int, int, int]]:
 
 
 def _find_anchors(a: list[int], b: list[int], box: Region) -> list[tuple[int, int]]:
-    """Return pairs of equal lines, increasing on both sides, at which to divide the box; nothing if all of it differs."""
+    """Return pairs of equal lines, increasing on both sides, at which to divide the box; nothing if it differs
+    completely."""
     a0, a1, b0, b1 = box
     of_a, of_b = _index_positions(a[a0:a1], a0), _index_positions(b[b0:b1], b0)
     common = of_a.keys() & of_b.keys()

@@ -1,9 +1,9 @@
-"""The write of one path in a promotion: new content replaces the old in one step, which is checked afterwards.
+"""The write of one path in a promotion: new content replaces the old in one step, which is verified afterwards.
 
-The new file and the old one exchange their names: whatever a user's program wrote until that moment is still there,
-under the temporary name, and is compared with what the change was made from. A temporary name is removed only when its
-content is known: the new, or the old one. Any other bytes are somebody's work: they go back to where they were, and if
-that place is taken, to a name beside it (`.kept-<8 hex>`) that the user is told of.
+The new file and the old one exchange their names. Whatever another program wrote until that moment is still there,
+under the temporary name, and is compared with the base of the change. A temporary name is removed only if its content
+is known: the new, or the old one. Any other bytes are somebody's work: they return to their name or, if that is taken,
+get a name next to it (`.kept-<8 hex>`), which is reported to the user.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TemporaryContent = Literal["nothing", "new", "old", "other"]
 
 
 class FileSwaps(Struct, eq=False):
-    """Carry out single writes of a transaction. `step` is called between any two effects."""
+    """The single writes of a transaction. `step` is called between any two effects."""
 
     workspace: Workspace
     blobs: BlobStore
@@ -52,8 +52,8 @@ class FileSwaps(Struct, eq=False):
                 copy_attributes(directory, name, temporary, state.mode)
 
     def swap(self, write: PathWrite) -> None:
-        """Exchange old and new content. Raises `ReviewConflict` if the disk holds something else than `write.before`,
-        and leaves it; `PathRefused`, OSError."""
+        """Exchange old and new content. Raises `ReviewConflict`, and leaves the disk alone, if its state is not
+        `write.before`; also `PathRefused`, OSError."""
         with self.workspace.open_parent(write.path) as target:
             if _read_state(target, write.path) != write.before:
                 raise build_outdated_error(write)
@@ -81,18 +81,18 @@ class FileSwaps(Struct, eq=False):
         except FileNotFoundError:
             raise build_outdated_error(write) from None
         if not _has_state(temporary, write.path, write.before):
-            with suppress(FileExistsError):  # else `discard` keeps it
+            with suppress(FileExistsError):  # else `discard` preserves it
                 move_to_free_name(temporary, target)
             raise build_outdated_error(write)
 
     def _exchange_other_back(self, write: PathWrite, temporary: NameInDirectory, target: NameInDirectory) -> None:
         exchange_names(temporary, target)
         if not _has_state(temporary, write.path, write.after):
-            exchange_names(temporary, target)  # written to twice meanwhile: the later of the two keeps the name
+            exchange_names(temporary, target)  # both were written meanwhile: the later file gets the name
         raise build_outdated_error(write)
 
     def is_untouched(self, write: PathWrite) -> bool:
-        """True if what was replaced is unchanged: a program that had it open may write to it even then."""
+        """True if the replaced file is unchanged: a program that has it open may still write to it."""
         if write.before.kind == "absent":
             return True
         try:
@@ -105,7 +105,7 @@ class FileSwaps(Struct, eq=False):
         return state in {ABSENT, write.after} or _is_same_content(state, write.before)
 
     def restore(self, write: PathWrite) -> None:
-        """Restore the file before a write, unless others changed it since. Raises OSError, `ReviewConflict`."""
+        """Restore the previous file, unless others changed it since. Raises OSError, `ReviewConflict`."""
         with (
             self.workspace.open_parent(write.temporary_path) as temporary,
             self.workspace.open_parent(write.path) as target,
@@ -139,12 +139,12 @@ class FileSwaps(Struct, eq=False):
             os.rename(temporary[1], target[1], src_dir_fd=temporary[0], dst_dir_fd=target[0])
 
     def _classify_temporary(self, write: PathWrite, temporary: NameInDirectory) -> TemporaryContent:
-        """Classify the content of the temporary name. "new": also a part of it, from an interrupted write."""
+        """Classify the content under the temporary name. "new" includes an incomplete file of an interrupted write."""
         try:
             state, data = read_state_at(*temporary, write.temporary_path)
         except FileNotFoundError:
             return "nothing"
-        except PathRefused:  # a directory, or larger than what can be edited
+        except PathRefused:  # a directory, or larger than the limit for edits
             return "other"
         if _is_same_content(state, write.before):
             return "old"
@@ -155,10 +155,10 @@ class FileSwaps(Struct, eq=False):
         return "new" if is_new else "other"
 
     def discard(self, write: PathWrite) -> str:
-        """Remove the temporary name. If it holds somebody's work, that gets a name of its own, which is returned ("" =
+        """Remove the temporary name. Somebody's work under it gets another name, which is returned ("" = there was
         none).
 
-        Raises OSError: FileNotFoundError when its directory is gone.
+        Raises OSError: FileNotFoundError when its directory no longer exists.
         """
         with self.workspace.open_parent(write.temporary_path) as temporary:
             match self._classify_temporary(write, temporary):
@@ -195,7 +195,7 @@ def _has_state(location: NameInDirectory, path: str, state: FileState) -> bool:
 
 
 def _is_same_content(one: FileState, other: FileState) -> bool:
-    """True if no byte differs; modes may."""
+    """True if all bytes are equal; modes may differ."""
     return (one.kind, one.blob) == (other.kind, other.blob)
 
 

@@ -1,9 +1,9 @@
-"""Promotion: accepted content into the user's files, all of a transaction or none of it, whatever dies meanwhile.
+"""Promotion: writes accepted content into the user's files, all of a transaction or none of it, even after a crash.
 
-intent (synced) -> temporary files beside their targets (synced) -> for each: does the disk still hold the base? then
-the two exchange their names (`file_swap`) -> sync the directories -> has anybody written to what was replaced? ->
-commit (synced) -> events -> done. What was replaced or removed stays under its temporary name until the commit, so that
-it can be rolled back. `recover` finishes or rolls back what a crash left.
+intent (synced) -> temporary files next to their targets (synced) -> for every file: verify the base on disk, then
+exchange the names (`file_swap`) -> sync the directories -> verify that nobody wrote to the replaced files -> commit
+(synced) -> events -> done. Replaced and removed files stay under their temporary names until the commit, so that they
+can be rolled back. `recover` finishes or rolls back what a crash interrupted.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ _GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 
 class PromotionFailed(AgentTuiError):
-    """A file could not be written; the ones before it have been put back."""
+    """A file could not be written; the files before it have been restored."""
 
     code = "promotion_failed"
 
 
 def ignore_step(_: str) -> None:
-    """The `step` of a promotion that nothing stops."""
+    """The default `step` of a promotion, which does nothing."""
 
 
 class Promotion:
-    """Carry out transactions on the workspace. `step` is called between any two effects (tests stop there)."""
+    """Transactions on the workspace. `step` is called between any two effects (tests interrupt there)."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Promotion:
         self._notices: list[Notice] = []
 
     def plan_write(self, path: str, before: FileState, after: FileState, pending: FileState | None) -> PathWrite:
-        """Plan a write of a transaction, with the directories that it makes, takes along or replaces."""
+        """Plan a write of a transaction, with the directories that it creates, removes or replaces."""
         removed_directories, directories = self.layers.retained.gone, list[str]()
         if after.kind == "absent":
             directories = [parent for parent in list_parents(path) if parent in removed_directories]
@@ -98,10 +98,10 @@ class Promotion:
         return tuple((directory, stats.mode) for directory in below if (stats := self.workspace.stat(directory)))
 
     def run(self, writes: Sequence[PathWrite], events: Iterable[AnyEvent]) -> None:
-        """Do all writes, then emit the events; without writes nothing but the events is left to do.
+        """Do all writes, then emit the events; without writes, only emit the events.
 
-        Raises `ReviewConflict` (the disk has changed), `PathRefused` or `PromotionFailed` if it can't be done; then
-        every file is as it was.
+        Raises `ReviewConflict` (the disk has changed), `PathRefused` or `PromotionFailed`; every file is as before
+        then.
         """
         if not writes:
             for event in events:
@@ -127,7 +127,7 @@ class Promotion:
         except AgentTuiError:
             self._emit_notices()
             raise
-        # Without these two records the next start finds all files in place and comes to the same end.
+        # Without these two records the next start finds all files written and reaches the same state.
         with suppress(OSError):
             self.journal.append(CommitRecord(id=intent.id), durable=True)
         self.step("commit")
@@ -138,8 +138,8 @@ class Promotion:
             self.emit(self._notices.pop(0))
 
     def _is_before(self, write: PathWrite) -> bool:
-        """True if the disk holds what the write starts from; for directories that give way, if they are there or have
-        gone already. Behind a link that gives way there is nothing as yet."""
+        """True if the disk is in the state before the write. Replaced directories may have been removed already, and
+        everything behind a replaced link is absent."""
         try:
             return self.workspace.read_state(write.path)[0] == write.before
         except PathRefused as error:
@@ -149,9 +149,9 @@ class Promotion:
         return True
 
     def recover(self, is_unlogged: IsUnlogged) -> list[str]:
-        """Finish every unfinished transaction: forward if it had begun to show, else back.
+        """Finish every unfinished transaction: forward if it had visible effects, else back.
 
-        `is_unlogged` tells events that the log does not have yet. Return a sentence for each transaction.
+        `is_unlogged` is true for events that the log does not have yet. Return a sentence for every transaction.
         """
         sentences = [self._recover(transaction, is_unlogged) for transaction in self.journal.list_unfinished()]
         if not self.journal.list_unfinished():
@@ -164,7 +164,7 @@ class Promotion:
         paths = ", ".join(write.path for write in intent.writes)
         news = [event for event in intent.events if is_unlogged(intent, event)]
         if transaction.is_committed or self._roll_forward(intent):
-            if not transaction.is_committed:  # a crash from here on finds the end, not files that it would take back
+            if not transaction.is_committed:  # after another crash, recovery must not roll these files back
                 with suppress(OSError):
                     self.journal.append(CommitRecord(id=intent.id), durable=True)
             self._finish(IntentRecord(id=intent.id, writes=intent.writes, events=tuple(news)))
@@ -174,7 +174,7 @@ class Promotion:
         return f"An interrupted write of {paths} was taken back."
 
     def _roll_forward(self, intent: IntentRecord) -> bool:
-        """Do the rest of the writes if some are in place. True if all are then."""
+        """Do the remaining writes if some are done. True if all are done then."""
         finished_writes = [write for write in intent.writes if self._read_state(write) == write.after]
         if not finished_writes:
             return False
@@ -216,7 +216,7 @@ class Promotion:
             raise
 
     def _lay_out(self, writes: Sequence[PathWrite]) -> None:
-        """Make the directories, and write the new contents beside their targets."""
+        """Create the directories, and write the new contents next to their targets."""
         for write in writes:
             if write.directories and write.after.kind != "absent" and write.aside is None:
                 with _explain_write_error(write.path):
@@ -236,7 +236,7 @@ class Promotion:
                 os.chmod(name, mode, dir_fd=directory)
 
     def _clear_destination(self, write: PathWrite) -> None:
-        """Make the directories that were in the way before, and remove the empty ones that the file replaces."""
+        """Create the directories that were blocked before, and remove the empty ones that the file replaces."""
         if write.aside is not None and write.after.kind != "absent":
             self._make_directories(write)
         for path, _ in sorted(write.emptied, reverse=True):
@@ -260,11 +260,11 @@ class Promotion:
             with self.workspace.open_parent(write.path) as (directory, _):
                 sync_directory(directory)
         except OSError as error:
-            if write.after.kind != "absent" or error.errno not in _GONE:  # else it went with its last file
+            if write.after.kind != "absent" or error.errno not in _GONE:  # else it was removed with its last file
                 raise
 
     def _roll_back(self, intent: IntentRecord) -> None:
-        """Roll back every file that the transaction changed; a file changed by others since is left."""
+        """Roll back every file that the transaction changed, unless others changed it since."""
         is_complete = True
         for write in reversed(intent.writes):
             try:
@@ -272,7 +272,7 @@ class Promotion:
                     self._swaps.restore(write)
                 self._restore_emptied(write)
             except (OSError, AgentTuiError):
-                is_complete = False  # the next start tries again; what is needed for that stays where it is
+                is_complete = False  # the next start tries again, and needs the temporary file for that
                 continue
             is_complete = self._discard([write]) and is_complete
             if write.after.kind != "absent":
@@ -282,16 +282,16 @@ class Promotion:
                 self.journal.append(AbortRecord(id=intent.id), durable=True)
 
     def _restore_emptied(self, write: PathWrite) -> None:
-        """Make the directories again that gave way, if nothing has taken their place."""
+        """Recreate the replaced directories, if their path is free."""
         for path, mode in sorted(write.emptied):
             with suppress(FileExistsError), self.workspace.open_parent(path) as (directory, name):
                 os.mkdir(name, 0o700, dir_fd=directory)
                 os.chmod(name, mode, dir_fd=directory)
 
     def _discard(self, writes: Iterable[PathWrite], *, looks_around: bool = True) -> bool:
-        """Remove the temporary names, and with `looks_around` those whose directories have been moved elsewhere.
+        """Remove the temporary names, and with `looks_around` also those in directories that have been moved.
 
-        False: some may still be there.
+        False: some may still exist.
         """
         is_complete, moved_temporaries = True, dict[str, PathWrite]()
         for write in writes:
@@ -327,7 +327,7 @@ class Promotion:
 
 @contextmanager
 def _explain_write_error(path: str) -> Iterator[None]:
-    """Raise `PromotionFailed` with the name of the file that can't be written."""
+    """Raise `PromotionFailed` with the name of the file that cannot be written."""
     try:
         yield
     except OSError as error:
@@ -346,7 +346,8 @@ def _build_kept_notice(write: PathWrite, backup_name: str) -> Notice:
 
 
 def _find_moved_temporaries(workspace: Workspace, moved_temporaries: Mapping[str, PathWrite]) -> Iterator[PathWrite]:
-    """Yield the writes whose temporary names (the keys) are in another directory by now, with that as their `aside`."""
+    """Yield the writes whose temporary names (the keys) are in another directory by now, which becomes their
+    `aside`."""
     for path, kind in walk_directory(workspace, ".") or ():
         directory, _, name = path.removeprefix("./").rpartition("/")
         if kind != "directory" and name in moved_temporaries:
@@ -354,7 +355,7 @@ def _find_moved_temporaries(workspace: Workspace, moved_temporaries: Mapping[str
 
 
 def arrange_writes(writes: Sequence[PathWrite]) -> list[PathWrite]:
-    """Sort removals first, and place temporary names outside of directories that come or go with the transaction."""
+    """Sort removals first, and place temporary names outside of directories that the transaction creates or removes."""
     emptied_paths = [write.path for write in writes if write.emptied]
     removed_paths = {write.path for write in writes if write.after.kind == "absent"}
     in_order = sorted(writes, key=lambda write: (write.after.kind != "absent", write.path))

@@ -51,8 +51,8 @@ MAX_SIDE_LINES = 2_000  # lines of one side of a clash
 
 
 def mark_clashes(change: Change, contents: Contents, disk: FileState | None = None) -> Change:
-    """Return a change in conflict with its hunks marked: those that clash with its competing versions, and with the
-    file on `disk` (None: the disk holds the base)."""
+    """Return a change in conflict with its clashing hunks marked: those that clash with its competing versions, or with
+    the file on `disk` (None: the disk is in the base state)."""
     in_base = [] if disk is None else _find_base_ranges(change, disk, contents)
     in_pending = [_find_pending_ranges(change, version, contents) for version in change.competing_versions]
     if in_base is None or None in in_pending:
@@ -95,7 +95,7 @@ def _find_pending_ranges(change: Change, version: CompetingVersion, contents: Co
 
 
 def _is_touching(first: int, count: int, places: list[LineRange]) -> bool:
-    """True if `count` lines from line `first` (from 1) on touch one of the ranges."""
+    """True if `count` lines from line `first` (from 1) overlap or touch one of the ranges."""
     return any(first - 1 <= end and start <= first - 1 + count for start, end in places)
 
 
@@ -108,13 +108,12 @@ def describe_clash(change: Change) -> str:
 
 
 def describe_other_conflict(change: Change) -> str:
-    """Describe a conflict apart from the competing versions; "" = only they are in the way."""
+    """Describe a conflict apart from the competing versions; "" = there is no other."""
     return "" if change.conflict == describe_clash(change) else change.conflict
 
 
 def has_conflict_with(change: Change | None, subagent_id: str) -> bool:
-    """True if what `subagent_id` made of a path is unresolved: beside what is pending, or over a file that has
-    changed."""
+    """True if the work of `subagent_id` on a path is unresolved: as a competing version, or over a changed file."""
     return change is not None and (
         bool(describe_other_conflict(change))
         or any(competing_version.by == subagent_id for competing_version in change.competing_versions)
@@ -124,8 +123,8 @@ def has_conflict_with(change: Change | None, subagent_id: str) -> bool:
 def include_competing_versions(
     change: Change, competing_versions: tuple[CompetingVersion, ...], contents: Contents
 ) -> Change:
-    """Return a newly compared change with these competing versions. When nothing of ours is left, theirs takes its
-    place, over what they began with, in conflict with the file."""
+    """Return a newly compared change with these competing versions. When nothing of ours remains, theirs becomes the
+    pending version, over their base, in conflict with the file."""
     if not competing_versions:
         return change
     if change.base != change.pending:
@@ -142,7 +141,7 @@ def include_competing_versions(
 
 
 def _retain_unmerged(change: Change, competing_versions: tuple[CompetingVersion, ...], contents: Contents) -> Change:
-    """Keep the competing versions beside ours; those that fit by now are merged into it."""
+    """Merge the competing versions that fit by now, and retain the others."""
     pending, remaining_versions = reconcile(change.pending, competing_versions, contents)
     if pending != change.pending:
         sides = ChangeSides(base=change.base, pending=pending)
@@ -162,7 +161,7 @@ def _retain_unmerged(change: Change, competing_versions: tuple[CompetingVersion,
 def reconcile(
     pending: FileState, competing_versions: tuple[CompetingVersion, ...], contents: Contents
 ) -> tuple[FileState, tuple[CompetingVersion, ...]]:
-    """Merge all competing versions that fit into what is pending; return that and those that do not fit.
+    """Merge all competing versions that fit into the pending state; return that and those that do not fit.
 
     Of the latter, the parts that fit are merged as well.
     """
@@ -209,7 +208,7 @@ class Conflicts(ReviewPart):
         )
 
     def _name_pending(self, path: str, clashes: Sequence[ConflictRegion]) -> str:
-        """Name the todos for which the pending side of these clashes was made, else the subagent; "" = neither."""
+        """Return the names of the todos of the pending side of these clashes, else of the subagent; "" = neither."""
         change = self.state.changes[path]
         todos = {
             hunk.todo
@@ -221,8 +220,9 @@ class Conflicts(ReviewPart):
         return ", ".join(sorted(filter(None, todos))) or (f"“{subagent}”" if subagent else "")
 
     def _select_sides(self, change: Change) -> tuple[Change, FileState, CompetingVersion | None]:
-        """Return the change to be resolved and the side called mine: what is pending, and the first competing version
-        in place of the agent's, if that is the conflict; else the user's file, and None."""
+        """Return the change to resolve, the state of the side `mine`, and the competing version. In a conflict with a
+        competing version, mine is the pending state and the first competing version replaces the agent's; else mine is
+        the user's file, and the version is None."""
         if not change.competing_versions or change.conflict != describe_clash(change):
             return change, self.contents.store(*self.workspace.read_state(change.path)), None
         first = change.competing_versions[0]
@@ -231,9 +231,9 @@ class Conflicts(ReviewPart):
     def resolve(
         self, path: str, choices: Sequence[ConflictChoice], our_blob: str = "", their_blob: str = ""
     ) -> Change | None:
-        """Make one pending change of the three sides; see `ConflictResolve`. None: nothing is pending any more.
+        """Combine the three sides into one pending change; see `ConflictResolve`. None: nothing is pending any more.
 
-        `our_blob`, `their_blob`: the blobs that were shown. Raises `CommandRejected` if they have changed since.
+        `our_blob`, `their_blob`: the blobs that were displayed. Raises `CommandRejected` if they have changed since.
         """
         previous = self.state.changes.get(path)
         if previous is None or not previous.conflict:
@@ -348,7 +348,7 @@ def _apply_choice(stretch: MergeChunk, choice: ConflictChoice, encoding: Encodin
 
 
 def _terminate_lines(lines: Sequence[bytes], encoding: Encoding) -> list[bytes]:
-    """Terminate all lines but the last: a side's last line can come to stand inside."""
+    """Terminate all lines but the last, as a side's last line can become an inner one."""
     newline = find_newline(lines, encoding).encode(encoding)
     return [
         line if index == len(lines) - 1 or decode_line(line, encoding)[1] != "none" else line + newline

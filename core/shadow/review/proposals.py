@@ -1,5 +1,4 @@
-"""Proposals: an edit of a file tool, or what a command left at a path, as a pending change over the disk. The user's
-own edits win."""
+"""Proposals: edits of file tools and effects of commands as pending changes over the disk. The user's own edits win."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ from core.workspace import ABSENT
 
 
 class ShadowEdit(Struct, frozen=True, kw_only=True):
-    """An edit as it was recorded: the pending change (without hunks: nothing is pending), the bytes before and after
-    it, as the agent sees them (None: absent), and the hunks between these two (none if they are no text)."""
+    """A recorded edit: the pending change (without hunks: nothing is pending), the bytes before and after it as the
+    agent sees them (None: absent), and the hunks between these two (none if they are no texts)."""
 
     change: Change
     before: bytes | None
@@ -29,10 +28,10 @@ class ShadowEdit(Struct, frozen=True, kw_only=True):
 
 
 class PathEffect(Struct, frozen=True, kw_only=True):
-    """The effect of a command, or of another session, on a path: it found `base`, and left `result`.
+    """The effect of a command, or of another session, on a path, from the state `base` to `result`.
 
-    `conflict_reason` says why what it found may not be what the base has; `renamed_from` names a removed file of the same
-    content.
+    `conflict_reason`: why `base` may differ from the base of the change, "" = it does not; `renamed_from`: a removed
+    file with the same content.
     """
 
     path: str
@@ -44,11 +43,11 @@ class PathEffect(Struct, frozen=True, kw_only=True):
 
 
 class Proposals(ReviewPart):
-    """Record pending states. Whether a path may be written at all has been decided before."""
+    """Record pending states. Callers have checked that the path may be written at all."""
 
     def get_visible_state(self, change: Change) -> FileState:
-        """Return what the agent sees: the pending state, or in a conflict the user's file with those of the agent's
-        edits that still fit, so that the next edit builds on what the user has."""
+        """Return the state that the agent sees: the pending one, or in a conflict the user's file with those of the
+        agent's edits that still fit, so that the next edit is based on the user's version."""
         if not change.conflict:
             return change.pending
         try:
@@ -58,7 +57,7 @@ class Proposals(ReviewPart):
         return self.contents.merge(change.base, disk, change.pending, prefer_ours=True) or disk
 
     def find_original_path(self, path: str) -> str:
-        """Return the path that the project has for a file that is pending under another name."""
+        """Return the project's path of a file that is pending under another name."""
         change = self.state.changes.get(path)
         return change.renamed_from if change and change.operation == "rename" else path
 
@@ -71,7 +70,7 @@ class Proposals(ReviewPart):
         mode: int | None,
         layer_state: FileState | None = None,
     ) -> ShadowEdit:
-        """Put `data` (None: nothing) at a path. `layer_state`: the state in a kept layer; None: there is none."""
+        """Write `data` (None: delete) to a path. `layer_state`: the state in a retained layer; None: there is none."""
         change = self._find_or_start(path)
         visible_state = (
             self.get_visible_state(change) if layer_state is None or path in self.state.changes else layer_state
@@ -90,7 +89,7 @@ class Proposals(ReviewPart):
             visible_state,
             target_state,
         ) and proposed_change.source is None:
-            hunks = proposed_change.hunks  # nothing else is pending: the review's comparison is that of the edit
+            hunks = proposed_change.hunks  # nothing else is pending, so the review's hunks are those of the edit
         else:
             hunks = compare_texts(before or b"", data or b"")
         return ShadowEdit(change=proposed_change, before=before, after=data, hunks=hunks)
@@ -119,10 +118,10 @@ class Proposals(ReviewPart):
         return self.state.changes.get(effect.path)
 
     def merge_effect(self, effect: PathEffect) -> Change | None:
-        """Merge the effect of another agent into what is pending; return that, None if nothing of it is pending.
+        """Merge the effect of another agent into the pending state; return the change, None if nothing of it is
+        pending.
 
-        Where both clash, ours stays pending with the parts of theirs that fit, and theirs is kept as a competing
-        version.
+        Where both clash, ours stays pending with the parts of theirs that fit, and theirs becomes a competing version.
         """
         change = self._find_or_start(effect.path)
         now = change.pending
@@ -147,7 +146,7 @@ class Proposals(ReviewPart):
             change = replace(change, competing_versions=(*change.competing_versions, version))
             sides = ChangeSides(base=change.base, pending=fitting)
             hunks = self.contents.build_change(change.path, sides, change.hunks, change.rename_source).hunks
-            # Those that are new were made for this todo.
+            # New hunks belong to this todo.
             updated_change = replace(change, hunks=assign_todo(hunks, change.hunks, effect.origin.todo))
             self._emit_change(updated_change, sides, change.origin, conflict=conflict, renamed_from=change.renamed_from)
         return self.state.changes.get(effect.path)
@@ -162,7 +161,7 @@ class Proposals(ReviewPart):
     def _propose(
         self, change: Change, target_state: FileState, origin: Origin | None, renamed_from: str = ""
     ) -> Change:
-        """Record what the agent wants a path to become, over the disk's present state."""
+        """Record the agent's version of a path over the present disk state."""
         sides, conflict = ChangeSides(base=change.base, pending=target_state), ""
         try:
             disk = self.read_disk(change.path)
@@ -170,7 +169,7 @@ class Proposals(ReviewPart):
             conflict = error.message
         else:
             if disk == change.base or change.conflict:
-                # In a conflict the agent has been shown the user's file: what it writes now is meant for that.
+                # In a conflict the agent sees the user's file, so its new version is based on that.
                 sides = replace(sides, base=disk)
             elif both := self._merge_with_disk(change, disk, target_state):
                 sides = ChangeSides(base=disk, pending=both)

@@ -36,22 +36,22 @@ from core.workspace.protected_names import BUILD_SERVER_RISK
 
 _COMPILED = re.compile(r"\.(?:go|rs|kts?|gradle)\Z", re.I)
 _PLAIN = re.compile(r"[\w.@+~-]+\Z")
-_MAX_FILES = 600  # that are read
-_MAX_LISTED = 3_000  # names
+_MAX_FILES = 600  # files that are read
+_MAX_LISTED = 3_000  # names in directories
 _MAX_BYTES = 256 << 10
-_MAX_DEPTH = 4  # files that name the next one
-_MAX_IMPORTS = 1  # files that are imported and import the next one
-_MAX_CALLS = 200  # of scripts, from one file
-_MAX_PLACES = 24  # directories of a text in which its words are looked for
+_MAX_DEPTH = 4  # length of a chain of references
+_MAX_IMPORTS = 1  # length of a chain of imports
+_MAX_CALLS = 200  # script calls of one file
+_MAX_PLACES = 24  # directories named in a text against which its words are resolved
 _PROSE = (".md", ".mdc", ".mdx", ".txt", ".cursorrules", ".windsurfrules", ".clinerules", ".rules")
-# What is obeyed and runs nothing: patterns of names, and a list of files that are open.
+# Files that are obeyed and run nothing: patterns of names, and a list of open files.
 _OBEYED = (".gitattributes", ".gitmodules", "ignore", ".aiexclude", ".idea/workspace.xml")
 _HOOKS = ".git/hooks"
 ReadKey = tuple[object, ...]
 
 
 class PendingScripts:
-    """The pending files of code of a tree, by what a text may say of them; all in small letters."""
+    """The pending code files of a tree, indexed by the words that may name them, in lower case."""
 
     def __init__(self, tree: MergedTree, changes: Iterable[Change]) -> None:
         self.paths = [change.path for change in changes if change.pending.kind != "absent"]
@@ -60,7 +60,7 @@ class PendingScripts:
         self._by_directory = dict[str, list[str]]()
         self._firsts = dict[str, set[str]]()
         self._by_tail = dict[str, list[str]]()
-        self._odd = dict[str, list[str]]()  # names that no token is
+        self._odd = dict[str, list[str]]()  # names that cannot be tokens
         self._by_folded = dict[str, list[str]]()
         for change in changes:
             if self._is_script(change):
@@ -98,15 +98,16 @@ class PendingScripts:
         return self._firsts[base]
 
     def list_directories(self) -> list[str]:
-        """Return the directories at and above pending paths, the nearest ones to the top first."""
+        """Return the directories at and above pending paths, nearest to the root first."""
         return sorted(
             {above for path in self.paths for above in list_parents(path)}, key=lambda directory: directory.count("/")
         )
 
     def match(self, source: str, words: RedWords, *, is_code: bool = False) -> Iterator[str]:
-        """Yield the scripts whose paths end as the words of a red file do, or that lie right in a directory of them.
+        """Yield the scripts whose paths end with words of a red file, or that are directly in a directory that it
+        names.
 
-        `is_code`: the file is no script of a shell, so that scripts of a shell alone are taken for what it runs.
+        `is_code`: the file is no shell script, so that only shell scripts count as executed by it.
         """
         scripts = self._list_named(source, words)
         yield from filter(_is_shell, scripts) if is_code else scripts
@@ -138,7 +139,7 @@ class PendingScripts:
 
 @lru_cache(maxsize=65_536)
 def _classify_script(path: str) -> bool | None:
-    """Return True for the name of a script, None for one that tells nothing, False for any other or a known risk."""
+    """Return True for the name of a script, None for an inconclusive name, False for any other or a known risk."""
     name = path.rpartition("/")[2]
     is_code = CODE.search(name) is not None
     if ("." in name and not is_code) or find_file_risk(path) is not None:
@@ -161,8 +162,8 @@ def _is_shell(path: str) -> bool:
 
 
 class RedReferences(Struct, eq=False):
-    """The files and directories that red files of one session's tree name. `_read`: what was read of each; what else is
-    kept holds for one look at the tree."""
+    """The files and directories that red files of one session's tree name. `_read` caches the words of files; the other
+    fields are valid for one state of the tree."""
 
     tree: MergedTree
     _read: dict[tuple[str, ...], tuple[ReadKey, RedWords]] = field(default_factory=dict)
@@ -173,15 +174,15 @@ class RedReferences(Struct, eq=False):
     _manifests: dict[tuple[object, ...], list[tuple[str, str]]] = field(default_factory=dict)
 
     def find(self, changes: Iterable[Change], executed_paths: Iterable[str]) -> dict[str, str]:
-        """Return the paths that are named, each with a text that completes the sentence "it …". `executed_paths`: more
-        places of the project whose files git runs."""
+        """Return the named paths, with texts that complete the sentence "it …". `executed_paths`: other paths of the
+        project whose files git runs."""
         for looked_up in (self._names, self._kinds, self._bases, self._manifests):
             looked_up.clear()
         self._pending = {change.path: change for change in changes}
         scripts = PendingScripts(self.tree, self._pending.values())
         waiting = [(path, 0) for path in dict.fromkeys(self._list_red_files(executed_paths))][:_MAX_FILES]
         risks, visited_paths = dict[str, str](), {path for path, _ in waiting}
-        for path, depth in waiting:  # grows meanwhile
+        for path, depth in waiting:  # the loop appends to it
             words = self._read_file(path, depth)
             verb = "is told to the agent by" if _is_prose(path) else "is run by"
             matching_scripts = scripts.match(path, words, is_code=_is_non_shell_code(path) and depth > 0)
@@ -197,15 +198,15 @@ class RedReferences(Struct, eq=False):
                     waiting.append((name, depth + 1))
         return risks
 
-    # the red files
+    # red files
 
     def _list_red_files(self, executed_paths: Iterable[str]) -> Iterator[str]:
-        """Yield the red files beside and above what is pending; first those of the top, which run most often."""
+        """Yield the red files next to and above pending paths; first those of the root, which run most often."""
         directories = {".": None} | {parent: None for path in self._pending for parent in list_parents(path)}
         budget = _MAX_LISTED
-        run_directories = {_HOOKS, *executed_paths}  # all that lies in these is run
+        run_directories = {_HOOKS, *executed_paths}  # directories all of whose files are run
         waiting = list(dict.fromkeys([".", *sorted(run_directories), *directories]))
-        for directory in waiting:  # grows meanwhile
+        for directory in waiting:  # the loop appends to it
             names = self._list_names(directory)
             if not names and directory not in directories:
                 yield directory
@@ -232,7 +233,7 @@ class RedReferences(Struct, eq=False):
                 self._names[directory] = {}
         return self._names[directory]
 
-    # what they say
+    # words
 
     def _read_file(self, path: str, depth: int) -> RedWords:
         node = self.tree.find_node(path)
@@ -254,7 +255,7 @@ class RedReferences(Struct, eq=False):
         return location, node.size, change_time
 
     def _read_words(self, path: str, node: TreeNode, depth: int) -> RedWords:
-        """Read what a file names; nothing of one that is only called, such as a makefile, or that runs nothing."""
+        """Read the words of a file; nothing of one that is only called, such as a makefile, or that runs nothing."""
         try:
             data = self.tree.read(path, node, _MAX_BYTES)
         except (PathRefused, OSError):
@@ -275,10 +276,10 @@ class RedReferences(Struct, eq=False):
             return replace(words, places={}, tails=frozenset(), run_places=frozenset(), globs=None)
         return words
 
-    # what they name
+    # resolution
 
     def _resolve(self, source: str, words: RedWords) -> Iterator[str]:
-        """Yield the files and directories of the project that words name, seen from a red file, from the top or from a
+        """Yield the files and directories of the project that words name, relative to a red file, to the root or to a
         directory that the text names."""
         bases = self._list_bases(source, words)
         for base in (*bases, "src"):
@@ -293,7 +294,8 @@ class RedReferences(Struct, eq=False):
                 yield from self._expand(posixpath.normpath(posixpath.join(base, pattern)))
 
     def _list_bases(self, source: str, words: RedWords) -> list[str]:
-        """Return the directories from which a red file may name others: its own, the top, and those that it names."""
+        """Return the directories to which names in a red file may be relative: its own, the root, and those that it
+        names."""
         key = (source, id(words))
         if key not in self._bases:
             source_directory = posixpath.dirname(source)
@@ -354,7 +356,7 @@ class RedReferences(Struct, eq=False):
         return node is not None and bool(node.mode & 0o111)
 
     def _list_programs(self, directory: str) -> Iterator[str]:
-        """Yield what Node runs of a directory."""
+        """Yield the files that Node runs for a directory."""
         names = self._list_names(directory)
         above = "" if directory == "." else f"{directory}/"
         yield from (f"{above}{name}" for name in names if name.startswith("index.") and CODE.search(name))
@@ -380,12 +382,13 @@ class RedReferences(Struct, eq=False):
             if kind == "file" and fnmatchcase(below, name):
                 yield f"{directory}/{below}" if directory else below
 
-    # what they call
+    # calls
 
     def _list_called(self, source: str, words: RedWords, scripts: PendingScripts) -> dict[str, str]:
-        """Return what the scripts run that a red file calls over a runner, and manifests in which these changed."""
+        """Return the files run by scripts that a red file calls through a runner, and manifests in which these scripts
+        changed."""
         risks, waiting = dict[str, str](), [(call, source, words) for call in words.calls]
-        for call, caller, caller_words in waiting:  # grows meanwhile
+        for call, caller, caller_words in waiting:  # the loop appends to it
             for manifest, table in self._list_manifests(call, caller, caller_words, scripts):
                 selected_scripts = select_scripts(read_scripts(self._read_data(manifest), table), call.names)
                 if not selected_scripts or manifest == source:
@@ -434,7 +437,7 @@ class RedReferences(Struct, eq=False):
     def _list_changed(
         self, manifest: str, table: str, selected_scripts: Mapping[str, str], call: RunnerCall
     ) -> list[str]:
-        """Return the called scripts of a pending manifest that are others than in its base."""
+        """Return the called scripts of a pending manifest that differ from its base."""
         if (change := self._pending.get(manifest)) is None:
             return []
         try:
@@ -459,7 +462,7 @@ def _runs_on_server(path: str) -> bool:
 
 
 def _is_non_shell_code(path: str) -> bool:
-    """True for code that is no script of a shell."""
+    """True for code other than shell scripts."""
     return CODE.search(path) is not None and SHELL.search(path) is None
 
 

@@ -28,18 +28,18 @@ from core.shadow.content.contents import ChangeSides, Contents
 from core.shadow.diff.hunks import is_divisible
 from core.state.review import ReviewState
 
-MIN_SIMILARITY = 0.5  # of the longer file
+MIN_SIMILARITY = 0.5  # share of the longer file
 MIN_SIMILARITY_BY_NAME = 0.75
-MAX_COMPARED_BYTES = 1 << 20  # bytes of a file that is compared with others than the same
+MAX_COMPARED_BYTES = 1 << 20  # bytes of a file whose content is compared with different content
 MAX_PAIRS = 2_500
-MAX_TOTAL_BYTES = 16 << 20  # of all these comparisons
+MAX_TOTAL_BYTES = 16 << 20  # bytes of all these comparisons
 _TAIL = 4  # names at the end of a path
-_PIECE_BYTES = 64  # bytes of a line that count as one
-_MAX_SCORES = 16_384  # scores of two contents
+_PIECE_BYTES = 64  # bytes of a line that are counted together
+_MAX_SCORES = 16_384  # cached scores of two contents
 
 
 def count_pieces(data: bytes) -> Counter[bytes]:
-    """Count the bytes of a text by the pieces that they stand in; a CR before a LF does not count."""
+    """Count the bytes of a text by lines of at most `_PIECE_BYTES` bytes; a CR before a LF does not count."""
     piece_sizes: Counter[bytes] = Counter()
     for line in data.replace(b"\r\n", b"\n").splitlines(keepends=True):
         for start in range(0, len(line), _PIECE_BYTES):
@@ -49,16 +49,16 @@ def count_pieces(data: bytes) -> Counter[bytes]:
 
 
 def compute_similarity(one: Mapping[bytes, int], other: Mapping[bytes, int]) -> float:
-    """Return the part of the longer of two texts that is in both, 0 … 1."""
+    """Return the share of the longer of two texts that is in both, 0 … 1."""
     longer = max(sum(one.values()), sum(other.values()))
     few, many = sorted((one, other), key=len)
     return sum(min(count, many[piece]) for piece, count in few.items() if piece in many) / longer if longer else 0.0
 
 
 def match_identical(removed_digests: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
-    """Map each new path to the old one with the same content; both are given with their contents' digests.
+    """Map new paths to the old ones with the same content; both are given with the digests of their contents.
 
-    Of several copies those that end in the same names belong together, the others to none.
+    Of several copies, those with the same last names are matched, the others are not.
     """
     olds, news = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for path in sorted(removed_digests):
@@ -84,7 +84,7 @@ def _count_common_names(one: str, other: str) -> int:
 
 
 def _pick_best(scored_pairs: Iterable[tuple[float, str, str]]) -> dict[str, str]:
-    """Map each new path to its best old one, the best pairs first, each path once; a score of 0 is no pair."""
+    """Map new paths to their best old ones, the best pairs first, every path once; a score of 0 is no match."""
     renames: dict[str, str] = {}
     taken_paths: set[str] = set()
     for score, new, old in sorted(
@@ -99,9 +99,9 @@ def _pick_best(scored_pairs: Iterable[tuple[float, str, str]]) -> dict[str, str]
 def match_similar(
     removed_sizes: Mapping[str, int], new: Mapping[str, int], score: Callable[[str, str], float]
 ) -> dict[str, str]:
-    """Map each new path to an old one with similar content; both are given with their sizes in bytes.
+    """Map new paths to old ones with similar content; both are given with their sizes in bytes.
 
-    `score` is called with an old and a new path when their sizes allow it.
+    `score` is called with an old and a new path when their sizes allow a match.
     """
     renames: dict[str, str] = {}
     room = MAX_TOTAL_BYTES
@@ -127,8 +127,8 @@ def _can_be_similar(one: int, other: int, threshold: float) -> bool:
 
 
 def _pair_by_name(removed_paths: Iterable[str], new: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield new and old paths that alone on their side end in the same names: by several names first, so that the files
-    of a directory that moved belong together whatever they are called."""
+    """Yield new and old paths whose last names are equal and unique on both sides: by several names first, so that the
+    files of a moved directory are matched even if some were renamed."""
     news, olds = set(new), set(removed_paths)
     for count in range(_TAIL, 0, -1):
         ends = _index_unique_ends(news, count), _index_unique_ends(olds, count)
@@ -139,7 +139,7 @@ def _pair_by_name(removed_paths: Iterable[str], new: Iterable[str]) -> Iterator[
 
 
 def _index_unique_ends(paths: Iterable[str], count: int) -> dict[str, str]:
-    """Index the paths that alone have their last `count` names, by these."""
+    """Index the paths whose last `count` names are unique by these."""
     paths_by_end: dict[str, list[str]] = {}
     for path in paths:
         parts = path.split("/")
@@ -149,7 +149,7 @@ def _index_unique_ends(paths: Iterable[str], count: int) -> dict[str, str]:
 
 
 class RenamePairs:
-    """The renames of one session. `emit` tells the log."""
+    """The renames of one session. `emit` logs the events."""
 
     def __init__(self, contents: Contents, state: ReviewState, emit: Callable[[AnyEvent], None]) -> None:
         self.contents, self.state, self.emit = contents, state, emit
@@ -158,7 +158,7 @@ class RenamePairs:
         self._version = -1
 
     def refresh(self) -> None:
-        """Emit the changes that have become renames or stopped being ones."""
+        """Emit the changes that have become renames or are no longer renames."""
         changes = self.state.changes
         if self.state.version == self._version:
             return
@@ -175,7 +175,7 @@ class RenamePairs:
             self.emit(ChangeRevised(change=change))
 
     def is_involved(self, path: str) -> bool:
-        """True if a path is, or was, one of two that go together."""
+        """True if a path is, or was, part of a rename."""
         change = self.state.changes.get(path)
         if change is None or change.pending.kind == "absent":
             return any(path == other.renamed_from for other in self.state.changes.values())
@@ -219,7 +219,7 @@ class RenamePairs:
         return renames
 
     def _compare(self, old: FileState, new: FileState) -> float:
-        """Return the share of two contents that is the same; 0 for those that are no texts of one encoding."""
+        """Return the share of two contents that is the same; 0 unless they are texts of one encoding."""
         try:
             sides = self.contents.read(old), self.contents.read(new)
             if max(map(len, sides)) > MAX_COMPARED_BYTES or not is_divisible(*sides):
@@ -238,7 +238,8 @@ class RenamePairs:
         return None
 
     def _separate(self, change: Change) -> Change | None:
-        """Return a former rename as a new file, with its old name as long as that is pending; None as `_revise`."""
+        """Return a former rename as a new file, which preserves its old name while that is pending; None as
+        `_revise`."""
         if change.source is None:
             return None
         old = self.state.changes.get(change.renamed_from)
@@ -250,7 +251,7 @@ class RenamePairs:
 
 
 def recount_hunks(contents: Contents, change: Change, rename_source: tuple[str, FileState] | None) -> Change:
-    """Return the change with its hunks counted as those of a rename, or (None) of a new file. Raises `ContentLost`."""
+    """Return the change with the hunks of a rename, or (None) of a new file. Raises `ContentLost`."""
     sides = ChangeSides(base=change.base, pending=change.pending)
     new_change = contents.build_change(change.path, sides, change.hunks, rename_source, change.origin)
     todos = {hunk.todo for hunk in change.hunks}

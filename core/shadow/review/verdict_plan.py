@@ -29,7 +29,7 @@ class PlannedVerdict(Struct, frozen=True):
 
 
 def find_hunks(change: Change, ids: Iterable[str]) -> tuple[Hunk, ...]:
-    """Return the hunks that a verdict is on (none named: all). Raises `CommandRejected` if one is not pending."""
+    """Return the hunks of a verdict (no ids: all). Raises `CommandRejected` if one is not pending."""
     hunk_ids = set(ids)
     hunks = tuple(hunk for hunk in change.hunks if not hunk_ids or hunk.id in hunk_ids)
     if missing := hunk_ids - {hunk.id for hunk in hunks}:
@@ -42,8 +42,8 @@ def find_hunks(change: Change, ids: Iterable[str]) -> tuple[Hunk, ...]:
 
 
 def include_rename(change: Change, ids: tuple[str, ...], verdict: Verdict) -> tuple[str, ...]:
-    """Return the hunk ids with the rename: a hunk of a renamed file is only accepted together with the rename, and the
-    rename only rejected together with all hunks."""
+    """Return the hunk ids with the rename: hunks of a renamed file are only accepted together with the rename, and the
+    rename is only rejected together with all hunks."""
     moves = next((hunk.id for hunk in change.hunks if hunk.moves), "")
     if not moves or (verdict == "reject" and moves not in ids):
         return ids
@@ -51,7 +51,7 @@ def include_rename(change: Change, ids: tuple[str, ...], verdict: Verdict) -> tu
 
 
 def is_apart_from_rename(change: Change, ids: tuple[str, ...]) -> bool:
-    """True if a verdict on these hunks leaves the other path of a rename alone."""
+    """True if a verdict on these hunks does not affect the other path of a rename."""
     rest = [hunk for hunk in change.hunks if hunk.id not in ids]
     return bool(rest) and (change.source is None or any(hunk.moves for hunk in rest))
 
@@ -59,7 +59,7 @@ def is_apart_from_rename(change: Change, ids: tuple[str, ...]) -> bool:
 def link_rename_verdicts(
     changes: Mapping[str, Change], planned_verdicts: Iterable[PlannedVerdict]
 ) -> list[PlannedVerdict]:
-    """Return the same verdicts in the same order; those on both paths of a rename name each other."""
+    """Return the verdicts in the same order; those on both paths of a rename refer to one another."""
     verdicts_by_path = {planned_verdict.change.path: planned_verdict for planned_verdict in planned_verdicts}
     for new, old in find_renames(changes).items():
         one, other = verdicts_by_path.get(new), verdicts_by_path.get(old)
@@ -71,7 +71,7 @@ def link_rename_verdicts(
 
 
 def build_pending_events(change: Change, *, is_revision: bool) -> list[AnyEvent]:
-    """Return the events after which a change is pending; `is_revision`: something was pending there already."""
+    """Return the events that make a change pending; `is_revision`: something was pending there already."""
     if change.base == change.pending:
         return [ChangeResolved(path=change.path)] if is_revision else []
     return [ChangeRevised(change=change) if is_revision else ChangeProposed(change=change)]
@@ -80,10 +80,10 @@ def build_pending_events(change: Change, *, is_revision: bool) -> list[AnyEvent]
 def group_changes(
     changes: Mapping[str, Change], selection: Iterable[Change], *, partial_path: str = "", accepts: bool = False
 ) -> list[Change]:
-    """Return the chosen changes with the other paths of renames, deletions first.
+    """Return the selected changes with the other paths of renames, deletions first.
 
-    `partial_path`: a path of which only a part is meant, so that it is no rename. `accepts`: with the deletions that
-    make way for them, too; and a protected change brings only its own rename along.
+    `partial_path`: a path of which only some hunks are selected, so that it is no rename. `accepts`: also include the
+    deletions that free the paths; a protected change includes only its own rename.
     """
     grouped_changes = {change.path: change for change in selection}
     pairs = [pair for pair in find_renames(changes).items() if partial_path not in pair]
@@ -103,13 +103,13 @@ def group_changes(
 
 
 def _find_blocking_deletions(changes: Mapping[str, Change], path: str) -> set[str]:
-    """Return the deletions above and below a path that is new."""
+    """Return the deletions above and below a new path."""
     places = {*list_parents(path), *(changed_path for changed_path in changes if changed_path.startswith(f"{path}/"))}
     return {changed_path for changed_path in places & changes.keys() if changes[changed_path].pending.kind == "absent"}
 
 
 def build_hard_link_notices(workspace: Workspace, writes: Sequence[PathWrite]) -> list[Notice]:
-    """Build the notice that the other names (hard links) of files to be replaced keep the old content."""
+    """Build the notice that other names (hard links) of replaced files have the old content."""
     linked_paths = []
     for write in writes:
         if write.before.kind == write.after.kind == "file":
@@ -123,7 +123,7 @@ def build_hard_link_notices(workspace: Workspace, writes: Sequence[PathWrite]) -
 
 
 class ReviewPart(Struct, eq=False):
-    """A part of one session's review. `emit` tells the log, which applies the event to `state`."""
+    """A part of one session's review. `emit` logs an event, and the log applies it to `state`."""
 
     workspace: Workspace
     contents: Contents
@@ -133,8 +133,8 @@ class ReviewPart(Struct, eq=False):
     def read_disk(self, path: str) -> FileState:
         """Return the disk's state as the base of a change, its bytes stored.
 
-        Where a directory gives way to a file, it counts as absent once all of its files are pending deletions; so does
-        everything behind a link, once the link is deleted. Raises `PathRefused` for anything else but a file or link.
+        A directory that a file replaces counts as absent once all of its files are pending deletions; so does
+        everything behind a link, once the link is deleted. Raises `PathRefused` for anything but a file or link.
         """
         try:
             return self.contents.store(*self.workspace.read_state(path))
