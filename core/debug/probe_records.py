@@ -184,7 +184,7 @@ def compare_runs(first: Sequence[ProbeRecord], second: Sequence[ProbeRecord]) ->
 def narrow_location(location: ComparedLocation, limit: int) -> ComparedLocation:
     """Return the location with at most `limit` records of either side, beginning at the first difference."""
     pairs = zip(location.first, location.second, strict=False)
-    same = sum(1 for _ in takewhile(lambda pair: _content_of(pair[0]) == _content_of(pair[1]), pairs))
+    same = sum(1 for _ in takewhile(lambda pair: _get_content(pair[0]) == _get_content(pair[1]), pairs))
     begin = max(0, min(same, max(len(location.first), len(location.second)) - limit))
     return replace(location, first=location.first[begin : begin + limit], second=location.second[begin : begin + limit])
 
@@ -201,13 +201,13 @@ def _group_records(records: Iterable[ProbeRecord]) -> dict[_Key, tuple[ProbeReco
     return {key: tuple(group) for key, group in groups.items()}
 
 
-def _content_of(record: ProbeRecord) -> tuple[str, str]:
+def _get_content(record: ProbeRecord) -> tuple[str, str]:
     return record.message, record.data
 
 
 def _compare_place(key: _Key, first: tuple[ProbeRecord, ...], second: tuple[ProbeRecord, ...]) -> ComparedLocation:
     hypothesis, location, message = key
-    same = list(map(_content_of, first)) == list(map(_content_of, second))
+    same = list(map(_get_content, first)) == list(map(_get_content, second))
     return ComparedLocation(
         side="first" if not second else "second" if not first else "same" if same else "differs",
         hypothesis=hypothesis,

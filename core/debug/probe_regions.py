@@ -92,7 +92,8 @@ def locate_probe(text: str, probe: Probe) -> int | None:
 
 
 def anchor_probe(text: str, probe: Probe) -> Probe:
-    """Return the probe with its two neighbouring lines. Raises `ToolInputInvalid` for a position outside of the text."""
+    """Return the probe with its two neighbouring lines. Raises `ToolInputInvalid` for a position outside of the
+    text."""
     bodies = [trim_ending(line) for line in split_whole_lines(text)]
     index = probe.line - 1
     if not 0 <= index <= len(bodies):

@@ -1,1 +1,2 @@
-"""Jupyter notebooks (nbformat 4) as text: parsing with positions, rendering, and edits that preserve every other byte."""
+"""Jupyter notebooks (nbformat 4) as text: parsing with positions, rendering, and edits that preserve every other
+byte."""

@@ -18,7 +18,8 @@ _ESCAPED: Final = re.compile(r"\\u(?!00[0-7])[0-9a-fA-F]{4}")
 
 
 class _Style(Struct, frozen=True):
-    """The formatting of a file. `unit`: its indentation, "" = all on one line; `ascii`: other characters are escaped."""
+    """The formatting of a file. `unit`: its indentation, "" = all on one line; `ascii`: other characters are
+    escaped."""
 
     unit: str
     newline: str

@@ -14,7 +14,7 @@ from core.notebooks.json_spans import JsonProblem, Value, scan_items, scan_membe
 _BOM: Final = b"\xef\xbb\xbf"
 _KINDS: Final = ("code", "markdown", "raw")
 LARGEST: Final = 16_000_000
-"""Bytes of a notebook that is shown as cells; a larger one is known by its name, or as the text that it is."""
+"""Maximum size in bytes of a notebook that is displayed as cells; a larger file is treated as text."""
 
 _CONVERT: Final = "Convert it first: jupyter nbconvert --to notebook --nbformat 4 --inplace FILE"
 

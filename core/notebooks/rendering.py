@@ -97,7 +97,8 @@ def summarize_outputs(cell: Cell) -> str:
 
 
 def render_for_reading(notebook: Notebook, *, has_outputs: bool = True) -> NotebookText:
-    """Render the notebook with shortened outputs and the pictures among them; without outputs, their lines are empty."""
+    """Render the notebook with shortened outputs and the pictures among them; without outputs, their lines are
+    empty."""
     sign = find_comment_sign(notebook.language)
     count = len(notebook.cells)
     head = f"{sign} Notebook of {count} cell{'' if count == 1 else 's'}, {notebook.language}. edit_notebook edits it."
@@ -229,7 +230,8 @@ def find_notebook_text(path: str, data: bytes, *, has_outputs: bool = True) -> s
 
 
 def choose_limit(path: str, limit: int) -> int:
-    """Return the number of bytes to read of a file for a text of `limit` bytes; a notebook has to be read as a whole."""
+    """Return the number of bytes to read of a file for a text of `limit` bytes; a notebook has to be read as a
+    whole."""
     return max(limit, LARGEST + 1) if is_notebook_path(path) else limit
 
 

@@ -1,4 +1,4 @@
-"""Turns a command's layer into pending changes and kept layers, by the ignore rules and git's index of its tree."""
+"""Turns a command's layer into pending changes and a retained layer, by the ignore rules and git's index."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Absorber:
             raise StateError(f"What the command left can't be read: {error.strerror}: {error.filename!r}.") from error
         pending.record_seen({path_effect.path: path_effect.result for path_effect in path_effects})
         changes = self._record_effects(path_effects)
-        self._keep_layer(layer, retained_layers, tuple(sorting.tops))
+        self._retain_layer(layer, retained_layers, tuple(sorting.tops))
         self._drop_replaced(sorting)
         effects = _build_effects(origin, path_effects, changes, count, tuple(sorting.describe_dropped()))
         self._emit(effects)
@@ -138,7 +138,9 @@ class Absorber:
             return sorting.is_closed(effect.path) and self._tree.read_disk_state(effect.path) == effect.result
         return False
 
-    def _keep_layer(self, layer: CommandLayer, retained_layers: RetainedLayers, touched_paths: tuple[str, ...]) -> None:
+    def _retain_layer(
+        self, layer: CommandLayer, retained_layers: RetainedLayers, touched_paths: tuple[str, ...]
+    ) -> None:
         before = self._layers.retained
         if retained_layers != before:
             self._layers.write_record(retained_layers)

@@ -116,7 +116,7 @@ class FileCheckpoints(Struct, eq=False):
 
     def describe_problem(self, name: str) -> str:
         """Describe the part of a checkpoint that cannot be restored, "" = none."""
-        return "" if self._read_kept(name) is not None else NOT_KEPT
+        return "" if self._read_retained(name) is not None else NOT_KEPT
 
     def find_changed_paths(self, name: str) -> set[str]:
         """Return the paths whose pending change differs from the checkpoint's, or that were written since."""
@@ -147,7 +147,7 @@ class FileCheckpoints(Struct, eq=False):
         now = {verdict.id for verdict in self.tree.state.verdicts}
         return [verdict for verdict in checkpoint.verdicts if verdict.id not in now]
 
-    def _read_kept(self, name: str) -> RetainedLayers | None:
+    def _read_retained(self, name: str) -> RetainedLayers | None:
         return self.tree.layers.read_frozen(name) if self._find_checkpoint(name).generated else RetainedLayers()
 
     # planning
@@ -213,7 +213,7 @@ class FileCheckpoints(Struct, eq=False):
         plan = self.plan(name)
         skipped_paths = [ev.SkippedPath(path=step.path, reason=step.reason) for step in plan if step.reason]
         todo = [step for step in plan if not step.reason]
-        retained_layers = self._read_kept(name)
+        retained_layers = self._read_retained(name)
         failures = self._carry_out(todo, checkpoint)
         roots, left_bulks = self._undo_bulks(checkpoint)
         directories = {path for record in self._list_given_since(checkpoint) for path in record.directories}

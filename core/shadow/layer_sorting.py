@@ -131,12 +131,12 @@ class LayerSorting:
         ):
             self._add_put(entry)
         else:
-            self._keep_in_layer(entry, cls)
+            self._retain_in_layer(entry, cls)
 
     def _add_put(self, entry: LayerEntry) -> None:
         if entry.kind == "file" and entry.size > MAX_EDITED_BYTES:
             self._large.append(entry.path)
-            self._keep_in_layer(entry, PathClass("large", entry.path, entry.path))
+            self._retain_in_layer(entry, PathClass("large", entry.path, entry.path))
             return
         if entry.mode & 0o7000 and entry.kind == "file":
             self._stripped.append(entry.path)
@@ -163,7 +163,7 @@ class LayerSorting:
                 self.deletes[child] = None
                 self.unhidden.add(child)
 
-    def _keep_in_layer(self, entry: LayerEntry, cls: PathClass) -> None:
+    def _retain_in_layer(self, entry: LayerEntry, cls: PathClass) -> None:
         if entry.kind == "file" and entry.mode & 0o7400 != 0o400:
             if entry.mode & 0o7000:
                 self._stripped.append(entry.path)

@@ -287,9 +287,9 @@ class Shadow:
         """Return the pending paths at which a command restored the disk's content: absorbing it would drop their
         changes."""
         layer_stack = LayerStack([layer.upper])
-        return [path for path in layer.pending_states if self._is_as_on_disk(path, layer_stack.find(path))]
+        return [path for path in layer.pending_states if self._equals_disk(path, layer_stack.find(path))]
 
-    def _is_as_on_disk(self, path: str, entry: LayeredEntry | Literal["hidden"] | None) -> bool:
+    def _equals_disk(self, path: str, entry: LayeredEntry | Literal["hidden"] | None) -> bool:
         if entry is None:
             return False
         with suppress(PathRefused, OSError):
@@ -399,7 +399,7 @@ class Shadow:
 
     def recover(self) -> list[str]:
         """Finish or revert what a crash interrupted; to be called first. Return sentences for the user."""
-        sentences = self._promotion.recover(self._is_news)
+        sentences = self._promotion.recover(self._is_unlogged)
         sentences.append(self.bulks.recover())
         self._rename_pairs.refresh()
         return [*filter(None, sentences), *self._recover_layers()]
@@ -420,7 +420,7 @@ class Shadow:
         self.check_bulks()
         return sentences
 
-    def _is_news(self, intent: IntentRecord, event: ev.AnyEvent) -> bool:
+    def _is_unlogged(self, intent: IntentRecord, event: ev.AnyEvent) -> bool:
         standing = {verdict_record.id for verdict_record in self.state.verdicts}
         match event:
             case ev.VerdictGiven(verdict=verdict):

@@ -124,7 +124,7 @@ class SubagentMerge:
         self._record_removed_directories()
         generated_count = self._merge_generated(origin, started_ns, notes)
         if generated_count:  # generated from what the subagent saw, which may differ from the present pending state
-            self._shadow.renew([effect.path for effect in effects if self._is_otherwise_here(effect)])
+            self._shadow.renew([effect.path for effect in effects if self._differs_here(effect)])
         self._step("generated")
         paths = tuple(effect.path for effect in remaining_effects)
         changes = self._shadow.state.changes
@@ -137,7 +137,7 @@ class SubagentMerge:
             refused=tuple(refused_paths),
         )
 
-    def _is_otherwise_here(self, effect: PathEffect) -> bool:
+    def _differs_here(self, effect: PathEffect) -> bool:
         change = self._shadow.state.changes.get(effect.path)
         return change is None or change.pending != effect.result
 

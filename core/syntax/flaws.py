@@ -210,7 +210,8 @@ def _filter_by_other_parsers(path: str, text: str, flaws: tuple[SyntaxFlaw, ...]
 
 
 def find_new_flaws(path: str, before: str, after: str) -> tuple[SyntaxFlaw, ...]:
-    """Find the flaws of `after` whose lines did not have them in `before`, in order; nothing for an unknown language."""
+    """Find the flaws of `after` whose lines did not have them in `before`, in order; nothing for an unknown
+    language."""
     now = find_flaws(path, after, limit=_ASKED) if before != after else ()
     if not now:
         return ()

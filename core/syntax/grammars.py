@@ -40,7 +40,8 @@ _PARSING: Final = Lock()  # a parser has state between calls
 
 
 def parse_syntax(path: str, text: str) -> Node | None:
-    """Return the root of a file's tree; None if the language is unknown, or if the text is too long or takes too long."""
+    """Return the root of a file's tree; None if the language is unknown, or if the text is too long or takes too
+    long."""
     parser = _load_parser(PurePath(path).suffix.lower().removeprefix("."))
     if parser is None or len(text) > _LARGEST:
         return None

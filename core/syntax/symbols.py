@@ -61,7 +61,7 @@ _KINDS: Final = (  # by a part of the node's type; the first match wins
     ("macro", "function"),
 )
 MOST_NESTED: Final = 50
-"""Definitions that stand in each other; what stands deeper is none: no person wrote it, and it costs its square."""
+"""Maximum nesting of definitions; deeper ones are generated code, and their cost is quadratic."""
 _STATEMENT_PARTS: Final = 2  # the depth of the parts of a top-level statement
 _METHOD_OWNERS: Final = frozenset({"class", "interface", "enum"})
 _OUTERMOST: Final = frozenset(

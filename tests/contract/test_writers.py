@@ -184,12 +184,12 @@ PROJECT: dict[str, frozenset[str]] = {
     "core.sandbox.unboxed_run": words("UnboxedProcess.start"),
     "core.shadow.file_checkpoints": words("FileCheckpoints.restore"),
     "core.shadow.promotion.promotion": words(
-        "Promotion._restore_emptied Promotion._finish Promotion._make_way "
+        "Promotion._restore_emptied Promotion._finish Promotion._clear_destination "
         "Promotion._make_directories Promotion._roll_back"
     ),
     "core.shadow.promotion.file_swap": words(
-        "FileSwaps._exchange_other_back FileSwaps._exchange_back FileSwaps.write_content FileSwaps._take_out "
-        "FileSwaps._take_out_again FileSwaps.discard FileSwaps.swap _move_in"
+        "FileSwaps._undo_exchange FileSwaps._exchange_back FileSwaps.write_content FileSwaps._remove_target "
+        "FileSwaps._remove_written FileSwaps.discard FileSwaps.swap _move_to_target"
     ),
     "core.filesystem.file_attributes": words("_open_file copy_attributes keep_owner"),
     "core.shadow.bulk.layer_transfer": words(

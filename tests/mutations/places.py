@@ -180,8 +180,8 @@ PLACES = (
     Place(
         "an edit made in the very moment of the exchange is lost",
         "core/shadow/promotion/file_swap.py",
-        "if not _has_state(temporary, write.path, write.before):\n                    self._exchange_other_back",
-        "if False:\n                    self._exchange_other_back",
+        "if not _has_state(temporary, write.path, write.before):\n                    self._undo_exchange",
+        "if False:\n                    self._undo_exchange",
         "tests/unit/shadow/promotion/test_file_swap.py::test_n15_what_is_written_into_the_file_in_that_moment_is_put_back_at_once",
         had_none=True,
     ),

@@ -72,7 +72,7 @@ class BulkVerdicts:
         Returns None if the bulk is no state of git, or if `resolve` will refuse it. Raises `ReviewConflict` if the
         state must not be accepted.
         """
-        tops, bases = self._select_kept(root)
+        tops, bases = self._select_retained(root)
         try:
             self._guard.refuse_conflicts(tops, bases, self._plan_steps(tops))
             return self._preparation.build(tops, new_id("verdict"))
@@ -89,7 +89,7 @@ class BulkVerdicts:
         """Accept or reject a bulk; see `Shadow.resolve_bulk`. `name`: the id of a verdict that is repeated."""
         name = ready.name if ready else name
         bulk = next((candidate for candidate in self._state.bulks if candidate.root == root), None)
-        tops, bases = self._select_kept(root)
+        tops, bases = self._select_retained(root)
         if bulk is None or not tops:
             self._preparation.drop(name)
             raise CommandRejected(f"Nothing is kept for {root!r}.", code="bulk_unknown")
@@ -102,7 +102,7 @@ class BulkVerdicts:
         self._finish(replace(decision, phase="applied"))
         return decision.verdict
 
-    def _select_kept(self, root: str) -> tuple[dict[str, RetainedTop], dict[str, FileState]]:
+    def _select_retained(self, root: str) -> tuple[dict[str, RetainedTop], dict[str, FileState]]:
         retained_layers = self._layers.retained
         tops = {path: top for path, top in retained_layers.tops.items() if top.root == root}
         return tops, select_bases(tops, retained_layers.bases)
@@ -114,7 +114,7 @@ class BulkVerdicts:
             self._emit(LayersChanged(layers=self._layers.retained.layers, bulks=bulks))
 
     def _find_conflict(self, root: str) -> str:
-        tops, bases = self._select_kept(root)
+        tops, bases = self._select_retained(root)
         try:
             self._refuse_denied(self._plan_steps(tops))
             if may_have_changed(self._workspace, self._tree.stack, tops, bases):

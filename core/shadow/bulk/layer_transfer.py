@@ -273,13 +273,13 @@ class BulkGuard(Struct, eq=False):
             raise ReviewConflict(
                 f"{', '.join(sorted(in_the_way))} is a file in the project.", hint="Accept its deletion first."
             )
-        if changed := [op.path for op in ops if not self._is_as_expected(op, tops, bases)]:
+        if changed := [op.path for op in ops if not self._is_expected(op, tops, bases)]:
             raise ReviewConflict(
                 f"{format_paths(changed, MAX_NAMED)} changed in the project since the command; nothing was written.",
                 hint="Reject these files, or have the command run again on the files as they are now.",
             )
 
-    def _is_as_expected(self, op: TransferStep, tops: Tops, bases: Bases) -> bool:
+    def _is_expected(self, op: TransferStep, tops: Tops, bases: Bases) -> bool:
         kind = self.transfer.get_kind(op.path)
         base = bases.get(op.path)
         if op.what == "directory" and kind == "directory":
@@ -291,7 +291,7 @@ class BulkGuard(Struct, eq=False):
         if base is not None and kind != "directory":
             return self.transfer.read_state(op.path) == base or self.is_refreshed_index(op.path, base)
         is_known = op.what != "put" or kind == "directory"
-        return is_known and self.transfer.is_older(op.path, _find_since(tops, op.path))
+        return is_known and self.transfer.is_older(op.path, _get_since(tops, op.path))
 
     def is_refreshed_index(self, path: str, base: FileState) -> bool:
         """True if git only refreshed its index, as even `git status` does."""
@@ -306,7 +306,7 @@ class BulkGuard(Struct, eq=False):
         return False
 
 
-def _find_since(tops: Tops, path: str) -> int:
+def _get_since(tops: Tops, path: str) -> int:
     while path and path not in tops:
         path = path.rpartition("/")[0]
     return tops[path].since

@@ -111,7 +111,7 @@ class DiskComparison(Struct, eq=False):
         waiting: deque[_Place] = deque()
         disk = self._read_status(top)
         if disk is None:
-            self._note_missing(top, touched_paths)
+            self._record_missing(top, touched_paths)
         elif not stat.S_ISDIR(disk.st_mode):
             if disk.st_ctime_ns >= retained_top.since:
                 touched_paths.held.append(top)
@@ -155,9 +155,9 @@ class DiskComparison(Struct, eq=False):
                 if is_directory:
                     yield _Place(path, layer_paths or [], hides)
         for name in paths_by_name:
-            self._note_missing(f"{directory.path}/{from_os_name(name)}", touched_paths)
+            self._record_missing(f"{directory.path}/{from_os_name(name)}", touched_paths)
 
-    def _note_missing(self, path: str, touched_paths: TouchedPaths) -> None:
+    def _record_missing(self, path: str, touched_paths: TouchedPaths) -> None:
         if path in self.bases or path in self.base_directories:
             touched_paths.held.append(path)
 
@@ -253,7 +253,7 @@ class StalenessCheck(Struct, eq=False):
         if not self.tree.layers.retained.tops:
             return
         self._mark_stale(
-            path for path, state in self.pending.list_replaced(pending_states) if self._is_taken_back(path, state)
+            path for path, state in self.pending.list_replaced(pending_states) if self._is_reverted(path, state)
         )
         if self._follow_project():
             changes = self.tree.state.changes.items()
@@ -302,12 +302,14 @@ class StalenessCheck(Struct, eq=False):
             return touched_paths
         above = collect_directories(written_states)
 
-        def is_users(path: str) -> bool:
+        def is_changed_by_user(path: str) -> bool:
             with suppress(OSError, PathRefused):
                 return path not in above and self.bulks.read_disk_state(path) != written_states.get(path, _NOT_WRITTEN)
             return True
 
-        return TouchedPaths(list(filter(is_users, touched_paths.held)), list(filter(is_users, touched_paths.beside)))
+        return TouchedPaths(
+            list(filter(is_changed_by_user, touched_paths.held)), list(filter(is_changed_by_user, touched_paths.beside))
+        )
 
     def _mark_conflict(self, retained_top: RetainedTop, units: Mapping[str, Sequence[str]]) -> RetainedTop:
         """Mark the bulk as in conflict, and report what the review would otherwise see only at its acceptance."""
@@ -402,7 +404,7 @@ class StalenessCheck(Struct, eq=False):
             }
         )
 
-    def _is_taken_back(self, path: str, state: FileState) -> bool:
+    def _is_reverted(self, path: str, state: FileState) -> bool:
         """True if a manifest is not as commands saw it, and the agent did not change it."""
         if not is_dependency_manifest(path):
             return False

@@ -106,7 +106,7 @@ def _find_commit(repository: GitRepository, pending: PendingCommit, now: HeadSta
     tips = [now.commit] if now.branch == pending.branch else [f"refs/heads/{pending.branch}", now.commit]
     for tip in filter(None, tips):
         commit = _find_child(repository, tip, pending.head)
-        if commit and _is_made_of(repository, pending, commit):
+        if commit and _matches_pending(repository, pending, commit):
             return commit
     return ""
 
@@ -121,7 +121,7 @@ def _find_child(repository: GitRepository, tip: str, head: str) -> str:
     return ""
 
 
-def _is_made_of(repository: GitRepository, pending: PendingCommit, commit: str) -> bool:
+def _matches_pending(repository: GitRepository, pending: PendingCommit, commit: str) -> bool:
     output = repository.run("log", "-1", "--no-show-signature", "--format=%T%n%s", commit).decode("utf-8", "replace")
     tree, _, subject = output.rstrip("\n").partition("\n")
     if tree == pending.tree:

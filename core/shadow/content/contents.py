@@ -49,14 +49,14 @@ def describe_undisplayed(path: str, old: bytes, new: bytes, hunks: Sequence[Hunk
         word = "holds a NUL byte" if is_binary(new) else "held a NUL byte before"
         return f"{word}, so that its text is not shown" if is_code else ""
     encoding = find_display_encodings(old, new)[1]
-    return describe_unseen(old, new, encoding) or _describe_cut(path, old, new, hunks, is_code=is_code)
+    return describe_unseen(old, new, encoding) or _describe_clipped(path, old, new, hunks, is_code=is_code)
 
 
 def _has_name_of_code(path: str) -> bool:
     return _MORE_CODE.search(path.rpartition("/")[2].lower()) is not None
 
 
-def _describe_cut(path: str, old: bytes, new: bytes, hunks: Sequence[Hunk], *, is_code: bool) -> str:
+def _describe_clipped(path: str, old: bytes, new: bytes, hunks: Sequence[Hunk], *, is_code: bool) -> str:
     if path.lower().endswith(".ipynb"):
         return _describe_long(_count_long_cell_lines(new) - _count_long_cell_lines(old))
     if not is_code or _GENERATED.search(path.lower()):

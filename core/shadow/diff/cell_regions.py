@@ -93,13 +93,13 @@ def _find_similar(old: Sequence[Cell], new: Sequence[Cell], gap: Region) -> list
             if i == i1 or j == j1:
                 best[i, j] = (0.0, [])
                 continue
-            likeness, (rest, others) = _measure_likeness(old[i], new[j]), best[i + 1, j + 1]
+            likeness, (rest, others) = _compute_likeness(old[i], new[j]), best[i + 1, j + 1]
             pairing = (likeness + rest, [(i, j), *others]) if likeness >= _LEAST_SIMILAR else (0.0, [])
             best[i, j] = max(pairing, best[i + 1, j], best[i, j + 1], key=lambda candidate: candidate[0])
     return best[i0, j0][1]
 
 
-def _measure_likeness(one: Cell, other: Cell) -> float:
+def _compute_likeness(one: Cell, other: Cell) -> float:
     if one.kind != other.kind:
         return 0.0
     return SequenceMatcher(None, one.source[:_COMPARED_TEXT], other.source[:_COMPARED_TEXT], False).quick_ratio()

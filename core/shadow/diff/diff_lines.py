@@ -215,7 +215,7 @@ def _describe_encodings_and_newlines(old: bytes, new: bytes) -> Iterator[str]:
         yield f"line ends {after}"
     strangers, encoding_names = (
         list_non_utf8_lines(new),
-        [_name_shown(encoding) for encoding in find_display_encodings(old, new)],
+        [_name_display_encoding(encoding) for encoding in find_display_encodings(old, new)],
     )
     if strangers:
         numbers = ", ".join(map(str, strangers[:_MAX_NAMED])) + (", …" if len(strangers) > _MAX_NAMED else "")
@@ -224,7 +224,7 @@ def _describe_encodings_and_newlines(old: bytes, new: bytes) -> Iterator[str]:
         yield f"encoding no UTF-8 (shown as {encoding_names[0]}) in {count('line', len(strangers))} → UTF-8"
 
 
-def _name_shown(encoding: Encoding) -> str:
+def _name_display_encoding(encoding: Encoding) -> str:
     return name_encoding("latin-1" if encoding.startswith("utf") else encoding)
 
 

@@ -32,10 +32,10 @@ def find_display_encodings(*sides: bytes) -> tuple[Encoding, ...]:
     """Return the encoding in which to display every side of a change. Where one has a legacy encoding, a side that is
     no UTF-8 is read in it, too."""
     codec = next((encoding.codec for side in sides if not is_binary(side) and (encoding := find_encoding(side))), "")
-    return tuple(_find_shown(side, codec) for side in sides)
+    return tuple(_find_display_encoding(side, codec) for side in sides)
 
 
-def _find_shown(data: bytes, codec: str) -> Encoding:
+def _find_display_encoding(data: bytes, codec: str) -> Encoding:
     encoding = detect_encoding(data)
     is_found = codec and encoding == "utf-8" and not is_utf8(data) and is_read_whole(data, codec)
     return codec if is_found else encoding

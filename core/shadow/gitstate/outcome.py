@@ -82,7 +82,7 @@ def compute_outcome(accepted_content: AcceptedContent) -> GitOutcome:
         if obstacle := _describe_obstacle(repository, outcome):
             return _refuse(outcome, obstacle)
         roots = _find_roots(repository, outcome.before, outcome.after)
-        fresh = history.list_commits(repository.now, roots, _list_known(repository, outcome))
+        fresh = history.list_commits(repository.now, roots, _list_present(repository, outcome))
         outcome = replace(outcome, fresh=tuple(fresh))
         if len(outcome.fresh) > MAX_COMMITS:
             return _refuse(outcome, f"it has {len(outcome.fresh)} new commits; {MAX_COMMITS} can be compared")
@@ -198,7 +198,7 @@ def _resolve_commits(accepted_content: AcceptedContent, outcome: GitOutcome) -> 
         verb = "waits" if len(waiting) == 1 else "wait"
         return _refuse(outcome, f"{format_paths(waiting)} {verb} in the review: decide that first")
     head = outcome.after.get("HEAD")
-    chain = history.list_commits(repository.now, [head], _list_known(repository, outcome)) if head else []
+    chain = history.list_commits(repository.now, [head], _list_present(repository, outcome)) if head else []
     inside = {commit.oid for commit in chain}
     outside = [content for content in bad if content.commit is not None and content.commit.oid not in inside]
     if not chain or not history.is_chain(chain) or outside:
@@ -206,7 +206,7 @@ def _resolve_commits(accepted_content: AcceptedContent, outcome: GitOutcome) -> 
     return _rebuild_commits(accepted_content, outcome, chain)
 
 
-def _list_known(repository: RepositoryCopy, outcome: GitOutcome) -> list[str]:
+def _list_present(repository: RepositoryCopy, outcome: GitOutcome) -> list[str]:
     kinds = history.find_object_types(repository.now, set(outcome.before.values()))
     return [oid for oid, kind in kinds.items() if kind != "missing"]
 
@@ -220,7 +220,7 @@ def _rebuild_commits(accepted_content: AcceptedContent, outcome: GitOutcome, cha
     notes = tuple(_describe_commit(commit, result) for commit in chain if new_oids[commit.oid] != commit.oid)
     result = replace(result, notes=notes)
     commits = history.list_commits(
-        repository.now, _find_roots(repository, outcome.before, after), _list_known(repository, outcome)
+        repository.now, _find_roots(repository, outcome.before, after), _list_present(repository, outcome)
     )
     bad = [content for commit in commits for content in _find_unaccepted(accepted_content, commit)]
     bad += _find_unaccepted_in_head(accepted_content, result)
@@ -294,7 +294,7 @@ def _resolve_index(content: AcceptedContent, outcome: GitOutcome) -> GitOutcome:
     ]
     oids = {entry.oid for entry in changes}
     old = history.find_object_types(repository.before, oids) if repository.before is not None else {}
-    bad = [entry for entry in changes if not _can_stay(content, entry, old)]
+    bad = [entry for entry in changes if not _is_acceptable(content, entry, old)]
     missing = {entry.path for entry in before} - {entry.path for entry in now}
     removals = [committed[path] for path in sorted(missing & committed.keys())]
     rejections = [e for e in removals if content.is_rejected_or_pending(e) and content.is_on_disk(e)]
@@ -331,7 +331,7 @@ def _add_staged_index(outcome: GitOutcome, staged_index: StagedIndex) -> GitOutc
     )
 
 
-def _can_stay(accepted_content: AcceptedContent, entry: GitEntry, old: dict[str, str]) -> bool:
+def _is_acceptable(accepted_content: AcceptedContent, entry: GitEntry, old: dict[str, str]) -> bool:
     if accepted_content.is_on_disk(entry):
         return True
     return old.get(entry.oid, "missing") != "missing" and not accepted_content.is_rejected_or_pending(entry)
@@ -357,9 +357,9 @@ def iterate_changed_paths(accepted_content: AcceptedContent, outcome: GitOutcome
         chain = {commit.oid for commit in history.list_commits(room, [new], [old] if old else [])} if new else set()
         for oid in resulting:
             changes = history.list_commit_changes(room, history.read_commit(room, oid))
-            changed_entries += [change for change in changes if oid not in chain or not _is_as_before(change, now)]
+            changed_entries += [change for change in changes if oid not in chain or not _is_unchanged(change, now)]
     yield from sorted({*outcome.staged_paths, *map(accepted_content.get_path, changed_entries)})
 
 
-def _is_as_before(entry: GitEntry, now: dict[bytes, tuple[str, str]]) -> bool:
+def _is_unchanged(entry: GitEntry, now: dict[bytes, tuple[str, str]]) -> bool:
     return entry.mode != MISSING_MODE and now.get(entry.path) == (entry.mode, entry.oid)

@@ -230,10 +230,10 @@ class PendingLayer:
             or record != replace(new_record, name=record.name, boot=record.boot)
             or (not record.name and (new_record.entries or directories))
         ):
-            self._bring_about(record, new_record)
+            self._update(record, new_record)
         return self._layers.place / self._held.name if self._held.name and (new_record.entries or directories) else None
 
-    def _bring_about(self, record: PendingRecord, new_record: PendingRecord) -> None:
+    def _update(self, record: PendingRecord, new_record: PendingRecord) -> None:
         try:
             self._held = self._replace(record, new_record)
             self._due.clear()

@@ -64,18 +64,18 @@ class FileSwaps(Struct, eq=False):
         ):
             if write.after.kind == "absent":
                 if write.before.kind != "absent":
-                    self._take_out(write, temporary, target)
+                    self._remove_target(write, temporary, target)
             elif write.before.kind == "absent":
-                _move_in(temporary, target, write)
+                _move_to_target(temporary, target, write)
             elif exchange_names(temporary, target):
                 if not _has_state(temporary, write.path, write.before):
-                    self._exchange_other_back(write, temporary, target)
+                    self._undo_exchange(write, temporary, target)
             elif _read_state(target, write.path) != write.before:
                 raise build_outdated_error(write)
             else:
                 os.rename(temporary[1], target[1], src_dir_fd=temporary[0], dst_dir_fd=target[0])
 
-    def _take_out(self, write: PathWrite, temporary: NameInDirectory, target: NameInDirectory) -> None:
+    def _remove_target(self, write: PathWrite, temporary: NameInDirectory, target: NameInDirectory) -> None:
         try:
             move_to_free_name(target, temporary)
         except FileNotFoundError:
@@ -85,7 +85,7 @@ class FileSwaps(Struct, eq=False):
                 move_to_free_name(temporary, target)
             raise build_outdated_error(write)
 
-    def _exchange_other_back(self, write: PathWrite, temporary: NameInDirectory, target: NameInDirectory) -> None:
+    def _undo_exchange(self, write: PathWrite, temporary: NameInDirectory, target: NameInDirectory) -> None:
         exchange_names(temporary, target)
         if not _has_state(temporary, write.path, write.after):
             exchange_names(temporary, target)  # both were written meanwhile: the later file gets the name
@@ -111,14 +111,14 @@ class FileSwaps(Struct, eq=False):
             self.workspace.open_parent(write.path) as target,
         ):
             if write.before.kind == "absent":
-                self._take_out_again(write, temporary, target)
+                self._remove_written(write, temporary, target)
             elif write.after.kind == "absent":
-                _move_in(temporary, target, write)
+                _move_to_target(temporary, target, write)
             else:
                 self._exchange_back(write, temporary, target)
             sync_directory(target[0])
 
-    def _take_out_again(self, write: PathWrite, temporary: NameInDirectory, target: NameInDirectory) -> None:
+    def _remove_written(self, write: PathWrite, temporary: NameInDirectory, target: NameInDirectory) -> None:
         if self._classify_temporary(write, temporary) == "new":
             os.unlink(temporary[1], dir_fd=temporary[0])
         with suppress(FileNotFoundError):
@@ -199,7 +199,7 @@ def _is_same_content(one: FileState, other: FileState) -> bool:
     return (one.kind, one.blob) == (other.kind, other.blob)
 
 
-def _move_in(temporary: NameInDirectory, target: NameInDirectory, write: PathWrite) -> None:
+def _move_to_target(temporary: NameInDirectory, target: NameInDirectory, write: PathWrite) -> None:
     try:
         move_to_free_name(temporary, target)
     except FileExistsError:

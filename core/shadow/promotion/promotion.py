@@ -183,7 +183,7 @@ class Promotion:
             if not all(self._is_before(write) for write in rest):
                 return False
             self._discard(rest)
-            self._lay_out(rest)
+            self._write_temporaries(rest)
             for write in rest:
                 self._clear_destination(write)
                 self._swaps.swap(write)
@@ -199,7 +199,7 @@ class Promotion:
 
     def _carry_out(self, intent: IntentRecord) -> None:
         try:
-            self._lay_out(intent.writes)
+            self._write_temporaries(intent.writes)
             for write in intent.writes:
                 with _explain_write_error(write.path):
                     if write.emptied or write.aside is not None:
@@ -215,7 +215,7 @@ class Promotion:
             self._roll_back(intent)
             raise
 
-    def _lay_out(self, writes: Sequence[PathWrite]) -> None:
+    def _write_temporaries(self, writes: Sequence[PathWrite]) -> None:
         """Create the directories, and write the new contents next to their targets."""
         for write in writes:
             if write.directories and write.after.kind != "absent" and write.aside is None:
@@ -297,7 +297,7 @@ class Promotion:
         for write in writes:
             try:
                 if backup_name := self._swaps.discard(write):
-                    self._notices.append(_build_kept_notice(write, backup_name))
+                    self._notices.append(_build_backup_notice(write, backup_name))
             except (FileNotFoundError, NotADirectoryError):
                 moved_temporaries[write.temporary] = write
             except OSError:
@@ -337,7 +337,7 @@ def _explain_write_error(path: str) -> Iterator[None]:
         ) from error
 
 
-def _build_kept_notice(write: PathWrite, backup_name: str) -> Notice:
+def _build_backup_notice(write: PathWrite, backup_name: str) -> Notice:
     return Notice(
         level="warning",
         message=f"{write.path} was written by another program while it was being changed here.",
@@ -361,10 +361,13 @@ def arrange_writes(writes: Sequence[PathWrite]) -> list[PathWrite]:
     in_order = sorted(writes, key=lambda write: (write.after.kind != "absent", write.path))
     if not removed_paths and not emptied_paths:
         return in_order
-    return [_place_aside(write, removed_paths if write.after.kind != "absent" else emptied_paths) for write in in_order]
+    return [
+        _relocate_temporary(write, removed_paths if write.after.kind != "absent" else emptied_paths)
+        for write in in_order
+    ]
 
 
-def _place_aside(write: PathWrite, moving: Collection[str]) -> PathWrite:
+def _relocate_temporary(write: PathWrite, moving: Collection[str]) -> PathWrite:
     parents = list_parents(write.path)
     top = next((parent for parent in parents if parent in moving), None)
     if top is None:

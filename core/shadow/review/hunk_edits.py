@@ -57,7 +57,7 @@ class HunkEdits(ReviewPart):
         (_, hunk), change = self.find_hunk(path, hunk_id), self.divide(path, hunk_id, line)
         self.emit(ChangeRevised(change=change))
         later = (part for part in change.hunks if hunk.moves or part.old_start >= hunk.old_start)
-        self._carry_comment_over(path, hunk_id, next(later))
+        self._transfer_comment(path, hunk_id, next(later))
         return self.state.changes[path]
 
     def divide(self, path: str, hunk_id: str, line: int = 0) -> Change:
@@ -148,13 +148,13 @@ class HunkEdits(ReviewPart):
             edited_hunk for edited_hunk in change.hunks if reach[0] <= edited_hunk.new_start <= reach[1]
         )
         if edited_hunks:
-            self._carry_comment_over(change.path, hunk.id, edited_hunks[0])
+            self._transfer_comment(change.path, hunk.id, edited_hunks[0])
         excerpt = build_excerpt(change, edited_hunks, *self.contents.read_change(change))
         self.emit(
             HunkEdited(id=new_id("edit"), path=change.path, start=hunk.new_start, lines=len(lines), excerpt=excerpt)
         )
 
-    def _carry_comment_over(self, path: str, hunk_id: str, heir: Hunk) -> None:
+    def _transfer_comment(self, path: str, hunk_id: str, heir: Hunk) -> None:
         comment = self.state.comments.get((path, hunk_id))
         if comment is not None and heir.id != hunk_id:
             self.comment(path, hunk_id, "")

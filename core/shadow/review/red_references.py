@@ -89,7 +89,7 @@ class PendingScripts:
         except ContentLost:
             return False
 
-    def _list_firsts(self, base: str) -> set[str]:
+    def _list_first_parts(self, base: str) -> set[str]:
         """Return the first parts of the directories of scripts below a directory."""
         if base not in self._firsts:
             above = f"{base}/" if base else ""
@@ -128,7 +128,7 @@ class PendingScripts:
 
     def _list_in_places(self, source_directory: str, words: RedWords) -> Iterator[str]:
         for base in {source_directory, ""}:
-            for first in words.places.keys() & self._list_firsts(base):
+            for first in words.places.keys() & self._list_first_parts(base):
                 for subdirectory in words.places[first]:
                     for path in self._by_directory.get(posixpath.join(base, subdirectory), ()):
                         if _is_shell(path) or (subdirectory in words.run_places and not _COMPILED.search(path)):
@@ -217,13 +217,13 @@ class RedReferences(Struct, eq=False):
             for name, kind in names.items():
                 path = name if directory == "." else f"{directory}/{name}"
                 if kind == "directory":
-                    if is_red or _acts(f"{path}/x"):
+                    if is_red or _is_executed(f"{path}/x"):
                         run_directories.add(path)
                     if path not in directories and (path in run_directories or may_hold_protected(path)):
                         waiting += [path] if not is_git_internal(path) or is_red else []
-                elif not path.endswith(".sample") and (is_red or _acts(path)):  # git's own examples run nothing
+                elif not path.endswith(".sample") and (is_red or _is_executed(path)):  # git's own examples run nothing
                     yield path
-        yield from (path for path in self._pending if _acts(path))
+        yield from (path for path in self._pending if _is_executed(path))
 
     def _list_names(self, directory: str) -> Mapping[str, PathKind]:
         if directory not in self._names:
@@ -265,7 +265,7 @@ class RedReferences(Struct, eq=False):
         name, text = fold_name(path.rpartition("/")[2]), data.decode("utf-8", "replace")
         if _is_prose(path):
             return RedWords(exact=sort_words((Mark.FILE, reference) for reference in find_references(text)))
-        is_named = not _acts(path)
+        is_named = not _is_executed(path)
         if name in PARTLY_ACTING:
             text = "\n".join(list_acting_parts(name, data).values())
         elif is_named and find_file_risk(path) is not None and not CODE.search(path):
@@ -322,7 +322,7 @@ class RedReferences(Struct, eq=False):
             if path.startswith("..") or (path == "." and mark != Mark.PROGRAM):
                 continue
             kind = self._find_kind(path)
-            if kind in {"file", "symlink"} and self._is_meant(path, mark):
+            if kind in {"file", "symlink"} and self._matches_mark(path, mark):
                 yield path
                 yield from self._follow(path) if kind == "symlink" else ()
                 break
@@ -349,7 +349,7 @@ class RedReferences(Struct, eq=False):
         with suppress(PathRefused):
             yield self.tree.resolve_links(link)
 
-    def _is_meant(self, path: str, mark: str) -> bool:
+    def _matches_mark(self, path: str, mark: str) -> bool:
         if mark != Mark.SCRIPT or CODE.search(path) or BINARY.search(path):
             return True
         node = self.tree.find_node(path)
@@ -449,7 +449,7 @@ class RedReferences(Struct, eq=False):
 
 
 @lru_cache(maxsize=16_384)
-def _acts(path: str) -> bool:
+def _is_executed(path: str) -> bool:
     lever = find_file_risk(path)
     is_red = lever is not None and lever.is_protected
     return is_red or fold_name(path.rpartition("/")[2]) in PARTLY_ACTING

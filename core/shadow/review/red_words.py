@@ -207,7 +207,7 @@ def _list_keyed(path: str, text: str) -> Iterator[tuple[Mark, str]]:
     """Yield the values of the keys that name files, by the kind of the file."""
     _, files, places = next((row for row in _KEYS if row[0].search(path)), (None, (), ()))
     for mark, keys in ((Mark.FILE, files), (Mark.PLACE, places)):
-        blocks = [block for _, block in cut_blocks(_spread(text), keys)] if keys else []
+        blocks = [block for _, block in cut_blocks(_split_keys(text), keys)] if keys else []
         for raw in re.findall(r"[\w.@+~*/{}$-]+", "\n".join(blocks)):
             word = raw if "{" in raw else raw.rstrip("}")
             if "repo" in keys and not word.startswith((".", "/")):
@@ -220,7 +220,7 @@ def _list_keyed(path: str, text: str) -> Iterator[tuple[Mark, str]]:
                 yield from ((mark, f"{word}/*.{ending}") for ending in ("yml", "yaml"))
 
 
-def _spread(text: str) -> str:
+def _split_keys(text: str) -> str:
     """Put every key of a text in braces on its own line."""
     return re.sub(r"([{,])\s*(?=[\"']?[\w./]+[\"']?\s*:)", r"\1\n", text) if "{" in text else text
 
@@ -278,7 +278,7 @@ class _Tokens:
 
 def _add_tokens(text: str, exact: dict[str, tuple[str, ...]], data_globs: tuple[str, ...]) -> RedWords:
     tokens = _Tokens()
-    undone = _undo(text)
+    undone = _normalize_text(text)
     tokens.add(undone, runs_all=False)
     tokens.add("\n".join(line for line in undone.splitlines() if _RUNS_ALL.search(line)), runs_all=True)
     return RedWords(
@@ -295,7 +295,7 @@ def _add_tokens(text: str, exact: dict[str, tuple[str, ...]], data_globs: tuple[
     )
 
 
-def _undo(text: str) -> str:
+def _normalize_text(text: str) -> str:
     """Return a text in lower case in two variants, with quotes as boundaries and with quotes removed; without braces
     and variables."""
     text = text.lower().replace("\\\n", " ")

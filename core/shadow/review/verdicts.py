@@ -254,7 +254,7 @@ class Verdicts(ReviewPart, eq=False):
 
     def undo(self, verdict_id: str) -> VerdictRecord:
         """Undo a verdict; see `Shadow.undo`."""
-        record = self._find_standing(verdict_id)
+        record = self._find_verdict(verdict_id)
         if record.settled is not None:
             with explain_lost_content(record.path):
                 self._reopen(record, record.settled)
@@ -332,7 +332,7 @@ class Verdicts(ReviewPart, eq=False):
         self.emit(ev.VerdictUndone(id=record.id, path=record.path))
         self.check_disk(record.path)
 
-    def _find_standing(self, verdict_id: str) -> VerdictRecord:
+    def _find_verdict(self, verdict_id: str) -> VerdictRecord:
         for record in reversed(self.state.verdicts):
             if verdict_id in {"", record.id}:
                 return record
