@@ -69,7 +69,7 @@ def _copy_layers(source: Path, target: Path, workspace: Path, *, git_only: bool)
         else:
             copy_layers(layers, layers.retained, copy)
     except OSError:
-        remove_tree(copy.place)
+        remove_tree(copy.location)
 
 
 def _copy_git_states(layers: LayerStore, copy: LayerStore, workspace: Workspace, contents: Contents) -> None:
@@ -88,7 +88,7 @@ def _read_bases(
     layers: LayerStore, tops: Iterable[str], workspace: Workspace, contents: Contents
 ) -> Iterator[tuple[str, FileState]]:
     """Yield what a workspace has where layers have a file, since it is not what the agent's commands found there."""
-    places = ((upper, get_layer_path(upper, top)) for upper in layers.place.glob("*/upper") for top in tops)
+    places = ((upper, get_layer_path(upper, top)) for upper in layers.location.glob("*/upper") for top in tops)
     for upper, directory in places:
         for above, _, names in os.walk(directory):
             for name in names:

@@ -79,8 +79,7 @@ def find_region_comments(text: str) -> tuple[RegionComment, ...]:
 def locate_probe(text: str, probe: Probe) -> int | None:
     """Return the line (1-indexed) before which a probe belongs now; None if its position no longer exists.
 
-    That is between the same two lines if both still follow each other, else next to one of them. The nearest match
-    wins.
+    That is between the same two lines if both are still adjacent, else next to one of them. The nearest match wins.
     """
     bodies = [trim_ending(line) for line in split_whole_lines(text)]
     gaps = range(len(bodies) + 1)

@@ -68,7 +68,7 @@ class TrackedTree:
         if not path.is_file():
             node = self._tree.find_below_pending(".git/index")
             if node and node.layered:
-                path = Path(os.fsdecode(node.layered.place))
+                path = Path(os.fsdecode(node.layered.location))
             else:
                 path, below = self._find_disk_index()
         try:

@@ -295,7 +295,7 @@ class Shadow:
         with suppress(PathRefused, OSError):
             disk, data = self.workspace.read_state(path)
             if isinstance(entry, LayeredEntry):
-                return disk.kind == "file" and Path(os.fsdecode(entry.place)).read_bytes() == data
+                return disk.kind == "file" and Path(os.fsdecode(entry.location)).read_bytes() == data
             return disk.kind == "absent"
         return False
 

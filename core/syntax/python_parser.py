@@ -1,7 +1,7 @@
 """Python's own parser, used by one thread at a time; it never executes the text and shows no warnings.
 
-In Python 3.11 two threads that parse at the same time corrupt each other's recursion count, which raises SystemError.
-An internal error of the parser is no verdict on the text.
+In Python 3.11 two threads that parse at the same time corrupt a shared recursion count, which raises SystemError. An
+internal error of the parser is no verdict on the text.
 """
 
 from __future__ import annotations

@@ -77,11 +77,11 @@ def _copy_layers(source: Session, target: SessionDirectory, checkpoint: Conversa
     names = [*copy.retained.layers, *copy.checkpoint_records.layers, *source.shadow.bulks.redo_store.list_directories()]
     try:
         for name in dict.fromkeys(names):
-            if (layers.place / name).is_dir():
-                link_tree(layers.place / name, copy.place / name)
+            if (layers.location / name).is_dir():
+                link_tree(layers.location / name, copy.location / name)
         copy_seen(layers, copy)
     except OSError:
-        remove_tree(copy.place)
+        remove_tree(copy.location)
         raise
 
 

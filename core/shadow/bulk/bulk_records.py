@@ -1,8 +1,8 @@
 """Records of bulk verdicts on disk: the progress of a verdict, and everything that is needed to undo or repeat it.
 
-`<place>/<verdict>/{verdict.json,upper,prepared,saved}`: `upper` has the files of the bulk, `prepared` the state of git
-to be written, `saved` the replaced files of the project. The file `deciding` names the unfinished verdict. A copy of
-the accepted files stays in `<place>/again-<verdict>` as long as a checkpoint names the verdict.
+`<location>/<verdict>/{verdict.json,upper,prepared,saved}`: `upper` has the files of the bulk, `prepared` the state of
+git to be written, `saved` the replaced files of the project. The file `deciding` names the unfinished verdict. A copy
+of the accepted files stays in `<location>/again-<verdict>` as long as a checkpoint names the verdict.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class BulkRecords(Struct, eq=False):
     layers: LayerStore
 
     def get_directory(self, decision: BulkDecision) -> Path:
-        return self.layers.place / decision.verdict.id
+        return self.layers.location / decision.verdict.id
 
     def get_saved_layer(self, decision: BulkDecision) -> Path:
         """Return the layer with the replaced files of the project."""
@@ -79,7 +79,7 @@ class BulkRecords(Struct, eq=False):
 
     @property
     def _unfinished_path(self) -> Path:
-        return self.layers.place / "deciding"
+        return self.layers.location / "deciding"
 
     def write(self, decision: BulkDecision, *, is_unfinished: bool = True) -> None:
         """Write the progress of a verdict; the next start finds an unfinished one. Raises `StateError`."""
@@ -103,7 +103,7 @@ class BulkRecords(Struct, eq=False):
     def read(self, verdict_id: str) -> BulkDecision | None:
         """Return the record of a verdict; None if there is none or it is damaged."""
         try:
-            data = (self.layers.place / verdict_id / "verdict.json").read_bytes()
+            data = (self.layers.location / verdict_id / "verdict.json").read_bytes()
             return decode_json(data, BulkDecision)
         except (OSError, msgspec.MsgspecError):
             return None
@@ -147,7 +147,7 @@ class BulkRedo(Struct, eq=False):
         return {verdict.id for point in self.state.checkpoints.values() for verdict in point.verdicts if verdict.bulk}
 
     def _get_directory(self, verdict_id: str) -> Path:
-        return self.layers.place / f"again-{verdict_id}"
+        return self.layers.location / f"again-{verdict_id}"
 
     def save_accepted(self, decision: BulkDecision) -> None:
         """Copy the accepted files before they return to the layers. Raises `StateError`."""
@@ -171,7 +171,7 @@ class BulkRedo(Struct, eq=False):
             return False
         layer = new_id("layer")
         try:
-            (self.layers.place / layer).mkdir(mode=0o700)
+            (self.layers.location / layer).mkdir(mode=0o700)
             link_tree(directory / "upper", self.layers.get_upper(layer))
         except OSError as error:
             raise StateError(f"{decision.verdict.path} can't be laid out: {error.strerror}.") from error

@@ -241,7 +241,7 @@ class BulkVerdicts:
 
     def _can_rename(self) -> bool:
         """True if whole directories can be renamed between the layers and the project."""
-        return self._layers.place.stat().st_dev == self._workspace.root.stat().st_dev
+        return self._layers.location.stat().st_dev == self._workspace.root.stat().st_dev
 
     # undo
 
@@ -306,7 +306,7 @@ class BulkVerdicts:
         if not isinstance(entry, LayeredEntry):
             return self._transfer.read_state(op.path) == ABSENT
         if op.path.endswith(".git/index") and self._guard.has_same_index(
-            op.path, Path(os.fsdecode(entry.place)).read_bytes()
+            op.path, Path(os.fsdecode(entry.location)).read_bytes()
         ):
             return True
         return self._transfer.read_state(op.path) == fingerprint_entry(entry)
@@ -359,7 +359,7 @@ class BulkVerdicts:
             self._records.write(decision)
             self.redo_store.save_accepted(decision)
             with suppress(OSError):
-                (self._layers.place / layer).mkdir(mode=0o700, exist_ok=True)
+                (self._layers.location / layer).mkdir(mode=0o700, exist_ok=True)
                 (home / "upper").rename(self._layers.get_upper(layer))
         if layer not in retained_layers.layers:
             tops, bases = drop_covered(decision.tops | retained_layers.tops), retained_layers.bases | decision.bases

@@ -74,7 +74,7 @@ class GitPreparation:
     def drop(self, name: str) -> None:
         """Remove the preparation of a verdict."""
         with suppress(OSError):
-            remove_tree(self._layers.place / name)
+            remove_tree(self._layers.location / name)
 
     def _capture_basis(self) -> PreparationBasis:
         return self._layers.retained, dict(self._state.changes), tuple(self._state.verdicts)

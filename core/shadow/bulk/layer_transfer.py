@@ -1,6 +1,6 @@
 """Transfers layers into the workspace and back, after a check that this overwrites no later change of the user.
 
-The steps are planned from the layers and the disk each time, relative to descriptors, and files move by rename. A step
+The steps are planned from the layers and the disk every time, relative to descriptors, and files move by rename. A step
 that is already done is skipped, so running an interrupted transfer again finishes it.
 """
 
@@ -198,7 +198,7 @@ class LayerTransfer(Struct, eq=False):
         if self.get_kind(op.path) == "directory":
             self._remove(op.path, None)
         temporary = self._name_temporary(op.path)
-        with open_parent(op.source.place) as source, self.workspace.open_parent(op.path) as (directory, target):
+        with open_parent(op.source.location) as source, self.workspace.open_parent(op.path) as (directory, target):
             _unlink(directory, temporary)
             try:
                 copy_file(source, (directory, temporary), sync=sync)
@@ -266,9 +266,9 @@ class BulkGuard(Struct, eq=False):
             raise ReviewConflict(
                 "Git is at work in the project.", hint="Wait for it, or remove a stale index.lock.", code=GIT_BUSY
             )
-        places = collect_directories(tops)
-        places |= {path for path, top in tops.items() if top.kind == "directory"}
-        in_the_way = {path for path in places if self.transfer.get_kind(path) not in {None, "directory"}}
+        parents = collect_directories(tops)
+        parents |= {path for path, top in tops.items() if top.kind == "directory"}
+        in_the_way = {path for path in parents if self.transfer.get_kind(path) not in {None, "directory"}}
         if in_the_way:
             raise ReviewConflict(
                 f"{', '.join(sorted(in_the_way))} is a file in the project.", hint="Accept its deletion first."
@@ -321,7 +321,7 @@ def may_have_changed(workspace: Workspace, stack: LayerStack, tops: Tops, bases:
     root = os.fsencode(workspace.root)
     for top, retained_top in tops.items():
         for path, entry in islice(stack.walk(top), MAX_CHECKED):
-            if entry is not None and entry.is_directory and not is_opaque(entry.place):
+            if entry is not None and entry.is_directory and not is_opaque(entry.location):
                 continue
             try:
                 is_changed = os.lstat(root + b"/" + to_os_name(path)).st_ctime_ns >= retained_top.since

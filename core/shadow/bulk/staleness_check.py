@@ -77,13 +77,13 @@ _HELD_ANYWAY = {"large"}  # reviewed, though without lines: such a bulk is in co
 
 
 class TouchedPaths(Struct):
-    """The touched paths of one top: `held` by layers (or hidden by them), and `beside` these."""
+    """The touched paths of one top: those `held` by layers (or hidden by them), and the `adjacent` others."""
 
     held: list[str] = field(default_factory=list)
-    beside: list[str] = field(default_factory=list)
+    adjacent: list[str] = field(default_factory=list)
 
 
-class _Place(NamedTuple):
+class _ComparedDirectory(NamedTuple):
     """A directory of the project to compare, and the layers' directories at its path; `hidden`: they hide its
     content."""
 
@@ -108,7 +108,7 @@ class DiskComparison(Struct, eq=False):
         layer_paths = [
             layer_path for upper in self.uppers if os.path.lexists(layer_path := upper + b"/" + to_os_name(top))
         ]
-        waiting: deque[_Place] = deque()
+        waiting: deque[_ComparedDirectory] = deque()
         disk = self._read_status(top)
         if disk is None:
             self._record_missing(top, touched_paths)
@@ -116,9 +116,9 @@ class DiskComparison(Struct, eq=False):
             if disk.st_ctime_ns >= retained_top.since:
                 touched_paths.held.append(top)
         else:
-            waiting.append(_Place(top, layer_paths, any(map(_hides_directory, layer_paths))))
+            waiting.append(_ComparedDirectory(top, layer_paths, any(map(_hides_directory, layer_paths))))
             if disk.st_ctime_ns >= retained_top.since and not is_git:
-                (touched_paths.held if waiting[0].hidden else touched_paths.beside).append(top)
+                (touched_paths.held if waiting[0].hidden else touched_paths.adjacent).append(top)
         while waiting and retained_top.kind != "directory":
             directory = waiting.popleft()
             if not is_git or not _GIT_IGNORED.match(directory.path[len(top) + 1 :]):
@@ -129,8 +129,8 @@ class DiskComparison(Struct, eq=False):
         return touched_paths
 
     def _compare_directory(
-        self, directory: _Place, timestamp: int, touched_paths: TouchedPaths, *, names_only: bool
-    ) -> Iterator[_Place]:
+        self, directory: _ComparedDirectory, timestamp: int, touched_paths: TouchedPaths, *, names_only: bool
+    ) -> Iterator[_ComparedDirectory]:
         """Compare a directory of the project, and yield its subdirectories. `names_only`: a new or removed entry in it
         means nothing."""
         paths_by_name = _list_held(directory.layered)
@@ -151,9 +151,9 @@ class DiskComparison(Struct, eq=False):
                 hides = directory.hidden or (is_directory and any(map(_hides_directory, layer_paths or ())))
                 if is_newer and not (is_directory and names_only):
                     is_held = hides or (layer_paths is not None and not is_directory) or path in self.bases
-                    (touched_paths.held if is_held else touched_paths.beside).append(path)
+                    (touched_paths.held if is_held else touched_paths.adjacent).append(path)
                 if is_directory:
-                    yield _Place(path, layer_paths or [], hides)
+                    yield _ComparedDirectory(path, layer_paths or [], hides)
         for name in paths_by_name:
             self._record_missing(f"{directory.path}/{from_os_name(name)}", touched_paths)
 
@@ -175,11 +175,11 @@ class DiskComparison(Struct, eq=False):
         return None
 
 
-def _list_held(places: Sequence[bytes]) -> dict[bytes, list[bytes]]:
-    """Return the entries of a directory in the layers, by name, topmost first; `places`: the directory's path in every
+def _list_held(directories: Sequence[bytes]) -> dict[bytes, list[bytes]]:
+    """Return the entries of a directory in the layers, by name, topmost first; `directories`: its path in every
     layer."""
     paths_by_name: dict[bytes, list[bytes]] = {}
-    for directory in places:
+    for directory in directories:
         with suppress(OSError), os.scandir(directory) as entries:
             for entry in entries:
                 paths_by_name.setdefault(entry.name, []).append(entry.path)
@@ -276,7 +276,7 @@ class StalenessCheck(Struct, eq=False):
         new_tops = dict[str, RetainedTop]()
         for top, retained_top in retained_layers.tops.items():
             touched_paths = self._leave_out_accepted(comparison.find_touched(top, retained_top))
-            if not touched_paths.held and not touched_paths.beside:
+            if not touched_paths.held and not touched_paths.adjacent:
                 continue
             units = self._group_newer(top, touched_paths)
             if units and (retained_top.insisted or retained_top.kind in _HELD_ANYWAY or layers.open_layers):
@@ -298,7 +298,7 @@ class StalenessCheck(Struct, eq=False):
     def _leave_out_accepted(self, touched_paths: TouchedPaths) -> TouchedPaths:
         """Return the touched paths without those that the review itself wrote."""
         written_states = {write.path: write.state for write in self.tree.state.writes}
-        if not written_states or not (touched_paths.held or touched_paths.beside):
+        if not written_states or not (touched_paths.held or touched_paths.adjacent):
             return touched_paths
         above = collect_directories(written_states)
 
@@ -308,7 +308,8 @@ class StalenessCheck(Struct, eq=False):
             return True
 
         return TouchedPaths(
-            list(filter(is_changed_by_user, touched_paths.held)), list(filter(is_changed_by_user, touched_paths.beside))
+            list(filter(is_changed_by_user, touched_paths.held)),
+            list(filter(is_changed_by_user, touched_paths.adjacent)),
         )
 
     def _mark_conflict(self, retained_top: RetainedTop, units: Mapping[str, Sequence[str]]) -> RetainedTop:
@@ -431,5 +432,5 @@ class StalenessCheck(Struct, eq=False):
 def _describe_adjacent_changes(top: str, retained_top: RetainedTop, touched_paths: TouchedPaths) -> str:
     if retained_top.kind not in _TOLD_BESIDE or is_tool_cache(top):
         return ""
-    paths = [path for path in touched_paths.beside if find_unit(top, path) == top]
+    paths = [path for path in touched_paths.adjacent if find_unit(top, path) == top]
     return f"{', '.join(sorted(paths)[:3])} changed in the project since" if paths else ""

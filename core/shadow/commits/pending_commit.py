@@ -75,17 +75,17 @@ def remove_pending_commit(directory: Path) -> None:
 def settle_commit(root: Path, pending: PendingCommit) -> CommitMade | None:
     """Complete or revert the index and the branch. Return the commit (with a `problem` if the index cannot follow it);
     None if there is none, with the index restored. Later changes by others stay. Raises `GitFailed`, OSError."""
-    places = find_believed_repository(root)
+    layout = find_believed_repository(root)
     with open_repository(root, may_be_above=True) as repository:
-        if places is None or repository is None:
+        if layout is None or repository is None:
             raise GitFailed("the repository is not this project's own any more.")
         now = read_head(repository)
         commit = _find_commit(repository, pending, now)
         problem = ""
         if commit:
             is_latest = commit == now.commit and now.branch == pending.branch
-            problem = _follow_commit(repository, places, pending, commit) if is_latest else _MOVED_ON
-        release_lock(places.own, pending.draft)
+            problem = _follow_commit(repository, layout, pending, commit) if is_latest else _MOVED_ON
+        release_lock(layout.own, pending.draft)
     if not commit:
         return None
     if problem:
@@ -132,18 +132,18 @@ def _matches_pending(repository: GitRepository, pending: PendingCommit, commit: 
     )
 
 
-def _follow_commit(repository: GitRepository, places: RepositoryLayout, pending: PendingCommit, commit: str) -> str:
+def _follow_commit(repository: GitRepository, layout: RepositoryLayout, pending: PendingCommit, commit: str) -> str:
     """Update the user's index to the commit. Return why that failed, "" = it did not."""
     try:
         changed_entries = diff_trees(repository, pending.head, commit)
         is_as_planned = {_key(entry) for entry in changed_entries} == {_key(entry) for entry in pending.entries}
-        if is_as_planned and install_draft(places.own, pending.draft):
+        if is_as_planned and install_draft(layout.own, pending.draft):
             return ""
-        if is_lock_ours(places.own, pending.draft):
-            release_lock(places.own, pending.draft)
+        if is_lock_ours(layout.own, pending.draft):
+            release_lock(layout.own, pending.draft)
         index_entries = list_index_entries(repository, [entry.path for entry in changed_entries])
         entries, is_whole = _select_entries(pending, changed_entries, index_entries)
-        update_index(repository, entries, str(places.own / "index"))
+        update_index(repository, entries, str(layout.own / "index"))
     except (GitFailed, OSError) as error:
         return error.message if isinstance(error, GitFailed) else str(error.strerror)
     return "" if is_whole else _STAGED_SINCE

@@ -108,10 +108,10 @@ def _find_unique_pairs(of_a: dict[_Item, list[int]], of_b: dict[_Item, list[int]
 
 def _index_positions(lines: Sequence[_Item], first: int = 0) -> dict[_Item, list[int]]:
     """Map the items to their positions, counted from `first`."""
-    places: dict[_Item, list[int]] = {}
+    positions: dict[_Item, list[int]] = {}
     for index, line in enumerate(lines, first):
-        places.setdefault(line, []).append(index)
-    return places
+        positions.setdefault(line, []).append(index)
+    return positions
 
 
 def _find_longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -169,8 +169,8 @@ def build_excerpt(change: Change, hunks: tuple[Hunk, ...], old: bytes, new: byte
         return ""
     cells = build_cell_diff(change.hunks, old, new, 0)
     if cells is not None:
-        places = {index for index, hunk in enumerate(change.hunks) if hunk in hunks}
-        rows = (row for row in cells.lines if row.hunk in places and row.kind in {"removed", "added"})
+        indexes = {index for index, hunk in enumerate(change.hunks) if hunk in hunks}
+        rows = (row for row in cells.lines if row.hunk in indexes and row.kind in {"removed", "added"})
     else:
         encodings = find_display_encodings(old, new)
         before, after = _Side(split_lines(old), encodings[0], "lf"), _Side(split_lines(new), encodings[1], "lf")

@@ -60,8 +60,8 @@ def replace_hunk(
 
 
 def halve_hunk(old: Sequence[bytes], new: Sequence[bytes], index: int, encoding: Encoding) -> list[Region]:
-    """Cut the lines of a hunk's two sides before line `index` (0-indexed) of each. A last line without an ending stays
-    in the second part, so that no text can follow on the same line."""
+    """Cut the lines of both sides of a hunk before line `index` (0-indexed). A last line without an ending stays in the
+    second part, so that no text can follow on the same line."""
     a, b = (
         min(index, len(side) - (1 if side and decode_line(side[-1], encoding)[1] == "none" else 0))
         for side in (old, new)

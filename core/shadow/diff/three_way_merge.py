@@ -89,7 +89,7 @@ def _list_edits(base: bytes, side: bytes) -> list[SideEdit]:
 def _group_touching(
     our_edits: list[SideEdit], their_edits: list[SideEdit]
 ) -> Iterator[tuple[list[SideEdit], list[SideEdit]]]:
-    """Yield the edits of both sides in groups that touch; edits of one side never touch each other."""
+    """Yield the edits of both sides in groups that touch; edits of one side never touch."""
     group: tuple[list[SideEdit], list[SideEdit]] = ([], [])
     reach = -1
     both = [*((edit, 0) for edit in our_edits), *((edit, 1) for edit in their_edits)]

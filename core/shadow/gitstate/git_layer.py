@@ -42,12 +42,12 @@ def _name_head(head: str) -> str:
 
 
 class GitLayer(Struct, eq=False):
-    """Write the layer of one repository below `place`."""
+    """Write the layer of one repository below `location`."""
 
     tree: MergedTree
     repository: RepositoryCopy
     outcome: GitOutcome
-    place: Path
+    location: Path
 
     def write(self) -> None:
         """Write the layer. Raises OSError and `GitFailed`."""
@@ -65,7 +65,7 @@ class GitLayer(Struct, eq=False):
         self._set_directory_modes()
 
     def _get_path(self, inside: str) -> Path:
-        return get_layer_path(self.place, f"{self.repository.rel}/{inside}".rstrip("/"))
+        return get_layer_path(self.location, f"{self.repository.rel}/{inside}".rstrip("/"))
 
     def _make_parents(self, inside: str) -> Path:
         target = self._get_path(inside)

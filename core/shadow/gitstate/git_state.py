@@ -241,8 +241,8 @@ def _describe_moves(outcome: GitOutcome) -> list[str]:
 def _describe_stash(repository: RepositoryCopy, outcome: GitOutcome) -> Iterator[str]:
     """Describe the entries of a changed stash, newest first; they exist only in its log."""
     if outcome.before.get(STASH) != outcome.after.get(STASH):
-        places = repository.places
-        rows = [_read_stash(places.common) if places else [], _read_stash(repository.now.directory)]
+        layout = repository.layout
+        rows = [_read_stash(layout.common) if layout else [], _read_stash(repository.now.directory)]
         before, after = (format_paths(row[::-1], _MAX_NAMED) or "none" for row in rows)
         yield f"Entries of the stash: {before} → {after}"
 

@@ -125,7 +125,7 @@ def _read_state(repository: RepositoryCopy) -> GitOutcome:
 
 
 def _get_head_before(repository: RepositoryCopy) -> bytes:
-    return repository.places.head if repository.places is not None else b""
+    return repository.layout.head if repository.layout is not None else b""
 
 
 def _is_state(name: str, target: str) -> bool:

@@ -42,7 +42,7 @@ class RepositoryCopy(Struct, frozen=True):
     rel: str
     now: GitRepository
     before: GitRepository | None
-    places: RepositoryLayout | None
+    layout: RepositoryLayout | None
     head: bytes
     hash_name: str
     under_way: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ def copy_repository(tree: MergedTree, rel: str) -> Iterator[RepositoryCopy]:
         nowhere = directory / "tree"
         nowhere.mkdir()
         now = GitRepository(find_git(root), directory, root if root.is_dir() else nowhere)
-        places = find_layout(root) if before else None
+        layout = find_layout(root) if before else None
         if before is None and os.path.lexists(root / ".git" / "HEAD"):
             raise GitFailed(f"{rel} of the project is no repository of its own.")
         head = _read_file(tree, f"{rel}/HEAD")
@@ -75,16 +75,16 @@ def copy_repository(tree: MergedTree, rel: str) -> Iterator[RepositoryCopy]:
         if "reftable" in tree.list_names(rel):
             raise GitFailed(f"{rel} keeps its references in a reftable, which is not compared here.")
         _copy_files(tree, rel, now.directory)
-        if places is not None and (shallow := _read_shallow(places)):
+        if layout is not None and (shallow := _read_shallow(layout)):
             (now.directory / "shallow").write_bytes(shallow)
-        _copy_objects(tree, rel, now, places, hashes)
+        _copy_objects(tree, rel, now, layout, hashes)
         begun_operations = tuple(
             name for name in UNDER_WAY if isinstance(tree.stack.find(f"{rel}/{name}"), LayeredEntry)
         )
         on_disk = (name for name in _ENDED if before is not None and tree.find_on_disk(f"{rel}/{name}") is not None)
         ended_operations = tuple(name for name in on_disk if tree.find_node(f"{rel}/{name}") is None)
         signs = is_true(find_last([*users, *own_settings], "commit.gpgsign"))
-        yield RepositoryCopy(rel, now, before, places, head, hashes, begun_operations, ended_operations, signs)
+        yield RepositoryCopy(rel, now, before, layout, head, hashes, begun_operations, ended_operations, signs)
 
 
 def _read_file(tree: MergedTree, rel: str, limit: int = _MAX_FILE_BYTES) -> bytes:
@@ -92,10 +92,10 @@ def _read_file(tree: MergedTree, rel: str, limit: int = _MAX_FILE_BYTES) -> byte
     return tree.read(rel, node, limit) if node is not None and node.kind == "file" else b""
 
 
-def _read_shallow(places: RepositoryLayout) -> bytes:
+def _read_shallow(layout: RepositoryLayout) -> bytes:
     """Read the shallow boundary of the project's own history; one written by commands would hide commits."""
     try:
-        return read_small_file(places.common / "shallow")
+        return read_small_file(layout.common / "shallow")
     except OSError:
         return b""
 
@@ -118,20 +118,20 @@ def _copy_files(tree: MergedTree, rel: str, directory: Path) -> None:
                 (directory / inside / name).write_bytes(_read_file(tree, f"{rel}/{inside}/{name}"))
 
 
-def _copy_objects(tree: MergedTree, rel: str, now: GitRepository, places: RepositoryLayout | None, hashes: str) -> None:
+def _copy_objects(tree: MergedTree, rel: str, now: GitRepository, layout: RepositoryLayout | None, hashes: str) -> None:
     objects = now.directory / "objects"
-    if places is not None:
-        (objects / "info" / "alternates").write_bytes(os.fsencode(places.common / "objects") + b"\n")
+    if layout is not None:
+        (objects / "info" / "alternates").write_bytes(os.fsencode(layout.common / "objects") + b"\n")
     for path, entry in tree.stack.walk(f"{rel}/objects"):
         if entry is None or not stat.S_ISREG(entry.stats.st_mode):
             continue
-        name, source = path.removeprefix(f"{rel}/objects/"), Path(os.fsdecode(entry.place))
+        name, source = path.removeprefix(f"{rel}/objects/"), Path(os.fsdecode(entry.location))
         if name.startswith("pack/pack-") and name.endswith(".pack"):
             with suppress(GitFailed):
                 target = objects / name
                 target.symlink_to(source)
                 now.run("index-pack", "-o", str(target.with_suffix(".idx")), str(target), seconds=60.0)
-        elif places is not None and os.path.lexists(places.common / "objects" / name):
+        elif layout is not None and os.path.lexists(layout.common / "objects" / name):
             continue
         elif _LOOSE.match(name) and _is_intact(source, name, hashes):
             (objects / name).parent.mkdir(exist_ok=True)

@@ -79,7 +79,7 @@ class LayerDelta:
             elif entry.is_directory:
                 self._make_directory(target, entry)
             else:
-                link_entry(Path(os.fsdecode(entry.place)), target)
+                link_entry(Path(os.fsdecode(entry.location)), target)
         for path in self._opaque:
             target = get_layer_path(upper, path)
             if target.is_dir():
@@ -108,7 +108,7 @@ class LayerDelta:
         counts."""
         before, after = old_stack.list_directory(path), self._now.list_directory(path)
         entry = self._now.find(path) if path != "." and after.closed and not before.closed else None
-        if isinstance(entry, LayeredEntry) and is_opaque(entry.place):
+        if isinstance(entry, LayeredEntry) and is_opaque(entry.location):
             self._opaque[path] = None
             old_stack, before = NO_LAYERS, NO_LAYERS.list_directory(path)
         for name in sorted({*before.entries, *after.entries}):

@@ -39,7 +39,7 @@ _CHUNK = 1 << 20
 
 def fingerprint_entry(entry: LayeredEntry) -> FileState | None:
     """Return the state of a layer's file or link; None if it is neither."""
-    with open_parent(entry.place) as (directory, name):
+    with open_parent(entry.location) as (directory, name):
         return fingerprint_file(directory, name)
 
 

@@ -30,7 +30,7 @@ class LayeredEntry(Struct, frozen=True):
     """An entry of the stack: its layer, its path there, and its stats."""
 
     layer: Path
-    place: bytes
+    location: bytes
     stats: os.stat_result
 
     @property

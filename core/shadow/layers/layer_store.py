@@ -1,6 +1,6 @@
 """The layers of a session: one for every command, and the retained layers, whose content is not reviewed as changes.
 
-`<place>/<id>/{upper,work,lock}` for a layer. A lock (flock) marks a layer whose command may still run; a directory
+`<location>/<id>/{upper,work,lock}` for a layer. A lock (flock) marks a layer whose command may still run; a directory
 without a lock that the record does not name was left by a crash. The record of the retained layers is replaced as a
 whole and is authoritative: the event log follows it.
 
@@ -149,7 +149,7 @@ class LayerStore:
         self.checkpoint_records = CheckpointRecords(directory.with_name("checkpoints"))
 
     @cached_property
-    def place(self) -> Path:
+    def location(self) -> Path:
         return find_location(self._directory)
 
     @property
@@ -163,7 +163,7 @@ class LayerStore:
         return tuple(self._locks)
 
     def get_upper(self, layer: str) -> Path:
-        return self.place / layer / "upper"
+        return self.location / layer / "upper"
 
     def list_uppers(self) -> tuple[Path, ...]:
         """Return the directories of the retained layers, topmost first."""
@@ -181,7 +181,7 @@ class LayerStore:
             (home / "work").mkdir(mode=0o700)
         except OSError as error:
             self.close(name, keep=False)
-            raise StateError(f"A layer can't be made in {self.place}: {error.strerror}.") from error
+            raise StateError(f"A layer can't be made in {self.location}: {error.strerror}.") from error
         upper, work = home / "upper", home / "work"
         return CommandLayer(
             id=name, upper=upper, work=work, pending_states=pending_states, lowers=lowers, capacity=room
@@ -189,19 +189,19 @@ class LayerStore:
 
     def reserve(self, name: str) -> Path:
         """Create and lock a directory among the layers: no layer is moved until it is closed. Raises OSError."""
-        home = self.place / name
+        home = self.location / name
         home.mkdir(mode=0o700)
         self._locks[name] = _lock(home / "lock")
         return home
 
     def record_use(self) -> None:
         """Record that a command begins or ends now. Raises OSError."""
-        (self.place / _USED).touch()
+        (self.location / _USED).touch()
 
     def find_last_use(self) -> int:
         """Return when a command last began or ended (ns since 1970), by the clock of the file system; 0 = never."""
         with suppress(OSError):
-            return (self.place / _USED).stat().st_mtime_ns
+            return (self.location / _USED).stat().st_mtime_ns
         return 0
 
     def close(self, layer: str, *, keep: bool) -> None:
@@ -211,7 +211,7 @@ class LayerStore:
             with suppress(OSError):
                 self.record_use()
         self._sizes.pop(layer, None)
-        home = self.place / layer
+        home = self.location / layer
         with suppress(OSError):  # the next start sweeps the rest
             if keep:
                 remove_tree(home / "work")
@@ -282,10 +282,10 @@ class LayerStore:
         names = {layer: new_id("layer") if layer in shared_layers else layer for layer in self.retained.layers}
         try:
             for layer in shared_layers:
-                (self.place / names[layer]).mkdir(mode=0o700)
+                (self.location / names[layer]).mkdir(mode=0o700)
                 link_tree(self.get_upper(layer), self.get_upper(names[layer]))
         except OSError as error:
-            raise StateError(f"Kept layers can't be copied in {self.place}: {error.strerror}.") from error
+            raise StateError(f"Kept layers can't be copied in {self.location}: {error.strerror}.") from error
         self.write_record(msgspec.structs.replace(self.retained, layers=tuple(names.values())))
         self._sizes.clear()
 
@@ -310,7 +310,7 @@ class LayerStore:
             for name in names[1:]:
                 merge_down(self.get_upper(name), self.get_upper(names[0]))
         except OSError as error:
-            raise StateError(f"Kept layers can't be joined in {self.place}: {error.strerror}.") from error
+            raise StateError(f"Kept layers can't be joined in {self.location}: {error.strerror}.") from error
         self.write_record(msgspec.structs.replace(self.retained, layers=names[:1]))
         self._sizes.clear()
         for name in names[1:]:
@@ -322,7 +322,7 @@ class LayerStore:
         if not self._directory.is_dir():
             return
         known_names = {*self.retained.layers, *self.checkpoint_records.layers, *keep}
-        for home in self.place.iterdir():
+        for home in self.location.iterdir():
             if home.name.startswith("ready-"):
                 remove_path(home)
             if home.name in known_names or not home.is_dir() or not _is_unlocked(home / "lock"):
@@ -338,10 +338,10 @@ class LayerStore:
 
     def measure(self) -> int:
         """Return the bytes on disk of all layers without a running command."""
-        for home in self.place.iterdir():
+        for home in self.location.iterdir():
             if home.is_dir() and home.name not in self._locks:
                 self._measure_directory(home.name)
-        return sum(size for name, size in self._sizes.items() if (self.place / name).is_dir())
+        return sum(size for name, size in self._sizes.items() if (self.location / name).is_dir())
 
     def forget_size(self, name: str) -> None:
         """Forget the measured size of a directory that has changed."""
@@ -355,29 +355,29 @@ class LayerStore:
             if sum(sizes.values()) <= (MAX_UNDO_BYTES if limit is None else limit):
                 return
             with suppress(OSError):
-                remove_tree(self.place / name)
+                remove_tree(self.location / name)
                 del sizes[name]
 
     def _list_undo_directories(self) -> list[str]:
         """List the directories of verdicts on bulks, the latest last; see `BulkRecords`, `BulkRedo`."""
-        homes = [path for kind in ("verdict_*", "again-verdict_*") for path in self.place.glob(kind)]
+        homes = [path for kind in ("verdict_*", "again-verdict_*") for path in self.location.glob(kind)]
         return [path.name for path in sorted(homes, key=lambda home: home.stat().st_mtime_ns)]
 
     def _measure_directory(self, name: str) -> int:
         if name not in self._sizes:
-            self._sizes[name] = sum(entry.blocks for entry in scan_layer(self.place / name).entries)
+            self._sizes[name] = sum(entry.blocks for entry in scan_layer(self.location / name).entries)
         return self._sizes[name]
 
     def _compute_capacity(self) -> int:
         """Return the bytes available to one more layer. Raises `StateError` if there are none."""
         try:
-            free = get_free_bytes(self.place)
+            free = get_free_bytes(self.location)
             used_bytes = self.measure()
         except OSError as error:
-            raise StateError(f"The layers in {self.place} can't be measured: {error.strerror}.") from error
+            raise StateError(f"The layers in {self.location} can't be measured: {error.strerror}.") from error
         if free < MIN_FREE_BYTES:
             raise StateError(
-                f"No command can run: only {free >> 20} MB are free where its changes would go ({self.place}).",
+                f"No command can run: only {free >> 20} MB are free where its changes would go ({self.location}).",
                 hint=f"Make room; {MIN_FREE_BYTES >> 20} MB are always left free.",
                 code="disk_full",
             )

@@ -142,7 +142,7 @@ class MergedTree(Struct, eq=False):
             return self.contents.read(node.pending)
         with suppress(OSError):
             if node.layered is not None:
-                return os.fsencode(Path(os.fsdecode(node.layered.place)).readlink())
+                return os.fsencode(Path(os.fsdecode(node.layered.location)).readlink())
             with self.workspace.open_parent(rel) as (directory, name):
                 return os.readlink(name, dir_fd=directory)
         return None
@@ -323,7 +323,7 @@ class MergedTree(Struct, eq=False):
         if entry is None:
             return self.read_disk_state(rel)
         try:
-            with open_parent(entry.place) as (directory, name):
+            with open_parent(entry.location) as (directory, name):
                 return self.contents.store(*read_state_at(directory, name, rel))
         except OSError as error:
             raise PathRefused(f"{rel!r}: {error.strerror}.") from error

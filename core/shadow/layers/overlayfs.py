@@ -167,7 +167,7 @@ def make_passable_at(above: int, name: bytes) -> int:
 
 
 def make_passable(directory: Path) -> int:
-    """Let the owner list and change a directory given by path; return its previous mode."""
+    """Let the owner list and change a directory; return its previous mode."""
     with open_parent(os.fsencode(directory)) as (above, name):
         return make_passable_at(above, name)
 

@@ -231,7 +231,9 @@ class PendingLayer:
             or (not record.name and (new_record.entries or directories))
         ):
             self._update(record, new_record)
-        return self._layers.place / self._held.name if self._held.name and (new_record.entries or directories) else None
+        return (
+            self._layers.location / self._held.name if self._held.name and (new_record.entries or directories) else None
+        )
 
     def _update(self, record: PendingRecord, new_record: PendingRecord) -> None:
         try:
@@ -243,7 +245,7 @@ class PendingLayer:
         except OSError as error:
             self._held = record.forget_layer()
             raise StateError(
-                f"The pending changes can't be laid out in {self._layers.place}: {error.strerror}.",
+                f"The pending changes can't be laid out in {self._layers.location}: {error.strerror}.",
                 hint="Make room, then try again.",
             ) from error
 
@@ -263,9 +265,9 @@ class PendingLayer:
             older = {path: timestamp for path, timestamp in record.times.items() if path not in states}
             self._held = replace(record, seen=record.seen | dict(states), times=older | times)
             try:
-                replace_file(self._layers.place / _RECORD, msgspec.json.encode(self._held), durable=False)
+                replace_file(self._layers.location / _RECORD, msgspec.json.encode(self._held), durable=False)
             except OSError as error:
-                raise StateError(f"The record {self._layers.place / _RECORD} can't be written: {error}.") from error
+                raise StateError(f"The record {self._layers.location / _RECORD} can't be written: {error}.") from error
 
     def renew(self, paths: Collection[str]) -> None:
         """Show files to commands with the current time from now on, as something was built from other content of
@@ -286,7 +288,7 @@ class PendingLayer:
         if (ready_entry := self._ready.pop(path, None)) is not None:
             remove_path(ready_entry[1])
         self._ready_count += 1
-        return self._layers.place / f"ready-{self._ready_count}"
+        return self._layers.location / f"ready-{self._ready_count}"
 
     # planning
 
@@ -350,14 +352,14 @@ class PendingLayer:
 
     def _read_record(self) -> PendingRecord:
         try:
-            record = decode_json((self._layers.place / _RECORD).read_bytes(), PendingRecord)
+            record = decode_json((self._layers.location / _RECORD).read_bytes(), PendingRecord)
         except (OSError, msgspec.MsgspecError):
             return PendingRecord()
-        is_there = record.name and record.boot == _read_boot_id() and (self._layers.place / record.name).is_dir()
+        is_there = record.name and record.boot == _read_boot_id() and (self._layers.location / record.name).is_dir()
         return record if is_there else record.forget_layer()
 
     def _replace(self, record: PendingRecord, new_record: PendingRecord) -> PendingRecord:
-        directory = self._layers.place
+        directory = self._layers.location
         replace_file(directory / _RECORD, msgspec.json.encode(record.forget_layer()), durable=False)
         due = self._due & new_record.nodes.keys()
         if record.name and not self._layers.open_layers:
@@ -386,7 +388,7 @@ class PendingLayer:
         """Create a new layer with hard links to the entries of the old one that are still valid."""
         if not record.name:
             return PendingRecord(name=name)
-        old, new = self._layers.place / record.name, self._layers.place / name
+        old, new = self._layers.location / record.name, self._layers.location / name
         entries = new_record.entries
         same = {path for path, node in record.entries.items() if entries.get(path) == node and path not in due}
         directories = collect_directories(same)
@@ -409,7 +411,7 @@ def copy_layers(source: LayerStore, retained_layers: RetainedLayers, target: Lay
     if not source.exists or retained_layers == RetainedLayers():
         return
     for name in retained_layers.layers:
-        link_tree(source.place / name, target.place / name)
+        link_tree(source.location / name, target.location / name)
     target.write_record(retained_layers)
     copy_seen(source, target)
 
@@ -417,7 +419,7 @@ def copy_layers(source: LayerStore, retained_layers: RetainedLayers, target: Lay
 def copy_seen(source: LayerStore, target: LayerStore) -> None:
     """Copy the record of what commands saw along with a copy of the retained layers."""
     with suppress(FileNotFoundError):
-        (target.place / _RECORD).write_bytes((source.place / _RECORD).read_bytes())
+        (target.location / _RECORD).write_bytes((source.location / _RECORD).read_bytes())
     target.record_use()
 
 

@@ -59,7 +59,7 @@ def _clear_if_empty(path: str, layer: Path, tree: MergedTree, retained_layers: R
     disk = tree.find_on_disk(path)
     mode = top_entry.stats.st_mode & 0o777
     if disk is not None and disk.kind == "directory":
-        return disk.mode == mode and not is_opaque(top_entry.place)
+        return disk.mode == mode and not is_opaque(top_entry.location)
     return path in tree.list_live_directories() and mode == tree.workspace.directory_mode
 
 

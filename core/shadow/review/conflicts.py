@@ -57,14 +57,14 @@ def mark_clashes(change: Change, contents: Contents, disk: FileState | None = No
     in_pending = [_find_pending_ranges(change, version, contents) for version in change.competing_versions]
     if in_base is None or None in in_pending:
         return _clear_clashes(change)
-    places = [line_range for ranges in in_pending if ranges for line_range in ranges]
+    pending_ranges = [line_range for ranges in in_pending if ranges for line_range in ranges]
     hunks = tuple(
         replace(
             hunk,
             clashes=not hunk.moves
             and (
                 _is_touching(hunk.old_start, hunk.old_lines, in_base)
-                or _is_touching(hunk.new_start, hunk.new_lines, places)
+                or _is_touching(hunk.new_start, hunk.new_lines, pending_ranges)
             ),
         )
         for hunk in change.hunks
@@ -94,9 +94,9 @@ def _find_pending_ranges(change: Change, version: CompetingVersion, contents: Co
     return [(start, end) for chunk, (start, end) in zip(chunks, pairwise(ends), strict=True) if chunk.clashes]
 
 
-def _is_touching(first: int, count: int, places: list[LineRange]) -> bool:
+def _is_touching(first: int, count: int, ranges: list[LineRange]) -> bool:
     """True if `count` lines from line `first` (from 1) overlap or touch one of the ranges."""
-    return any(first - 1 <= end and start <= first - 1 + count for start, end in places)
+    return any(first - 1 <= end and start <= first - 1 + count for start, end in ranges)
 
 
 def describe_clash(change: Change) -> str:

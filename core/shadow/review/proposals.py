@@ -110,7 +110,7 @@ class Proposals(ReviewPart):
         if not conflict_reason:
             self._propose(change, target_state, effect.origin, effect.renamed_from)
         else:
-            # What it was made from is not known: an empty base differs from all that the user may have written.
+            # The real base is unknown: an empty one differs from all that the user may have written.
             base = self.contents.store_file(b"", 0o644) if effect.conflict_reason else change.base
             self._emit_change(
                 change, ChangeSides(base=base, pending=target_state), effect.origin, conflict=conflict_reason

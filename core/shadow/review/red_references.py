@@ -247,7 +247,7 @@ class RedReferences(Struct, eq=False):
     def _build_key(self, path: str, node: TreeNode) -> ReadKey:
         if node.pending is not None:
             return (node.pending.blob,)
-        location = node.layered.place if node.layered is not None else None
+        location = node.layered.location if node.layered is not None else None
         change_time = 0
         if location is None:
             with suppress(OSError):

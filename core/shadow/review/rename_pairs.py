@@ -56,7 +56,7 @@ def compute_similarity(one: Mapping[bytes, int], other: Mapping[bytes, int]) -> 
 
 
 def match_identical(removed_digests: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
-    """Map new paths to the old ones with the same content; both are given with the digests of their contents.
+    """Map new paths to the old ones with the same content. Both arguments map paths to digests of their contents.
 
     Of several copies, those with the same last names are matched, the others are not.
     """
@@ -99,7 +99,7 @@ def _pick_best(scored_pairs: Iterable[tuple[float, str, str]]) -> dict[str, str]
 def match_similar(
     removed_sizes: Mapping[str, int], new: Mapping[str, int], score: Callable[[str, str], float]
 ) -> dict[str, str]:
-    """Map new paths to old ones with similar content; both are given with their sizes in bytes.
+    """Map new paths to old ones with similar content. Both arguments map paths to sizes in bytes.
 
     `score` is called with an old and a new path when their sizes allow a match.
     """

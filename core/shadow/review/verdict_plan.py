@@ -104,8 +104,13 @@ def group_changes(
 
 def _find_blocking_deletions(changes: Mapping[str, Change], path: str) -> set[str]:
     """Return the deletions above and below a new path."""
-    places = {*list_parents(path), *(changed_path for changed_path in changes if changed_path.startswith(f"{path}/"))}
-    return {changed_path for changed_path in places & changes.keys() if changes[changed_path].pending.kind == "absent"}
+    candidates = {
+        *list_parents(path),
+        *(changed_path for changed_path in changes if changed_path.startswith(f"{path}/")),
+    }
+    return {
+        changed_path for changed_path in candidates & changes.keys() if changes[changed_path].pending.kind == "absent"
+    }
 
 
 def build_hard_link_notices(workspace: Workspace, writes: Sequence[PathWrite]) -> list[Notice]:

@@ -139,7 +139,7 @@ class ServerProcess:
         return replace(request, proxy=proxy, services=services if proxy is not None else ())
 
     def _make_layer(self) -> Path:
-        self._home = home = self._host.shadow.layers.place / new_id("mcp")
+        self._home = home = self._host.shadow.layers.location / new_id("mcp")
         try:
             home.mkdir(mode=0o700)
             (home / "upper").mkdir(mode=0o755)

@@ -280,7 +280,7 @@ def test_a_bulk_taken_back_whose_content_is_gone_is_named(review):
     review.shadow.resolve_bulk("out")
     checkpoint(review, "one")
     review.shadow.undo()
-    for path in review.shadow.layers.place.glob("again-*"):
+    for path in review.shadow.layers.location.glob("again-*"):
         (path / "verdict.json").unlink()
     restored = review.shadow.checkpoints.restore("one")
     assert [skipped_path.reason for skipped_path in restored.left] == [BULK_GONE]

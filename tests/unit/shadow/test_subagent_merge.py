@@ -38,7 +38,7 @@ class Child(ReviewCase):
         if layers.retained.layers:
             (session / "layers").mkdir(parents=True)
             for layer in layers.retained.layers:
-                link_tree(layers.place / layer, session / "layers" / layer)
+                link_tree(layers.location / layer, session / "layers" / layer)
         super().__init__(place)
         self.session = session
         session.mkdir(exist_ok=True)

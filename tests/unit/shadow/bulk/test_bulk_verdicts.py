@@ -33,7 +33,7 @@ def accepted(review: ReviewCase, *roots: str) -> list[str]:
 
 
 def retained(review: ReviewCase) -> set[str]:
-    return {path.name for path in review.shadow.layers.place.iterdir() if "verdict_" in path.name}
+    return {path.name for path in review.shadow.layers.location.iterdir() if "verdict_" in path.name}
 
 
 def started_again(review: ReviewCase) -> Shadow:
@@ -64,7 +64,7 @@ def test_the_latest_verdict_can_be_undone_whatever_it_takes(review, monkeypatch)
 
 def test_a_start_removes_what_no_verdict_needs_any_more(review, monkeypatch):
     first, second = accepted(review, "one", "two")
-    (review.shadow.layers.place / "verdict_of_nobody" / "saved").mkdir(parents=True)
+    (review.shadow.layers.location / "verdict_of_nobody" / "saved").mkdir(parents=True)
     started_again(review)
     assert retained(review) == {first, second}
     monkeypatch.setattr(layers_module, "MAX_UNDO_BYTES", 1)
