@@ -131,8 +131,8 @@ def _iterate_raw_lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def _extend_line(buffer: bytes, piece: bytes, is_cut: bool) -> tuple[bytes, bool]:
-    room = MAX_LINE_BYTES - len(buffer)
-    return buffer + piece[:room], is_cut or len(piece) > room
+    remaining = MAX_LINE_BYTES - len(buffer)
+    return buffer + piece[:remaining], is_cut or len(piece) > remaining
 
 
 def encode_records(records: Iterable[ProbeRecord]) -> bytes:

@@ -172,11 +172,11 @@ def _shorten_output(output: Mapping[str, Any]) -> list[str]:
         text = _read_text(data.get("text/plain")) if isinstance(data, dict) else ""
     lines = _clean(text).rstrip("\n").split("\n") if text else []
     visible_lines: list[str] = []
-    room = _MAX_OUTPUT_TEXT
+    budget = _MAX_OUTPUT_TEXT
     for line in lines[-_MAX_OUTPUT_LINES:] if kind == "error" else lines[:_MAX_OUTPUT_LINES]:
-        visible_lines.append(_clip(line, room))
-        room -= len(visible_lines[-1])
-        if room <= 0:
+        visible_lines.append(_clip(line, budget))
+        budget -= len(visible_lines[-1])
+        if budget <= 0:
             break
     left_out = len(lines) - len(visible_lines)
     return [*visible_lines, f"[{left_out:,} more lines]"] if left_out else visible_lines
@@ -209,8 +209,8 @@ def _clean(text: str) -> str:
     return _CONTROL.sub("", text.replace("\r\n", "\n"))
 
 
-def _clip(text: str, room: int) -> str:
-    return text if len(text) <= room else f"{text[: max(room - 1, 0)]}…"
+def _clip(text: str, budget: int) -> str:
+    return text if len(text) <= budget else f"{text[: max(budget - 1, 0)]}…"
 
 
 class CellLines(Struct, frozen=True):

@@ -233,8 +233,10 @@ class LayerSorting:
 
     def _sort_whiteout(self, entry: LayerEntry, cls: PathClass) -> None:
         node = self._tree.find_node(entry.path)
-        lever = cls.kind == "git" and is_git_protected(entry.path) and node is not None and node.kind != "directory"
-        if cls.kind != "reviewed" and not lever:
+        is_protected = (
+            cls.kind == "git" and is_git_protected(entry.path) and node is not None and node.kind != "directory"
+        )
+        if cls.kind != "reviewed" and not is_protected:
             self._delete_pending(entry.path)
             if node is None:
                 self.get_path(entry.path).unlink()
@@ -242,7 +244,7 @@ class LayerSorting:
                 self.tops.setdefault(cls.top, _build_top(cls))
             return
         self.get_path(entry.path).unlink()
-        if lever:
+        if is_protected:
             self.deletes[entry.path] = None
         elif node is not None:
             self._hidden |= self._record_deletion(entry.path)

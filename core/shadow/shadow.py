@@ -78,7 +78,7 @@ class Shadow:
         self._pending_layer = PendingLayer(tree)
         self._absorber = Absorber(tree, self._proposals, emit)
         self.bulks = BulkVerdicts(tree, emit, step, self._risks.write_rules)
-        self._kept_check = StalenessCheck(tree, self.bulks, self._pending_layer, emit)
+        self._staleness_check = StalenessCheck(tree, self.bulks, self._pending_layer, emit)
         self.plans = PlanWrites(PlanFolder(workspace), contents, emit)
         self.checkpoints = FileCheckpoints(tree, self._promotion, self._verdicts, self.bulks, self.plans)
         self._rename_pairs = RenamePairs(contents, state, emit)
@@ -257,7 +257,7 @@ class Shadow:
 
     def follow_project(self) -> None:
         """Set aside retained files where the user's own are newer, and mark stale outputs."""
-        self._kept_check.run(self.list_visible_states())
+        self._staleness_check.run(self.list_visible_states())
 
     def renew(self, paths: Sequence[str]) -> None:
         """Show files to commands with the current time, as something retained was built from other content of them."""

@@ -55,10 +55,10 @@ def compare_changes(
 
 
 class SubagentWork(Struct, frozen=True):
-    """The work of the session of `shadow` since its own checkpoint `name` (`begun`)."""
+    """The work of the session of `shadow` since its own checkpoint `name` (`checkpoint`)."""
 
     shadow: Shadow
-    begun: ReviewCheckpoint
+    checkpoint: ReviewCheckpoint
     name: str
 
     def list_effects(self, origin: Origin) -> list[PathEffect]:
@@ -72,7 +72,7 @@ class SubagentWork(Struct, frozen=True):
                 origin=origin,
                 renamed_from=now[path].renamed_from if path in now else "",
             )
-            for path, sides in compare_changes(self.begun.changes, now, self._read_settled)
+            for path, sides in compare_changes(self.checkpoint.changes, now, self._read_settled)
         ]
         return sorted(effects, key=lambda effect: (effect.result.kind != "absent", effect.path))
 
@@ -84,14 +84,14 @@ class SubagentWork(Struct, frozen=True):
 
     def compute_own_delta(self) -> LayerDelta | None:
         """Compute the changes of its retained layers; None if their initial state is no longer known."""
-        if not self.shadow.layers.retained.layers and not self.begun.generated:
+        if not self.shadow.layers.retained.layers and not self.checkpoint.generated:
             return LayerDelta(NO_LAYERS, NO_LAYERS)
         return self.compute_delta(self.shadow)
 
     def compute_delta(self, shadow: Shadow) -> LayerDelta | None:
         """Compute the delta from this session's initial retained layers to the present ones of `shadow`."""
         layers = self.shadow.layers
-        frozen_layers = layers.read_frozen(self.name) if self.begun.generated else RetainedLayers()
+        frozen_layers = layers.read_frozen(self.name) if self.checkpoint.generated else RetainedLayers()
         if frozen_layers is None:
             return None
         initial_stack = LayerStack([layers.get_upper(layer) for layer in reversed(frozen_layers.layers)])
@@ -193,8 +193,8 @@ class SubagentMerge:
 def _resolve_overlaps(their_delta: LayerDelta, our_delta: LayerDelta) -> Iterator[str]:
     """Resolve paths in retained layers that both changed: of git's state ours stays, otherwise theirs is later and
     wins."""
-    gits = sorted({git for path in their_delta.paths if (git := _find_git_directory(path))})
-    for git in gits:
+    repositories = sorted({git for path in their_delta.paths if (git := _find_git_directory(path))})
+    for git in repositories:
         if any(_find_git_directory(path) == git for path in our_delta.paths):
             their_delta.exclude(git)
             yield f"Its state of git ({git}: index, commits) was left out, because others changed that, too."

@@ -83,16 +83,16 @@ class BulkRecords(Struct, eq=False):
 
     def write(self, decision: BulkDecision, *, is_unfinished: bool = True) -> None:
         """Write the progress of a verdict; the next start finds an unfinished one. Raises `StateError`."""
-        home = self.get_directory(decision)
+        directory = self.get_directory(decision)
         try:
-            home.mkdir(mode=0o700, exist_ok=True)
-            replace_file(home / "verdict.json", msgspec.json.encode(decision))
+            directory.mkdir(mode=0o700, exist_ok=True)
+            replace_file(directory / "verdict.json", msgspec.json.encode(decision))
             if is_unfinished:
                 replace_file(self._unfinished_path, decision.verdict.id.encode())
             else:
                 self._unfinished_path.unlink(missing_ok=True)
         except OSError as error:
-            raise StateError(f"The verdict can't be noted in {home}: {error.strerror}.") from error
+            raise StateError(f"The verdict can't be noted in {directory}: {error.strerror}.") from error
 
     def forget(self, decision: BulkDecision) -> None:
         """Remove the directory of a verdict."""

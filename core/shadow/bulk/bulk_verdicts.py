@@ -187,7 +187,7 @@ class BulkVerdicts:
             ) from error
 
     def _apply(self, decision: BulkDecision, ops: list[TransferStep]) -> BulkDecision:
-        home, saved_layer = self._records.get_directory(decision), self._records.get_saved_layer(decision)
+        directory, saved_layer = self._records.get_directory(decision), self._records.get_saved_layer(decision)
         new_directories = [op.path for op in ops if op.what == "directory" and self._transfer.get_kind(op.path) is None]
         modes = self._find_changed_modes(ops)
         decision = replace(decision, made=tuple(new_directories), modes=modes)
@@ -209,7 +209,7 @@ class BulkVerdicts:
             self._revert(decision)
             self._records.forget(decision)
             raise
-        self._step(f"applied {home.name}")
+        self._step(f"applied {directory.name}")
         self._records.write(replace(decision, phase="applied"))
         return decision
 
@@ -352,15 +352,15 @@ class BulkVerdicts:
 
     def _return_to_layers(self, decision: BulkDecision) -> None:
         """Restore the bulk below the retained layers, and emit the events."""
-        home = self._records.get_directory(decision)
+        directory = self._records.get_directory(decision)
         layer = self.redo_store.name_layer(decision.verdict.id)
         retained_layers = self._layers.retained
-        if home.is_dir():
+        if directory.is_dir():
             self._records.write(decision)
             self.redo_store.save_accepted(decision)
             with suppress(OSError):
                 (self._layers.location / layer).mkdir(mode=0o700, exist_ok=True)
-                (home / "upper").rename(self._layers.get_upper(layer))
+                (directory / "upper").rename(self._layers.get_upper(layer))
         if layer not in retained_layers.layers:
             tops, bases = drop_covered(decision.tops | retained_layers.tops), retained_layers.bases | decision.bases
             self._layers.write_record(

@@ -45,19 +45,19 @@ class GitPreparation:
 
         Raises `ReviewConflict` if the state must not be accepted, and OSError; the directory is removed then.
         """
-        gits = _find_repositories(tops)
-        if not gits:
+        repositories = _find_repositories(tops)
+        if not repositories:
             return None
-        moment = self._capture_basis()
-        home = self._layers.reserve(name)
+        basis = self._capture_basis()
+        directory = self._layers.reserve(name)
         try:
-            (home / "prepared").mkdir(mode=0o700)
-            notes = tuple(note for path in gits for note in self._git.prepare(path, home / "prepared"))
+            (directory / "prepared").mkdir(mode=0o700)
+            notes = tuple(note for path in repositories for note in self._git.prepare(path, directory / "prepared"))
         except BaseException:
             self._layers.close(name, keep=False)
             raise
         self._layers.close(name, keep=True)
-        return PreparedGitState(name, moment, notes)
+        return PreparedGitState(name, basis, notes)
 
     def apply_to(self, decision: BulkDecision, ready: PreparedGitState | None) -> BulkDecision:
         """Add the notes of the preparation to the decision, after repeating it if its inputs have changed. Raises as

@@ -423,9 +423,9 @@ class StalenessCheck(Struct, eq=False):
         retained_layers = layers.retained
         if all(retained_layers.tops.get(path) == top for path, top in changed_tops.items()):
             return
-        is_told = any(retained_layers.tops[path].stale != top.stale for path, top in changed_tops.items())
+        is_reported = any(retained_layers.tops[path].stale != top.stale for path, top in changed_tops.items())
         layers.write_record(replace(retained_layers, tops=retained_layers.tops | dict(changed_tops)))
-        if is_told:
+        if is_reported:
             self.emit(build_layers_changed(self.tree))
 
 

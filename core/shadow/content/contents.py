@@ -180,11 +180,11 @@ class Contents(Struct, eq=False):
         hunks = _compute_hunks(compared_sides, old, new, earlier) if not rename_source or old != new else ()
         if rename_source:
             hunks = (*build_whole_hunk(["rename", rename_source[0], path], moves=True), *hunks)
-        lever = find_link_risk(path, new) if sides.pending.kind == "symlink" else None
-        lever = lever or find_file_risk(path, b"" if rename_source else old, new) or _NOT_PROTECTED
-        lever = lever if lever.is_protected else _find_unshown(path, sides, (old, new), hunks) or lever
-        if not lever.is_protected and path in self.risks_by_path:
-            lever = FileRisk(self.risks_by_path[path], is_protected=True)
+        file_risk = find_link_risk(path, new) if sides.pending.kind == "symlink" else None
+        file_risk = file_risk or find_file_risk(path, b"" if rename_source else old, new) or _NOT_PROTECTED
+        file_risk = file_risk if file_risk.is_protected else _find_unshown(path, sides, (old, new), hunks) or file_risk
+        if not file_risk.is_protected and path in self.risks_by_path:
+            file_risk = FileRisk(self.risks_by_path[path], is_protected=True)
         return Change(
             path=path,
             operation="rename" if rename_source else _classify_operation(sides),
@@ -197,8 +197,8 @@ class Contents(Struct, eq=False):
             removed=sum(hunk.old_lines for hunk in hunks),
             binary=is_binary(old) or is_binary(new),
             language=detect_language(path),
-            protected=lever.is_protected,
-            risk=lever.risk,
+            protected=file_risk.is_protected,
+            risk=file_risk.risk,
             origin=origin,
         )
 

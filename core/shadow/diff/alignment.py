@@ -215,11 +215,11 @@ def _slide_regions(regions: list[Region], old: Sequence[bytes], new: Sequence[by
     return placed_regions
 
 
-def _find_best_shift(lines: Sequence[bytes], start: int, end: int, room: tuple[int, int]) -> int:
+def _find_best_shift(lines: Sequence[bytes], start: int, end: int, limits: tuple[int, int]) -> int:
     up = down = 0
-    while up < room[0] and lines[start - up - 1] == lines[end - up - 1]:
+    while up < limits[0] and lines[start - up - 1] == lines[end - up - 1]:
         up += 1
-    while down < room[1] and end + down < len(lines) and lines[start + down] == lines[end + down]:
+    while down < limits[1] and end + down < len(lines) and lines[start + down] == lines[end + down]:
         down += 1
     if not up and not down:
         return 0

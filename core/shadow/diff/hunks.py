@@ -51,8 +51,8 @@ def replace_hunk(
     `old`, `new`: the lines of its two sides, `new` after the edit; `parts` are regions of these.
     """
     index = every.index(hunk)
-    growth = len(new) - hunk.new_lines
-    after = [replace(other, new_start=other.new_start + growth) for other in every[index + 1 :]]
+    line_shift = len(new) - hunk.new_lines
+    after = [replace(other, new_start=other.new_start + line_shift) for other in every[index + 1 :]]
     taken_ids = [other.id for other in (*every[:index], *after)]
     differing = [part for part in parts if old[part[0] : part[1]] != new[part[2] : part[3]]]
     inner = _build_hunks(differing, old, new, taken_ids=taken_ids, above=(hunk.old_start - 1, hunk.new_start - 1))

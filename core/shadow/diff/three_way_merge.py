@@ -91,13 +91,13 @@ def _group_touching(
 ) -> Iterator[tuple[list[SideEdit], list[SideEdit]]]:
     """Yield the edits of both sides in groups that touch; edits of one side never touch."""
     group: tuple[list[SideEdit], list[SideEdit]] = ([], [])
-    reach = -1
+    group_end = -1
     both = [*((edit, 0) for edit in our_edits), *((edit, 1) for edit in their_edits)]
     for edit, side in sorted(both, key=lambda pair: (pair[0].start, pair[0].end, pair[1])):
-        if edit.start > reach and (group[0] or group[1]):
+        if edit.start > group_end and (group[0] or group[1]):
             yield group
             group = ([], [])
         group[side].append(edit)
-        reach = max(reach, edit.end)
+        group_end = max(group_end, edit.end)
     if group[0] or group[1]:
         yield group

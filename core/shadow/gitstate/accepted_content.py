@@ -204,14 +204,14 @@ def _has_new_flags(entry: IndexEntry, old_entry: IndexEntry | None) -> bool:
     return marks != tuple(word & bit for word, bit in zip(old, _HIDING, strict=True))
 
 
-def _read_index(room: GitRepository, source: Path, repository: RepositoryCopy) -> list[IndexEntry]:
+def _read_index(now_repository: GitRepository, source: Path, repository: RepositoryCopy) -> list[IndexEntry]:
     """Read an index that may be split or sparse, from a complete copy that git writes."""
     if not source.is_file():
         return []
-    copy = room.directory / "index-as-a-whole"
+    copy = now_repository.directory / "index-as-a-whole"
     copy.write_bytes(source.read_bytes())
     variables = {"GIT_INDEX_FILE": str(copy)}
-    room.run("update-index", "--no-split-index", "--force-write-index", variables=variables, seconds=30.0)
+    now_repository.run("update-index", "--no-split-index", "--force-write-index", variables=variables, seconds=30.0)
     try:
         entries = read_entries(copy.read_bytes(), repository.oid_bytes)
     except ValueError as problem:

@@ -185,14 +185,14 @@ class GitLayer(Struct, eq=False):
 
     def _write_objects(self) -> None:
         """Write all new and accepted objects, loose or as one pack."""
-        room = self.repository.now
+        repository = self.repository.now
         before = set(self.outcome.before.values())
         oids = {*self.outcome.after.values(), *self.outcome.others, *self.outcome.loose} - before
         if not oids:
             return
         revisions = [*sorted(oids), *(f"^{oid}" for oid in sorted(before))]
         lines = "".join(f"{revision}\n" for revision in revisions).encode()
-        output = room.run("rev-list", "--objects", "--ignore-missing", "--stdin", stdin=lines, seconds=60.0)
+        output = repository.run("rev-list", "--objects", "--ignore-missing", "--stdin", stdin=lines, seconds=60.0)
         names = [line.split(b" ")[0].decode() for line in output.splitlines()]
         loose = [self.repository.now.directory / "objects" / name[:2] / name[2:] for name in names]
         if all(path.is_file() for path in loose):

@@ -189,20 +189,20 @@ def _is_branch(repository: RepositoryCopy, head: str) -> bool:
 
 def _resolve_commits(accepted_content: AcceptedContent, outcome: GitOutcome) -> GitOutcome:
     repository = accepted_content.repository
-    bad = [content for commit in outcome.fresh for content in _find_unaccepted(accepted_content, commit)]
+    unaccepted = [content for commit in outcome.fresh for content in _find_unaccepted(accepted_content, commit)]
     in_head = _find_unaccepted_in_head(accepted_content, outcome)
-    if not bad and not in_head:
+    if not unaccepted and not in_head:
         return outcome
-    waiting = sorted({content.path for content in (*bad, *in_head) if content.is_pending})
+    waiting = sorted({content.path for content in (*unaccepted, *in_head) if content.is_pending})
     if waiting:
         verb = "waits" if len(waiting) == 1 else "wait"
         return _refuse(outcome, f"{format_paths(waiting)} {verb} in the review: decide that first")
     head = outcome.after.get("HEAD")
     chain = history.list_commits(repository.now, [head], _list_present(repository, outcome)) if head else []
     inside = {commit.oid for commit in chain}
-    outside = [content for content in bad if content.commit is not None and content.commit.oid not in inside]
+    outside = [content for content in unaccepted if content.commit is not None and content.commit.oid not in inside]
     if not chain or not history.is_chain(chain) or outside:
-        return _refuse(outcome, _explain_refusal(repository, outcome, outside or bad or in_head))
+        return _refuse(outcome, _explain_refusal(repository, outcome, outside or unaccepted or in_head))
     return _rebuild_commits(accepted_content, outcome, chain)
 
 
@@ -222,9 +222,9 @@ def _rebuild_commits(accepted_content: AcceptedContent, outcome: GitOutcome, cha
     commits = history.list_commits(
         repository.now, _find_roots(repository, outcome.before, after), _list_present(repository, outcome)
     )
-    bad = [content for commit in commits for content in _find_unaccepted(accepted_content, commit)]
-    bad += _find_unaccepted_in_head(accepted_content, result)
-    return _refuse(outcome, _explain_refusal(repository, result, bad)) if bad else result
+    unaccepted = [content for commit in commits for content in _find_unaccepted(accepted_content, commit)]
+    unaccepted += _find_unaccepted_in_head(accepted_content, result)
+    return _refuse(outcome, _explain_refusal(repository, result, unaccepted)) if unaccepted else result
 
 
 def _describe_commit(commit: GitCommit, outcome: GitOutcome) -> str:
@@ -255,9 +255,9 @@ def _find_unaccepted_in_head(accepted_content: AcceptedContent, outcome: GitOutc
     ]
 
 
-def _explain_refusal(repository: RepositoryCopy, outcome: GitOutcome, bad: Sequence[UnacceptedContent]) -> str:
+def _explain_refusal(repository: RepositoryCopy, outcome: GitOutcome, unaccepted: Sequence[UnacceptedContent]) -> str:
     roots = _find_roots(repository, outcome.before, outcome.after)
-    first = bad[0]
+    first = unaccepted[0]
     if first.commit is None:
         return f"HEAD would hold {first.path} other than you accepted it"
     oid = first.commit.oid
@@ -265,7 +265,7 @@ def _explain_refusal(repository: RepositoryCopy, outcome: GitOutcome, bad: Seque
         (root_name for root, root_name in roots.items() if _is_ancestor(repository, root, oid)), ""
     )
     suffix = f" ({name})" if name else ""
-    others = len({content.path for content in bad}) - 1
+    others = len({content.path for content in unaccepted}) - 1
     files = f"{first.path}{f' and {others} more' if others else ''}"
     return f"commit {oid[:10]} “{first.commit.subject}”{suffix} holds {files} other than you accepted it"
 
@@ -294,22 +294,25 @@ def _resolve_index(content: AcceptedContent, outcome: GitOutcome) -> GitOutcome:
     ]
     oids = {entry.oid for entry in changes}
     old = history.find_object_types(repository.before, oids) if repository.before is not None else {}
-    bad = [entry for entry in changes if not _is_acceptable(content, entry, old)]
+    unaccepted = [entry for entry in changes if not _is_acceptable(content, entry, old)]
     missing = {entry.path for entry in before} - {entry.path for entry in now}
     removals = [committed[path] for path in sorted(missing & committed.keys())]
     rejections = [e for e in removals if content.is_rejected_or_pending(e) and content.is_on_disk(e)]
-    bad += [GitEntry(entry.path, MISSING_MODE, "") for entry in rejections]
-    if bad:
+    unaccepted += [GitEntry(entry.path, MISSING_MODE, "") for entry in rejections]
+    if unaccepted:
         none = "0" * (64 if repository.hash_name == "sha256" else 40)
-        paths = sorted({entry.path for entry in bad})
+        paths = sorted({entry.path for entry in unaccepted})
         restored = (committed.get(path) or GitEntry(path, MISSING_MODE, none) for path in paths)
         history.update_index(repository.now, restored)
         repository.now.run("update-index", "--clear-resolve-undo")
-    loose = {entry.oid for entry in changes if entry not in bad and old.get(entry.oid, "missing") == "missing"}
+    loose = {entry.oid for entry in changes if entry not in unaccepted and old.get(entry.oid, "missing") == "missing"}
     untracked = [entry for entry in removals if entry not in rejections]
     groups = (
-        ("what was staged of {} is not what you accepted, and is taken out", bad),
-        ("staged otherwise than on disk: {}", [e for e in changes if e not in bad and not content.is_on_disk(e)]),
+        ("what was staged of {} is not what you accepted, and is taken out", unaccepted),
+        (
+            "staged otherwise than on disk: {}",
+            [e for e in changes if e not in unaccepted and not content.is_on_disk(e)],
+        ),
         ("no longer tracked, and still on disk: {}", [entry for entry in untracked if content.is_on_disk(entry)]),
     )
     notes = (
@@ -346,17 +349,19 @@ def iterate_changed_paths(accepted_content: AcceptedContent, outcome: GitOutcome
 
     Rules that deny writing a file are applied to these paths, as a commit distributes a change to everybody else.
     """
-    room = accepted_content.repository.now
+    repository = accepted_content.repository.now
     old, new = (references.get("HEAD", "") for references in (outcome.before, outcome.after))
     changed_entries = list[GitEntry]()
     if old != new:
-        changed_entries += history.diff_trees(room, old, new) if new else history.list_tree(room, old)
+        changed_entries += history.diff_trees(repository, old, new) if new else history.list_tree(repository, old)
     resulting = outcome.list_resulting()
     if resulting:
-        now = {entry.path: (entry.mode, entry.oid) for entry in history.list_tree(room, old)} if old else {}
-        chain = {commit.oid for commit in history.list_commits(room, [new], [old] if old else [])} if new else set()
+        now = {entry.path: (entry.mode, entry.oid) for entry in history.list_tree(repository, old)} if old else {}
+        chain = (
+            {commit.oid for commit in history.list_commits(repository, [new], [old] if old else [])} if new else set()
+        )
         for oid in resulting:
-            changes = history.list_commit_changes(room, history.read_commit(room, oid))
+            changes = history.list_commit_changes(repository, history.read_commit(repository, oid))
             changed_entries += [change for change in changes if oid not in chain or not _is_unchanged(change, now)]
     yield from sorted({*outcome.staged_paths, *map(accepted_content.get_path, changed_entries)})
 

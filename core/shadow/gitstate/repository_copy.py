@@ -60,9 +60,9 @@ def copy_repository(tree: MergedTree, rel: str) -> Iterator[RepositoryCopy]:
     """Copy the repository in the directory `rel`, which is named `.git`. Raises `GitFailed` if git cannot read it."""
     root = (tree.workspace.root / rel).parent
     with make_temporary_directory() as directory, open_repository(root) as before:
-        nowhere = directory / "tree"
-        nowhere.mkdir()
-        now = GitRepository(find_git(root), directory, root if root.is_dir() else nowhere)
+        empty_tree = directory / "tree"
+        empty_tree.mkdir()
+        now = GitRepository(find_git(root), directory, root if root.is_dir() else empty_tree)
         layout = find_layout(root) if before else None
         if before is None and os.path.lexists(root / ".git" / "HEAD"):
             raise GitFailed(f"{rel} of the project is no repository of its own.")

@@ -173,26 +173,26 @@ class LayerStore:
 
     def create(self, pending_states: Mapping[str, FileState], lowers: tuple[Path, ...] = ()) -> CommandLayer:
         """Create a fresh, locked layer. Raises `StateError` if the session is over its quota or the disk is full."""
-        room = self._compute_capacity()
+        capacity = self._compute_capacity()
         name = new_id("layer")
         try:
-            home = self.reserve(name)
-            (home / "upper").mkdir(mode=0o755)
-            (home / "work").mkdir(mode=0o700)
+            directory = self.reserve(name)
+            (directory / "upper").mkdir(mode=0o755)
+            (directory / "work").mkdir(mode=0o700)
         except OSError as error:
             self.close(name, keep=False)
             raise StateError(f"A layer can't be made in {self.location}: {error.strerror}.") from error
-        upper, work = home / "upper", home / "work"
+        upper, work = directory / "upper", directory / "work"
         return CommandLayer(
-            id=name, upper=upper, work=work, pending_states=pending_states, lowers=lowers, capacity=room
+            id=name, upper=upper, work=work, pending_states=pending_states, lowers=lowers, capacity=capacity
         )
 
     def reserve(self, name: str) -> Path:
         """Create and lock a directory among the layers: no layer is moved until it is closed. Raises OSError."""
-        home = self.location / name
-        home.mkdir(mode=0o700)
-        self._locks[name] = _lock(home / "lock")
-        return home
+        directory = self.location / name
+        directory.mkdir(mode=0o700)
+        self._locks[name] = _lock(directory / "lock")
+        return directory
 
     def record_use(self) -> None:
         """Record that a command begins or ends now. Raises OSError."""
@@ -211,13 +211,13 @@ class LayerStore:
             with suppress(OSError):
                 self.record_use()
         self._sizes.pop(layer, None)
-        home = self.location / layer
+        directory = self.location / layer
         with suppress(OSError):  # the next start sweeps the rest
             if keep:
-                remove_tree(home / "work")
-                (home / "lock").unlink(missing_ok=True)
+                remove_tree(directory / "work")
+                (directory / "lock").unlink(missing_ok=True)
             elif layer not in self.checkpoint_records.layers:
-                remove_tree(home)
+                remove_tree(directory)
 
     # record
 
@@ -322,13 +322,13 @@ class LayerStore:
         if not self._directory.is_dir():
             return
         known_names = {*self.retained.layers, *self.checkpoint_records.layers, *keep}
-        for home in self.location.iterdir():
-            if home.name.startswith("ready-"):
-                remove_path(home)
-            if home.name in known_names or not home.is_dir() or not _is_unlocked(home / "lock"):
+        for directory in self.location.iterdir():
+            if directory.name.startswith("ready-"):
+                remove_path(directory)
+            if directory.name in known_names or not directory.is_dir() or not _is_unlocked(directory / "lock"):
                 continue
             with suppress(OSError):
-                remove_tree(home)
+                remove_tree(directory)
 
     def find_missing(self) -> tuple[str, ...]:
         """Return the retained layers that no longer exist: memory does not survive a reboot."""
@@ -338,9 +338,9 @@ class LayerStore:
 
     def measure(self) -> int:
         """Return the bytes on disk of all layers without a running command."""
-        for home in self.location.iterdir():
-            if home.is_dir() and home.name not in self._locks:
-                self._measure_directory(home.name)
+        for directory in self.location.iterdir():
+            if directory.is_dir() and directory.name not in self._locks:
+                self._measure_directory(directory.name)
         return sum(size for name, size in self._sizes.items() if (self.location / name).is_dir())
 
     def forget_size(self, name: str) -> None:
@@ -360,8 +360,8 @@ class LayerStore:
 
     def _list_undo_directories(self) -> list[str]:
         """List the directories of verdicts on bulks, the latest last; see `BulkRecords`, `BulkRedo`."""
-        homes = [path for kind in ("verdict_*", "again-verdict_*") for path in self.location.glob(kind)]
-        return [path.name for path in sorted(homes, key=lambda home: home.stat().st_mtime_ns)]
+        directories = [path for kind in ("verdict_*", "again-verdict_*") for path in self.location.glob(kind)]
+        return [path.name for path in sorted(directories, key=lambda directory: directory.stat().st_mtime_ns)]
 
     def _measure_directory(self, name: str) -> int:
         if name not in self._sizes:
@@ -410,8 +410,8 @@ class LayerStore:
 
 def get_free_bytes(directory: Path) -> int:
     """Return the bytes that an unprivileged user may still write on the disk of a directory. Raises OSError."""
-    room = os.statvfs(directory)
-    return room.f_bavail * room.f_frsize
+    stats = os.statvfs(directory)
+    return stats.f_bavail * stats.f_frsize
 
 
 def measure_tree(directory: Path) -> int:

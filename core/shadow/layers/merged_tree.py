@@ -56,7 +56,7 @@ class _ThreadCache(threading.local):
     """Per thread: the depth of `MergedTree.cache_lookups`, and its cache."""
 
     depth = 0
-    look: _TreeCache | None = None
+    cache: _TreeCache | None = None
 
 
 class MergedTree(Struct, eq=False):
@@ -79,19 +79,19 @@ class MergedTree(Struct, eq=False):
         finally:
             self._still.depth -= 1
             if not self._still.depth:
-                self._still.look = None
+                self._still.cache = None
 
     @property
     def _cache(self) -> _TreeCache:
         version, retained_layers = self.state.version, self.layers.retained
-        tree_cache = self._still.look
+        tree_cache = self._still.cache
         if tree_cache is not None and tree_cache.version == version and tree_cache.retained is retained_layers:
             return tree_cache
         stack = LayerStack(self.layers.list_uppers()) if retained_layers.layers else NO_LAYERS
-        look = _TreeCache(version, retained_layers, stack, AnyAncestor(self._is_pending_file))
+        cache = _TreeCache(version, retained_layers, stack, AnyAncestor(self._is_pending_file))
         if self._still.depth:
-            self._still.look = look
-        return look
+            self._still.cache = cache
+        return cache
 
     def _is_pending_file(self, path: str) -> bool:
         change = self.state.changes.get(path)
@@ -112,7 +112,7 @@ class MergedTree(Struct, eq=False):
         visible even if the layers hide its directory. Raises OSError."""
         if self.stack.find(rel) is None:
             return
-        self._still.look = None
+        self._still.cache = None
         self.layers.unshare()
         LayerStack(self.layers.list_uppers()).forget(rel)
         layer = self.stack.find_hiding_layer(rel) if shows else None

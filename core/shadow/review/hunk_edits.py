@@ -143,9 +143,9 @@ class HunkEdits(ReviewPart):
         )
 
     def _emit_edited(self, change: Change, hunk: Hunk, lines: Sequence[bytes]) -> None:
-        reach = (hunk.new_start, hunk.new_start + max(len(lines), 1))
+        touched_range = (hunk.new_start, hunk.new_start + max(len(lines), 1))
         edited_hunks = tuple(
-            edited_hunk for edited_hunk in change.hunks if reach[0] <= edited_hunk.new_start <= reach[1]
+            edited_hunk for edited_hunk in change.hunks if touched_range[0] <= edited_hunk.new_start <= touched_range[1]
         )
         if edited_hunks:
             self._transfer_comment(change.path, hunk.id, edited_hunks[0])

@@ -450,15 +450,15 @@ class RedReferences(Struct, eq=False):
 
 @lru_cache(maxsize=16_384)
 def _is_executed(path: str) -> bool:
-    lever = find_file_risk(path)
-    is_red = lever is not None and lever.is_protected
+    file_risk = find_file_risk(path)
+    is_red = file_risk is not None and file_risk.is_protected
     return is_red or fold_name(path.rpartition("/")[2]) in PARTLY_ACTING
 
 
 @lru_cache(maxsize=16_384)
 def _runs_on_server(path: str) -> bool:
-    lever = find_file_risk(path)
-    return lever is not None and lever.risk == BUILD_SERVER_RISK
+    file_risk = find_file_risk(path)
+    return file_risk is not None and file_risk.risk == BUILD_SERVER_RISK
 
 
 def _is_non_shell_code(path: str) -> bool:

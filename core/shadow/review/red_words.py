@@ -302,14 +302,14 @@ def _normalize_text(text: str) -> str:
     for _ in range(4):
         inner = "\n".join(_INNER_COMMAND.findall(text))
         text = _INNER_COMMAND.sub("$()", text) + "\n" + inner if inner else text
-    forms = [re.sub(r"[\\'\"]", " ", text), re.sub(r"[\\'\"]", "", text)]
-    forms += [re.sub(r"[\"']", " ", text.replace("\\\\", "/").replace("\\", "/"))] if "\\" in text else []
-    lines = dict.fromkeys(line for form in forms for line in form.splitlines())
-    plain = _CLASS.sub("?", _VARIABLES.sub(_ANY, "\n".join(lines)))
-    if "{" not in plain:
-        return plain
+    variants = [re.sub(r"[\\'\"]", " ", text), re.sub(r"[\\'\"]", "", text)]
+    variants += [re.sub(r"[\"']", " ", text.replace("\\\\", "/").replace("\\", "/"))] if "\\" in text else []
+    lines = dict.fromkeys(line for variant in variants for line in variant.splitlines())
+    normalized = _CLASS.sub("?", _VARIABLES.sub(_ANY, "\n".join(lines)))
+    if "{" not in normalized:
+        return normalized
     return "\n".join(
-        " ".join(map(_expand_braces, line.split(" "))) if "{" in line else line for line in plain.split("\n")
+        " ".join(map(_expand_braces, line.split(" "))) if "{" in line else line for line in normalized.split("\n")
     )
 
 

@@ -104,11 +104,11 @@ def match_similar(
     `score` is called with an old and a new path when their sizes allow a match.
     """
     renames: dict[str, str] = {}
-    room = MAX_TOTAL_BYTES
+    budget = MAX_TOTAL_BYTES
     for path, old in _pair_by_name(removed_sizes, new):
         cost = min(removed_sizes[old], new[path])
-        if cost <= room and _can_be_similar(removed_sizes[old], new[path], MIN_SIMILARITY_BY_NAME):
-            room -= cost
+        if cost <= budget and _can_be_similar(removed_sizes[old], new[path], MIN_SIMILARITY_BY_NAME):
+            budget -= cost
             if score(old, path) >= MIN_SIMILARITY_BY_NAME:
                 renames[path] = old
     olds = sorted(removed_sizes.keys() - set(renames.values()))
@@ -116,7 +116,7 @@ def match_similar(
     if len(olds) * len(news) > MAX_PAIRS:
         return renames
     pairs = [(a, b) for a, b in product(news, olds) if _can_be_similar(removed_sizes[b], new[a], MIN_SIMILARITY)]
-    if sum(min(removed_sizes[old], new[path]) for path, old in pairs) > room:
+    if sum(min(removed_sizes[old], new[path]) for path, old in pairs) > budget:
         return renames
     scored_pairs = ((score(old, path), path, old) for path, old in pairs)
     return renames | _pick_best(pair for pair in scored_pairs if pair[0] >= MIN_SIMILARITY)

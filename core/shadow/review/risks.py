@@ -64,8 +64,8 @@ class Risks:
     def _forget_denial(self, change: Change) -> None:
         """Reset a change to the risk of its name, as the rule that denied it is gone."""
         with suppress(ContentLost):
-            lever = find_file_risk(change.path, *self.tree.contents.read_change(change))
-            is_protected, risk = (lever.is_protected, lever.risk) if lever else (False, "")
+            file_risk = find_file_risk(change.path, *self.tree.contents.read_change(change))
+            is_protected, risk = (file_risk.is_protected, file_risk.risk) if file_risk else (False, "")
             self.tree.contents.risks_by_path.pop(change.path, None)
             self.emit(ChangeRevised(change=replace(change, protected=is_protected, risk=risk)))
 
@@ -115,8 +115,8 @@ class Risks:
         for target, link in aliases:
             if _is_inside(path, target):
                 alias = f"{link}/{path}" if target == "." else link + path[len(target) :]
-                if (lever := find_file_risk(alias)) and lever.is_protected:
-                    return f"{lever.risk} (it is {alias} as well)"
+                if (file_risk := find_file_risk(alias)) and file_risk.is_protected:
+                    return f"{file_risk.risk} (it is {alias} as well)"
         inside = next(filter(is_bare, list_parents(path)), "")
         if not inside and path.split("/")[0] in _OF_A_REPOSITORY and is_bare("."):
             inside = "the project itself"
@@ -143,8 +143,8 @@ class Risks:
         links = list(dict.fromkeys(self._list_links()))
         waiting = [(link, link) for link in links]  # the link's path, and the name under which it is reached
         for link, name in waiting:  # the loop appends to it
-            lever = find_file_risk(name) or find_file_risk(f"{name}/x")
-            if not (lever is not None and lever.is_protected) and not may_hold_protected(name):
+            file_risk = find_file_risk(name) or find_file_risk(f"{name}/x")
+            if not (file_risk is not None and file_risk.is_protected) and not may_hold_protected(name):
                 continue
             try:
                 target = self.tree.resolve_links(link)

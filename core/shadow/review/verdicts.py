@@ -227,18 +227,18 @@ class Verdicts(ReviewPart, eq=False):
         """Return both sides after a verdict on some of the hunks."""
         with explain_lost_content(change.path):
             old, new = self.contents.read_change(change)
-        counted_state, becomes = (
+        counted_state, other_state = (
             change.counted_state,
             change.pending,
         )  # an absent file has no mode, so the other's applies
         if verdict == "accept":
-            mode = counted_state.mode if counted_state.kind == "file" else becomes.mode
+            mode = counted_state.mode if counted_state.kind == "file" else other_state.mode
             base = self.contents.store_file(select_hunks(old, new, selected_hunks), mode)
             return ChangeSides(base=base, pending=change.pending)
         remaining_hunks = [
             hunk for hunk in change.hunks if hunk not in selected_hunks
         ]  # at their present positions in the pending bytes
-        mode = becomes.mode if becomes.kind == "file" else counted_state.mode
+        mode = other_state.mode if other_state.kind == "file" else counted_state.mode
         pending = self.contents.store_file(select_hunks(old, new, remaining_hunks), mode)
         return ChangeSides(base=change.base, pending=pending)
 

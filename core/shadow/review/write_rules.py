@@ -44,9 +44,9 @@ class WriteRules(Struct, eq=False):
                 path,
                 *(link + path[len(target) :] for link, target in aliases if f"{path}/".startswith(f"{target}/")),
             )
-            hits = ((rule, name) for name in names for rule in rules if rule.matches(name))
-            if hit := next(hits, None):
-                rule, name = hit
+            matches = ((rule, name) for name in names for rule in rules if rule.matches(name))
+            if match := next(matches, None):
+                rule, name = match
                 source_suffix = f" of {rule.source}" if rule.source else ""
                 alias = "" if name == path else f" (it is {name} as well)"
                 denials[path] = f"{WRITE_DENIED}: the rule deny {rule}{source_suffix} says so{alias}"
