@@ -203,8 +203,8 @@ PLACES = (
     Place(
         "edits of both sides that touch are merged",
         "core/shadow/diff/three_way_merge.py",
-        "if edit.start > reach and",
-        "if edit.start >= reach and",
+        "if edit.start > group_end and",
+        "if edit.start >= group_end and",
         "tests/unit/shadow/diff/test_three_way_merge.py::test_it_does_not_matter_which_side_is_ours_unless_it_is_preferred",
     ),
     Place(

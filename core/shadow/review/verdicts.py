@@ -186,8 +186,7 @@ class Verdicts(ReviewPart, eq=False):
             check=change.check,
         )
         remainder = narrow_change(change, sides, rest) if rest else None
-        # the user has edited none, so all are the tool's
-        if remainder and change.origin and not any(hunk.yours for hunk in rest):
+        if remainder and change.origin and not any(hunk.yours for hunk in rest):  # all are the tool's
             remainder = replace(remainder, origin=change.origin.strip_user_edit())
         if remainder and remainder.competing_versions:
             remainder = include_competing_versions(
@@ -227,17 +226,15 @@ class Verdicts(ReviewPart, eq=False):
         """Return both sides after a verdict on some of the hunks."""
         with explain_lost_content(change.path):
             old, new = self.contents.read_change(change)
-        counted_state, other_state = (
-            change.counted_state,
-            change.pending,
-        )  # an absent file has no mode, so the other's applies
+        # An absent file has no mode, so that of the other state applies.
+        counted_state, other_state = change.counted_state, change.pending
         if verdict == "accept":
             mode = counted_state.mode if counted_state.kind == "file" else other_state.mode
             base = self.contents.store_file(select_hunks(old, new, selected_hunks), mode)
             return ChangeSides(base=base, pending=change.pending)
         remaining_hunks = [
             hunk for hunk in change.hunks if hunk not in selected_hunks
-        ]  # at their present positions in the pending bytes
+        ]  # as they are in the pending bytes
         mode = other_state.mode if other_state.kind == "file" else counted_state.mode
         pending = self.contents.store_file(select_hunks(old, new, remaining_hunks), mode)
         return ChangeSides(base=change.base, pending=pending)
