@@ -169,7 +169,7 @@ class LayerSorting:
                 self._stripped.append(entry.path)
             if not entry.mode & 0o400:
                 self._shut.append(entry.path)
-            # the file is read again to compare, copy and accept it
+            # The file is read again to compare, copy and accept it.
             self.get_path(entry.path).chmod(entry.mode & 0o777 | 0o400)
         node = self._tree.find_node(entry.path)
         if node is not None and not self.is_closed(entry.path) and self._is_unchanged(entry, node):

@@ -86,7 +86,7 @@ class Shadow:
     def _emit_promoted(self, event: ev.AnyEvent) -> None:
         """Log the event, and make the layers stop hiding what the project gets from the review."""
         if isinstance(event, ev.FileWritten | ev.PlanWritten) and self.layers.retained.layers:
-            # none: a verdict is undone, and its change becomes pending again
+            # None: a verdict is undone, and its change becomes pending again.
             change = self.state.changes.get(event.path)
             self.merged_tree.forget(event.path, shows=change is not None and change.pending.kind != "absent")
         self._log(event)

@@ -40,7 +40,7 @@ def parse_python_expression(source: str) -> ast.expr:
 def find_compile_error(source: str) -> SyntaxError | None:
     """Return the error with which Python rejects a module; None if it compiles, or if that is unknown."""
     with _PARSING:
-        # the warnings concern the parsed text, not this program
+        # The warnings concern the parsed text, not this program.
         warnings.filterwarnings("ignore", module=re.escape(_NAME))
         try:
             compile(source, _NAME, "exec", dont_inherit=True)

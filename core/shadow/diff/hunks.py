@@ -93,7 +93,7 @@ def _build_hunks(
         else:
             name = _find_free_id(content, used_ids)
             used_ids.add(name)
-        # hunks of two earlier comparisons may have the same id
+        # Hunks of two earlier comparisons may have the same id.
         yielded_ids.add(name := _find_free_id(name, yielded_ids))
         yield Hunk(id=name, old_start=old_start, old_lines=a1 - a0, new_start=above[1] + b0 + 1, new_lines=b1 - b0)
 

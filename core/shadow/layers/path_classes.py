@@ -20,7 +20,7 @@ from core.workspace.protected_files import is_protected
 GENERATED = CACHES | {
     *("node_modules", "bower_components", ".venv", ".tox", ".nox", ".eggs", ".gradle", ".next", ".nuxt", ".terraform"),
 }
-# small and numerous directories that are decided together, wherever they are
+# Small and numerous directories that are decided together, wherever they are.
 _SCATTERED_NAMES = frozenset({"__pycache__", ".ipynb_checkpoints"})
 _PROTECTED_FILES = frozenset({"config", "config.worktree", "commondir", "gitdir"})
 

@@ -232,9 +232,7 @@ class Verdicts(ReviewPart, eq=False):
             mode = counted_state.mode if counted_state.kind == "file" else other_state.mode
             base = self.contents.store_file(select_hunks(old, new, selected_hunks), mode)
             return ChangeSides(base=base, pending=change.pending)
-        remaining_hunks = [
-            hunk for hunk in change.hunks if hunk not in selected_hunks
-        ]  # as they are in the pending bytes
+        remaining_hunks = [hunk for hunk in change.hunks if hunk not in selected_hunks]
         mode = other_state.mode if other_state.kind == "file" else counted_state.mode
         pending = self.contents.store_file(select_hunks(old, new, remaining_hunks), mode)
         return ChangeSides(base=change.base, pending=pending)
