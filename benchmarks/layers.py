@@ -11,8 +11,8 @@ from benchmarks.table import Result
 from core.protocol.events import AnyEvent
 from core.protocol.review import Origin
 from core.shadow.content.blob_store import BlobStore
-from core.shadow.layers.layer_scan import scan_layer
 from core.shadow.layers.layer_store import CommandLayer
+from core.shadow.layers.overlayfs import scan_layer
 from core.shadow.shadow import Shadow
 from core.state.review import ReviewState
 from core.workspace import Workspace

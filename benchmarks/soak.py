@@ -138,7 +138,7 @@ def _children() -> list[psutil.Process]:
 
 def _traces(terminal: Terminal) -> dict[str, float]:
     servers = [each.memory_info().rss for each in _children()]
-    layers = terminal.host.shadow.layers.place
+    layers = terminal.host.shadow.layers.location
     return {
         "processes": len(_children()),
         "mounts": len(Path("/proc/self/mountinfo").read_bytes().splitlines()),

@@ -21,8 +21,8 @@ from core.sessions.store import SessionStore
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.content.contents import Contents
 from core.shadow.layers.layer_files import link_entry, link_tree
-from core.shadow.layers.layer_store import KeptLayers, LayerStore
-from core.shadow.layers.overlayfs import get_place
+from core.shadow.layers.layer_store import LayerStore, RetainedLayers
+from core.shadow.layers.overlayfs import get_layer_path
 from core.shadow.layers.pending_layer import copy_layers
 from core.workspace import Workspace
 
@@ -67,28 +67,28 @@ def _copy_layers(source: Path, target: Path, workspace: Path, *, git_only: bool)
         if git_only:
             _copy_git_states(layers, copy, Workspace(workspace), Contents(BlobStore(target / "blobs")))
         else:
-            copy_layers(layers, layers.kept, copy)
+            copy_layers(layers, layers.retained, copy)
     except OSError:
-        remove_tree(copy.place)
+        remove_tree(copy.location)
 
 
 def _copy_git_states(layers: LayerStore, copy: LayerStore, workspace: Workspace, contents: Contents) -> None:
     """Copy the states of git alone, as if they had been made now. Raises OSError, `StateError`."""
-    tops = {path: top for path, top in layers.kept.tops.items() if top.kind == "git"}
+    tops = {path: top for path, top in layers.retained.tops.items() if top.kind == "git"}
     if not tops:
         return
-    for layer in layers.kept.layers:
+    for layer in layers.retained.layers:
         _link_tops(layers.get_upper(layer), copy.get_upper(layer), tops)
     bases = dict(_read_bases(copy, tops, workspace, contents))
     tops = {path: replace(top, since=time.time_ns()) for path, top in tops.items()}
-    copy.write_record(KeptLayers(layers=layers.kept.layers, tops=tops, bases=bases))
+    copy.write_record(RetainedLayers(layers=layers.retained.layers, tops=tops, bases=bases))
 
 
 def _read_bases(
     layers: LayerStore, tops: Iterable[str], workspace: Workspace, contents: Contents
 ) -> Iterator[tuple[str, FileState]]:
     """Yield what a workspace has where layers have a file, since it is not what the agent's commands found there."""
-    places = ((upper, get_place(upper, top)) for upper in layers.place.glob("*/upper") for top in tops)
+    places = ((upper, get_layer_path(upper, top)) for upper in layers.location.glob("*/upper") for top in tops)
     for upper, directory in places:
         for above, _, names in os.walk(directory):
             for name in names:
@@ -101,10 +101,10 @@ def _read_bases(
 def _link_tops(source: Path, target: Path, tops: Iterable[str]) -> None:
     target.mkdir(mode=0o755, parents=True)
     for path in tops:
-        source_path = get_place(source, path)
+        source_path = get_layer_path(source, path)
         if os.path.lexists(source_path):
-            get_place(target, path).parent.mkdir(parents=True, exist_ok=True)
+            get_layer_path(target, path).parent.mkdir(parents=True, exist_ok=True)
             if source_path.is_dir() and not source_path.is_symlink():
-                link_tree(source_path, get_place(target, path))
+                link_tree(source_path, get_layer_path(target, path))
             else:
-                link_entry(source_path, get_place(target, path))
+                link_entry(source_path, get_layer_path(target, path))

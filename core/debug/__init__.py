@@ -1,1 +1,1 @@
-"""Debugging by evidence: hypotheses, probes and what they log. Text in, text out; nothing here touches a file."""
+"""Debugging by evidence: hypotheses, probes and their logs. Pure functions over texts; nothing here touches a file."""

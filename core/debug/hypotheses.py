@@ -1,4 +1,4 @@
-"""Hypotheses and their verdicts: three to five that differ, decided by lines that were logged."""
+"""Hypotheses about a cause and their verdicts: three to five different ones, decided by logged lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _QUOTED = 300
 
 
 def check_hypotheses(hypotheses: Sequence[Hypothesis]) -> None:
-    """Raise `ToolInputInvalid` unless they are three to five, with ids and statements of their own."""
+    """Raise `ToolInputInvalid` unless there are three to five, with unique ids and statements."""
     if not MIN_HYPOTHESES <= len(hypotheses) <= MAX_HYPOTHESES:
         raise ToolInputInvalid(
             f"{MIN_HYPOTHESES} to {MAX_HYPOTHESES} hypotheses are needed; these are {len(hypotheses)}.",
@@ -38,7 +38,7 @@ def check_hypotheses(hypotheses: Sequence[Hypothesis]) -> None:
 
 
 def find_hypothesis(hypotheses: Sequence[Hypothesis], name: str) -> Hypothesis:
-    """Find the hypothesis of that id. Raises `ToolInputInvalid` that names those that there are."""
+    """Find the hypothesis with that id. Raises `ToolInputInvalid`, which lists the existing ids."""
     hypothesis = next((candidate for candidate in hypotheses if candidate.id == name), None)
     if hypothesis is None:
         names = ", ".join(candidate.id for candidate in hypotheses)
@@ -49,7 +49,7 @@ def find_hypothesis(hypotheses: Sequence[Hypothesis], name: str) -> Hypothesis:
 
 
 def resolve_evidence(evidence: Sequence[str], logs: Mapping[str, Sequence[ProbeRecord]]) -> tuple[Evidence, ...]:
-    """Resolve what `run:line` names stand for. Raises `ToolInputInvalid` for a line that was not logged."""
+    """Resolve `run:line` references to records. Raises `ToolInputInvalid` for a line that was not logged."""
     return tuple(_resolve_line(reference, logs) for reference in dict.fromkeys(evidence))
 
 
@@ -71,7 +71,7 @@ def _resolve_line(name: str, logs: Mapping[str, Sequence[ProbeRecord]]) -> Evide
 def record_verdict(
     hypothesis: Hypothesis, verdict: CauseVerdict, evidence: tuple[Evidence, ...], reason: str
 ) -> Hypothesis:
-    """Return the hypothesis with its verdict. Raises `ToolInputInvalid`: one that decides needs a line that says so."""
+    """Return the hypothesis with its verdict. Raises `ToolInputInvalid` for a deciding verdict without evidence."""
     if verdict != "inconclusive" and not evidence:
         raise ToolInputInvalid(
             f"{hypothesis.id} can't be {verdict} without a line of a log that says so.",

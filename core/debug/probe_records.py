@@ -1,38 +1,40 @@
-"""Probe records: the log of a run, one JSON object a line, read leniently. What is no record is counted, never an
-error.
+"""Probe records: the log of a run, one JSON object a line, read leniently; and the comparison of two runs.
 
-Field names are those of the known wire format: sessionId, runId, hypothesisId, location, message, data, timestamp.
+A line that is no record is counted and is never an error. The names of the fields are those of the known wire format:
+sessionId, runId, hypothesisId, location, message, data, timestamp.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.protocol.debug import ProbeRecord
+from core.protocol.debug import ComparedLocation, ProbeRecord
 from core.records import build_json_decoder, parse_json
 
-MAX_LINE_BYTES = 64_000  # bytes of a line that are looked at
-MAX_RECORDS = 100_000  # records of a run that are kept
-MAX_DATA_LENGTH = 2_000  # characters of `data` that are kept
+MAX_LINE_BYTES = 64_000  # bytes read of a line
+MAX_RECORDS = 100_000  # records stored of a run
+MAX_DATA_LENGTH = 2_000  # characters stored of `data`
 MAX_TEXT_LENGTH = 1_000
-OUTPUT = "output"  # the location of what a command said
+OUTPUT = "output"  # the location of a command's output
 _FIELD = re.compile(r'"(hypothesisId|location|message|runId)"\s*:\s*"((?:[^"\\]|\\.){0,200})"')
 _PIECE = 1 << 16
-_SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character: JSON may name it, UTF-8 can't hold it
-
+_SURROGATE = re.compile("[\ud800-\udfff]")  # JSON can escape half a surrogate pair, which UTF-8 cannot encode
 _encode_data = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _STORED = build_json_decoder(ProbeRecord)
 
 
 class ParsedLog(Struct, frozen=True, kw_only=True):
-    """The records of a run in order. `broken`: lines that are none; `left_out`: lines after as many as are kept."""
+    """The records of a run in order. `broken` counts lines that are no records; `left_out` counts records over the
+    limit."""
 
     records: tuple[ProbeRecord, ...] = ()
     broken: int = 0
@@ -40,7 +42,7 @@ class ParsedLog(Struct, frozen=True, kw_only=True):
 
 
 def read_log(chunks: Iterable[bytes], run: str, session: str = "", *, limit: int = MAX_RECORDS) -> ParsedLog:
-    """Read all that was written in one run, whatever ids the lines name; a line of any length takes little memory."""
+    """Read the log of one run, whatever ids its lines name. Memory is bounded for lines of any length."""
     records: list[ProbeRecord] = []
     broken_count = omitted_count = 0
     for raw, is_cut in _iterate_raw_lines(chunks):
@@ -58,7 +60,7 @@ def read_log(chunks: Iterable[bytes], run: str, session: str = "", *, limit: int
 
 
 def parse_record(raw: bytes, *, cut: bool = False) -> ProbeRecord | None:
-    """Parse one line; None if it is no JSON object. Of a line that was cut, what its beginning tells."""
+    """Parse one line; None if it is no JSON object. Of a line that was `cut`, parse the beginning."""
     text = raw.decode("utf-8", "replace")
     if cut:
         return _parse_beginning(text)
@@ -66,7 +68,7 @@ def parse_record(raw: bytes, *, cut: bool = False) -> ProbeRecord | None:
         value = parse_json(text)
     except json.JSONDecodeError:
         return None
-    except (ValueError, RecursionError):  # well-formed as far as it goes, but a number or a depth beyond all sense
+    except (ValueError, RecursionError):  # well-formed so far, but a number is too long or the nesting too deep
         return _parse_beginning(text) if text.lstrip().startswith("{") else None
     return _build_record(value) if isinstance(value, dict) else None
 
@@ -114,7 +116,7 @@ def _parse_milliseconds(value: object) -> int:
 
 
 def _iterate_raw_lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Yield lines of at most `MAX_LINE_BYTES` bytes, and True if something of them was cut off."""
+    """Yield lines of at most `MAX_LINE_BYTES` bytes, and True if the line was truncated."""
     buffer, is_cut = b"", False
     for chunk in chunks:
         for start in range(0, len(chunk), _PIECE):
@@ -129,23 +131,90 @@ def _iterate_raw_lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def _extend_line(buffer: bytes, piece: bytes, is_cut: bool) -> tuple[bytes, bool]:
-    room = MAX_LINE_BYTES - len(buffer)
-    return buffer + piece[:room], is_cut or len(piece) > room
+    remaining = MAX_LINE_BYTES - len(buffer)
+    return buffer + piece[:remaining], is_cut or len(piece) > remaining
 
 
 def encode_records(records: Iterable[ProbeRecord]) -> bytes:
-    """Encode records as they are stored."""
+    """Encode records for storage."""
     return b"".join(msgspec.json.encode(record) + b"\n" for record in records)
 
 
 def decode_records(data: bytes) -> tuple[ProbeRecord, ...]:
-    """Decode what `encode_records` made."""
+    """Decode the result of `encode_records`."""
     return tuple(_STORED.decode(line) for line in data.splitlines() if line)
 
 
 def format_record(record: ProbeRecord) -> str:
-    """Format one record in one line, as it is shown and cited."""
+    """Format one record as one line, for display and citation."""
     who = f"[{record.hypothesis_id}] " if record.hypothesis_id else ""
     location = f"{record.location}: " if record.location else ""
     data = f" {record.data}" if record.data else ""
     return " ".join(f"{who}{location}{record.message}{data}{' […]' if record.cut else ''}".split())
+
+
+def filter_records(
+    records: Iterable[ProbeRecord], *, hypothesis: str = "", words: Sequence[str] = ()
+) -> tuple[ProbeRecord, ...]:
+    """Return the records of a hypothesis ("" = of any) that contain all the words, ignoring case."""
+    search_words = [word.casefold() for word in words]
+    return tuple(
+        record for record in records if hypothesis in {"", record.hypothesis_id} and _has_words(record, search_words)
+    )
+
+
+def _has_words(record: ProbeRecord, search_words: Sequence[str]) -> bool:
+    text = f"{record.location} {record.message} {record.data}".casefold()
+    return all(word in text for word in search_words)
+
+
+def count_records(records: Iterable[ProbeRecord]) -> dict[str, int]:
+    """Count the records by hypothesis; "" counts those without one."""
+    return Counter(record.hypothesis_id for record in records)
+
+
+def compare_runs(first: Sequence[ProbeRecord], second: Sequence[ProbeRecord]) -> tuple[ComparedLocation, ...]:
+    """Compare two runs by hypothesis, location and message, in order of appearance and regardless of times. All output
+    of a command counts as one location."""
+    one, other = _group_records(first), _group_records(second)
+    keys = dict.fromkeys([*one, *other])
+    return tuple(_compare_place(key, one.get(key, ()), other.get(key, ())) for key in keys)
+
+
+def narrow_location(location: ComparedLocation, limit: int) -> ComparedLocation:
+    """Return the location with at most `limit` records of either side, beginning at the first difference."""
+    pairs = zip(location.first, location.second, strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: _get_content(pair[0]) == _get_content(pair[1]), pairs))
+    begin = max(0, min(same, max(len(location.first), len(location.second)) - limit))
+    return replace(location, first=location.first[begin : begin + limit], second=location.second[begin : begin + limit])
+
+
+_Key = tuple[str, str, str]
+
+
+def _group_records(records: Iterable[ProbeRecord]) -> dict[_Key, tuple[ProbeRecord, ...]]:
+    groups: defaultdict[_Key, list[ProbeRecord]] = defaultdict(list)
+    for record in records:
+        groups[record.hypothesis_id, record.location, "" if record.location == OUTPUT else record.message].append(
+            record
+        )
+    return {key: tuple(group) for key, group in groups.items()}
+
+
+def _get_content(record: ProbeRecord) -> tuple[str, str]:
+    return record.message, record.data
+
+
+def _compare_place(key: _Key, first: tuple[ProbeRecord, ...], second: tuple[ProbeRecord, ...]) -> ComparedLocation:
+    hypothesis, location, message = key
+    same = list(map(_get_content, first)) == list(map(_get_content, second))
+    return ComparedLocation(
+        side="first" if not second else "second" if not first else "same" if same else "differs",
+        hypothesis=hypothesis,
+        location=location,
+        message=message,
+        first=first,
+        second=second,
+        first_count=len(first),
+        second_count=len(second),
+    )

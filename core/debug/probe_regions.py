@@ -1,7 +1,7 @@
-"""Probe regions in a text: inserted between region comments, removed again exact to the byte, and found wherever
-they are.
+"""Probe regions in a text: inserting probes between region comments, finding them, and removing them exactly to the
+byte.
 
-A text is what a file holds, its line endings included. Only LF and CRLF end a line.
+A text is the content of a file with its line endings. Only LF and CRLF end a line.
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ _BYTES = re.compile(_ANY.pattern.encode())
 
 
 class RegionComment(Struct, frozen=True, kw_only=True):
-    """A region comment in a text: the 1-indexed line that it stands in, and the line."""
+    """A region comment in a text: its line number (1-indexed) and the line."""
 
     line: int
     text: str
 
 
 class ProbedText(Struct, frozen=True, kw_only=True):
-    """A text with probes in it, and the ids of those whose place is not in it any more."""
+    """A text with probes in it, and the ids of the probes whose position no longer exists."""
 
     text: str
     lost: tuple[str, ...] = ()
 
 
 def has_regions(data: bytes) -> bool:
-    """True if there is a region comment anywhere in the bytes of a file."""
+    """True if the bytes of a file contain a region comment."""
     return _BYTES.search(data) is not None
 
 
 def find_region_comments(text: str) -> tuple[RegionComment, ...]:
-    """Find every line with a region comment, also one whose other half is missing."""
+    """Find every line with a region comment, including one whose counterpart is missing."""
     if REGION_NAME not in text:
         return ()
     return tuple(
@@ -77,9 +77,9 @@ def find_region_comments(text: str) -> tuple[RegionComment, ...]:
 
 
 def locate_probe(text: str, probe: Probe) -> int | None:
-    """Locate the line (1-indexed) before which a probe belongs now; None: its place is gone.
+    """Return the line (1-indexed) before which a probe belongs now; None if its position no longer exists.
 
-    Between the same two lines, if they are there; else at one of them that stands alone. The nearest place counts.
+    That is between the same two lines if both are still adjacent, else next to one of them. The nearest match wins.
     """
     bodies = [trim_ending(line) for line in split_whole_lines(text)]
     gaps = range(len(bodies) + 1)
@@ -91,7 +91,8 @@ def locate_probe(text: str, probe: Probe) -> int | None:
 
 
 def anchor_probe(text: str, probe: Probe) -> Probe:
-    """Return the probe with the lines that it stands between. Raises `ToolInputInvalid` for one that is not there."""
+    """Return the probe with its two neighbouring lines. Raises `ToolInputInvalid` for a position outside of the
+    text."""
     bodies = [trim_ending(line) for line in split_whole_lines(text)]
     index = probe.line - 1
     if not 0 <= index <= len(bodies):
@@ -105,9 +106,9 @@ def anchor_probe(text: str, probe: Probe) -> Probe:
 
 
 def insert_probes(text: str, probes: Sequence[Probe], run: str = "") -> ProbedText:
-    """Insert all probes that have a place in the text; in the order given where they share one.
+    """Insert all probes that have a position in the text; in the order of `probes` where they share one.
 
-    Raises `ToolInputInvalid`: the file's language has no comments that are known here, or it holds regions already.
+    Raises `ToolInputInvalid` if the comment syntax of the file's language is unknown, or if it has regions already.
     """
     if _ANY.search(text) is not None:
         raise ToolInputInvalid("The file holds marks of probes that are not ours to move.", hint="Take them out first.")
@@ -130,7 +131,7 @@ def insert_probes(text: str, probes: Sequence[Probe], run: str = "") -> ProbedTe
 
 
 def remove_probes(text: str) -> str:
-    """Remove every region: the text is what `insert_probes` was given."""
+    """Remove every region; this restores the text that `insert_probes` received."""
     if REGION_NAME not in text:
         return text
     remaining_lines: list[str] = []
@@ -144,14 +145,14 @@ def remove_probes(text: str) -> str:
             continue
         if (
             lines[end] == trim_ending(lines[end]) and remaining_lines
-        ):  # it was laid after a last line that had no ending
+        ):  # the probe was inserted after a last line without a line ending
             remaining_lines[-1] = trim_ending(remaining_lines[-1])
         index = end + 1
     return "".join(remaining_lines)
 
 
 def check_probe_code(path: str, code: str) -> None:
-    """Raise `ToolInputInvalid` for what can't be a probe in this file."""
+    """Raise `ToolInputInvalid` for code that cannot be a probe in this file."""
     if not code.strip():
         raise ToolInputInvalid("The probe is empty.", hint="Give the statement that writes one line to the log.")
     if _ANY.search(code) is not None:
@@ -164,7 +165,7 @@ def check_probe_code(path: str, code: str) -> None:
 
 
 def format_comment(path: str, text: str) -> str | None:
-    """Format `text` as a comment of one line; None where the language of the file is not known, or has no comments."""
+    """Format `text` as a one-line comment; None if the file's language is unknown or has no comments."""
     syntax = _SYNTAX.get(detect_language(path))
     if syntax is None:
         return None
@@ -173,7 +174,7 @@ def format_comment(path: str, text: str) -> str | None:
 
 
 def _render_region(lines: Sequence[str], gap: int, probe: Probe, run: str, before: str) -> str:
-    """Render one probe. After a last line without an ending it begins with one, and has none at its own end."""
+    """Render one probe. After a last line without a line ending, the ending comes first and none comes last."""
     ending = _find_ending(lines, gap)
     indent = _find_indent(lines, gap)
     tags = "".join([f" hypothesis={probe.hypothesis}" if probe.hypothesis else "", f" run={run}" if run else ""])
@@ -201,7 +202,7 @@ def _find_ending(lines: Sequence[str], gap: int) -> str:
 
 
 def _find_region_end(lines: Sequence[str], start: int) -> int | None:
-    """Find where the region that begins in a line ends; None: none begins there, or it has no end."""
+    """Return the last line of the region that begins at line `start`; None if none begins there or it is not closed."""
     opening = _OPEN.search(lines[start])
     if opening is None or _CLOSE.search(lines[start]) is not None:
         return None
@@ -225,7 +226,7 @@ def _fits_below(bodies: Sequence[str], gap: int, probe: Probe) -> bool:
 
 
 def group_by_path(probes: Iterable[Probe]) -> dict[str, list[Probe]]:
-    """Group the probes by file, in order."""
+    """Group the probes by file, preserving their order."""
     probes_by_path: defaultdict[str, list[Probe]] = defaultdict(list)
     for probe in probes:
         probes_by_path[probe.path].append(probe)

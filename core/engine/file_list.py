@@ -14,7 +14,7 @@ from typing import Final
 
 from core.agent.mentions.project_names import ProjectNames
 from core.errors import ToolFailed
-from core.shadow.paths import collect_directories
+from core.shadow.content.paths import collect_directories
 from core.text.similarity import find_nearest_names
 from core.tools.builtin.reading.ripgrep import BARE, UNRULED, find_program, has_unusual_rules, list_scope
 from core.workspace.file_names import from_os_name

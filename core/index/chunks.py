@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from core.languages import find_ending
 from core.notebooks.notebook import is_notebook_path
-from core.notebooks.reading import CellLines, find_language, list_cells
+from core.notebooks.rendering import CellLines, find_language, list_cells
 from core.syntax.symbols import Symbol, find_symbols
 
 LONGEST: Final = 1_600

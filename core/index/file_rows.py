@@ -16,7 +16,7 @@ from core.index.chunks import Chunk, cut_file, split_source
 from core.index.walk import LARGEST, FoundFile, is_cut
 from core.index.words import split_words
 from core.languages import detect_language
-from core.notebooks.reading import find_notebook_text
+from core.notebooks.rendering import find_notebook_text
 from core.syntax.symbols import Symbol
 from core.workspace.file_names import to_os_name
 from core.workspace.path_status import READ_FLAGS, read_all

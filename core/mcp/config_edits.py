@@ -15,7 +15,7 @@ from typing import Any, Final
 from core.errors import ConfigError, StateError
 from core.filesystem.atomic_write import replace_file
 from core.mcp.server_config import NAME, parse_entries
-from core.notebooks.json_places import JsonProblem, Value, scan_members, scan_value, skip_space
+from core.notebooks.json_spans import JsonProblem, Value, scan_members, scan_value, skip_space
 
 SERVERS_KEY: Final = "mcpServers"
 MAX_FILE: Final = 8 << 20

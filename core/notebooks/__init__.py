@@ -1,1 +1,2 @@
-"""Jupyter notebooks (nbformat 4) as text with places: what a file holds, and edits that keep every other byte."""
+"""Jupyter notebooks (nbformat 4) as text: parsing with positions, rendering, and edits that preserve every other
+byte."""

@@ -1,4 +1,4 @@
-"""Edits of a notebook's text: one cell changed, put in or taken out, in the style of the file, and no other byte."""
+"""Edits of a notebook's text: replacing, inserting and deleting a cell in the style of the file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from core.notebooks.json_places import Value
+from core.notebooks.json_spans import Value
 from core.notebooks.notebook import Cell, Notebook, scan_cell, scan_lines
 
 _DEFAULT_INDENT: Final = " "
@@ -18,7 +18,8 @@ _ESCAPED: Final = re.compile(r"\\u(?!00[0-7])[0-9a-fA-F]{4}")
 
 
 class _Style(Struct, frozen=True):
-    """The way in which a file is written. `unit` "" = all on one line; `ascii`: other characters are escaped."""
+    """The formatting of a file. `unit`: its indentation, "" = all on one line; `ascii`: other characters are
+    escaped."""
 
     unit: str
     newline: str
@@ -27,7 +28,7 @@ class _Style(Struct, frozen=True):
     ascii: bool
 
     def dump(self, value: Any, indent: str) -> str:
-        """Return a value as JSON; its further lines begin with `indent`."""
+        """Return a value as JSON whose lines after the first begin with `indent`."""
         separators = (self.comma.rstrip() if self.unit else self.comma, self.colon)
         text = json.dumps(value, ensure_ascii=self.ascii, indent=self.unit or None, separators=separators)
         return text.replace("\n", f"{self.newline}{indent}") if self.unit else text
@@ -43,7 +44,8 @@ def create_notebook(language: str) -> bytes:
 
 
 def replace_source(notebook: Notebook, cell: Cell, source: str) -> bytes:
-    """Return the file with another source in one cell. What a code cell has put out is cleared: it is of what ran."""
+    """Return the file with another source in one cell. The outputs of a code cell are cleared, as they belong to the
+    old source."""
     members, text, style = scan_cell(notebook, cell), notebook.text, _find_style(notebook)
     edits = [(members["source"], _render_source(notebook, members["source"], source, style))]
     if cell.kind == "code":
@@ -57,7 +59,7 @@ def replace_source(notebook: Notebook, cell: Cell, source: str) -> bytes:
 
 
 def insert_cell(notebook: Notebook, index: int, kind: str, source: str, metadata: Mapping[str, Any]) -> bytes:
-    """Return the file with a new cell before the one of this index; at the end if there is none."""
+    """Return the file with a new cell before index `index`, or at the end if there is no such cell."""
     style, text, cells = _find_style(notebook), notebook.text, notebook.cells
     array = notebook.members["cells"]
     indent = _find_cell_indent(notebook, style)
@@ -127,7 +129,7 @@ def _find_style(notebook: Notebook) -> _Style:
 
 
 def _find_indent(text: str, offset: int) -> str:
-    """Return the white space before `offset`, from the beginning of its line; "" if anything else stands there."""
+    """Return the white space between the beginning of the line and `offset`; "" if there is other text."""
     begin = text.rfind("\n", 0, offset) + 1
     indent = text[begin:offset]
     return indent if not indent.strip() else ""
@@ -158,7 +160,7 @@ def _build_cell(notebook: Notebook, index: int, kind: str, source: str, metadata
 
 
 def _find_sibling(notebook: Notebook, index: int, kind: str) -> dict[str, Value] | None:
-    """Return the members of the nearest cell of this kind, else of any."""
+    """Return the members of the nearest cell of this kind, else of any kind."""
     cells = sorted(notebook.cells, key=lambda cell: (cell.kind != kind, abs(cell.index - index)))
     return scan_cell(notebook, cells[0]) if cells else None
 

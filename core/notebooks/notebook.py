@@ -1,4 +1,4 @@
-"""A notebook as it stands in its file: cells in order, each with its place. Pure: bytes in, records out."""
+"""Parsing of notebooks: the cells in order with their positions in the file. Pure functions over bytes."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any, Final
 from msgspec import Struct
 
 from core.errors import ToolFailed
-from core.notebooks.json_places import JsonProblem, Value, scan_items, scan_members
+from core.notebooks.json_spans import JsonProblem, Value, scan_items, scan_members
 
 _BOM: Final = b"\xef\xbb\xbf"
 _KINDS: Final = ("code", "markdown", "raw")
 LARGEST: Final = 16_000_000
-"""Bytes of a notebook that is shown as cells; a larger one is known by its name, or as the text that it is."""
+"""Maximum size in bytes of a notebook that is displayed as cells; a larger file is treated as text."""
 
 _CONVERT: Final = "Convert it first: jupyter nbconvert --to notebook --nbformat 4 --inplace FILE"
 
 
 class NotebookInvalid(ToolFailed, code="notebook_invalid"):
-    """A file that is no notebook of nbformat 4; the message says where it breaks."""
+    """A file that is no notebook of nbformat 4; the message contains the position of the error."""
 
 
 class Cell(Struct, frozen=True, kw_only=True):
-    """One cell. `start`, `end`: its object in the notebook's text; `first_line`, `last_line`: the lines of the file it
-    is on, from 1. `id` is "" before nbformat 4.5."""
+    """One cell. `text[start:end]` is its JSON object; `first_line` and `last_line` are its lines in the file, from 1.
+    `id` is "" before nbformat 4.5."""
 
     index: int
     kind: str
@@ -46,8 +46,8 @@ class Cell(Struct, frozen=True, kw_only=True):
 
 
 class Notebook(Struct, frozen=True, kw_only=True):
-    """A notebook. `members` are those of the file's object; `has_bom`: the file begins with a byte order mark, which is
-    not in `text`."""
+    """A notebook. `members` are those of the root object; `has_bom`: the file begins with a byte order mark, which is
+    not part of `text`."""
 
     text: str
     has_bom: bool
@@ -58,7 +58,7 @@ class Notebook(Struct, frozen=True, kw_only=True):
 
     @property
     def has_ids(self) -> bool:
-        """True if a new cell needs an id."""
+        """True if new cells need an id."""
         return self.minor >= 5 or any(cell.id for cell in self.cells)
 
     def encode(self, text: str) -> bytes:
@@ -71,17 +71,17 @@ def is_notebook_path(path: str) -> bool:
 
 
 def describe_cell(cell: Cell) -> str:
-    """Return number, kind and id of a cell."""
+    """Return the number, kind and id of a cell."""
     return f"cell {cell.index} · {cell.kind}{f' · id {cell.id}' if cell.id else ''}"
 
 
 def looks_like_notebook(data: bytes) -> bool:
-    """True if the bytes may be a notebook: cheap, and wrong about few files."""
+    """True if the bytes may be a notebook; a cheap check with few false results."""
     return data.removeprefix(_BOM).lstrip()[:1] == b"{" and b'"nbformat"' in data and b'"cells"' in data
 
 
 def parse_notebook(path: str, data: bytes) -> Notebook:
-    """Return the notebook. Raises `NotebookInvalid`."""
+    """Parse a notebook. Raises `NotebookInvalid`."""
     try:
         text = data.removeprefix(_BOM).decode("utf-8", "strict")
     except UnicodeDecodeError as error:
@@ -98,7 +98,7 @@ def parse_notebook(path: str, data: bytes) -> Notebook:
 
 
 def find_notebook(data: bytes) -> Notebook | None:
-    """Return the notebook that the bytes are; None if they are none."""
+    """Parse a notebook; None if the bytes are none."""
     if not looks_like_notebook(data):
         return None
     try:
@@ -160,7 +160,7 @@ def _read_cell(index: int, cell_value: Value, first_line: int, last_line: int) -
 
 
 def join_text(value: Any, label: str, offset: int) -> str:
-    """Return a multiline string of nbformat: one text, or a list of lines. Raises `JsonProblem`."""
+    """Return a multiline string of nbformat, which is a string or a list of lines. Raises `JsonProblem`."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
@@ -169,7 +169,7 @@ def join_text(value: Any, label: str, offset: int) -> str:
 
 
 def _find_language(metadata: Mapping[str, Any]) -> str:
-    """Return the language of the notebook's code cells as its metadata have it, "python" if they say nothing."""
+    """Return the language of the code cells from the metadata, "python" by default."""
     for group, key in (("language_info", "name"), ("kernelspec", "language"), ("kernelspec", "name")):
         section = metadata.get(group)
         if isinstance(section, dict) and isinstance(section.get(key), str) and section[key]:
@@ -178,20 +178,21 @@ def _find_language(metadata: Mapping[str, Any]) -> str:
 
 
 def scan_cell(notebook: Notebook, cell: Cell) -> dict[str, Value]:
-    """Return the members of a cell with their places."""
+    """Return the members of a cell with their positions."""
     return scan_members(notebook.text, cell.start)
 
 
 def scan_lines(notebook: Notebook, source: Value) -> list[Value]:
-    """Return the lines of a source that is a list; none of one that is a text."""
+    """Return the lines of a source that is a list; nothing for a string."""
     return scan_items(notebook.text, source.start) if isinstance(source.value, list) else []
 
 
 def find_touched(spans: Sequence[tuple[int, int]], start: int, count: int) -> range:
-    """Return which of the spans (first and last line, in order) `count` lines from `start` are of; empty for no lines.
+    """Return the range of the spans (first and last line, in order) that `count` lines from `start` overlap.
 
-    A cell that was put behind another begins, in its hunk, with the closing bracket of that: it is not of that. A cell
-    of one line has no bracket of its own."""
+    The hunk of a cell that was inserted after another begins with the closing bracket of the latter, which does not
+    count. A cell of one line has no closing bracket of its own.
+    """
     last = start + count - 1
     indexes = [index for index, (first, end) in enumerate(spans) if first <= last and end >= start and first <= end]
     if len(indexes) > 1 and spans[indexes[0]][0] < start == spans[indexes[0]][1]:

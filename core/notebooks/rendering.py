@@ -1,6 +1,7 @@
-"""A notebook as text to be read: a head for each cell, its source, and what it has put out, summed up or shortened.
+"""Notebooks as text: a heading for every cell, its source, and its outputs, summarized or shortened.
 
-The lines are those of the percent format (`# %%`), which editors know; what is no code stands behind the same sign.
+The lines are those of the percent format (`# %%`), which editors know; the lines of cells other than code have the same
+prefix. The text for searching has the same line numbers, with empty lines for outputs.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from core.notebooks.json_places import JsonProblem, Value
-from core.notebooks.notebook import Cell, Notebook, describe_cell, join_text
+from core.notebooks.json_spans import JsonProblem, Value
+from core.notebooks.notebook import LARGEST, Cell, Notebook, describe_cell, find_notebook, is_notebook_path, join_text
 
 _SLASHES: Final = frozenset({"javascript", "typescript", "java", "scala", "kotlin", "rust", "go", "c++", "cpp", "c"})
 _DASHES: Final = frozenset(["sql", "haskell", "lua"])
@@ -21,26 +22,30 @@ _CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f
 _MAX_OUTPUT_LINES: Final = 20
 _MAX_OUTPUT_TEXT: Final = 2_000
 _MAX_METADATA: Final = 300
+_HEAD: Final = re.compile(r"(?:#|//|--) %% cell \d+ · (code|markdown|raw)(?: · id .*)?")
+_LANGUAGE: Final = re.compile(r"(?:#|//|--) Notebook of \d+ cells?, (.+)\. edit_notebook edits it\.")
 
 
 class OutputPicture(Struct, frozen=True):
-    """A picture among the outputs: base64 text, and the number of its cell."""
+    """A picture among the outputs, in base64, and the number of its cell."""
 
     data: str
     cell: int
 
 
 class NotebookText(Struct, frozen=True):
-    """A notebook to be read, and the pictures among its outputs, in order."""
+    """The text of a notebook, and the pictures among its outputs, in order."""
 
     text: str
     pictures: Sequence[OutputPicture]
 
 
 class Section(Struct, frozen=True):
-    """Lines that stand for a part of the file: a cell, or (`cell` -1) the members before or after the cells.
+    """The lines for a part of the file: a cell, or (`cell` -1) the members before or after the cells.
 
-    `first_line`, `last_line`: the lines of the file, from 1; `last_line` is one less for none."""
+    `first_line` and `last_line` are the lines of the file, from 1; `last_line` is one less than `first_line` for an
+    empty part.
+    """
 
     cell: int
     first_line: int
@@ -53,12 +58,13 @@ class Section(Struct, frozen=True):
 
 
 def find_comment_sign(language: str) -> str:
-    """Return what a line begins with that is no code in this language."""
+    """Return the prefix of comment lines in this language."""
     return "//" if language in _SLASHES else "--" if language in _DASHES else "#"
 
 
 def render_sections(notebook: Notebook) -> list[Section]:
-    """Return the whole notebook, outputs summed up: the members before the cells, every cell, the members after."""
+    """Render the whole notebook with summarized outputs: the members before the cells, every cell, the members after
+    them."""
     sign, cells = find_comment_sign(notebook.language), notebook.cells
     before, after = _split_members(notebook)
     total = notebook.text.count("\n") + (not notebook.text.endswith("\n"))
@@ -71,28 +77,28 @@ def render_sections(notebook: Notebook) -> list[Section]:
 
 
 def render_cell(cell: Cell, sign: str = "#") -> list[str]:
-    """Return the lines of a cell: its head, its source, its attachments and one line about its outputs."""
+    """Return the lines of a cell: its heading, source, attachments and one line about its outputs."""
     lines = [f"{sign} %% {describe_cell(cell)}", *_render_source(cell, sign)]
     if cell.metadata:
         lines.insert(1, f"{sign} metadata {_clip(_dump(cell.metadata), _MAX_METADATA)}")
     if cell.attachments:
         lines.append(f"{sign} attached: {', '.join(cell.attachments)}")
-    if summary := sum_up_outputs(cell):
+    if summary := summarize_outputs(cell):
         lines.append(f"{sign} → {summary}")
     return lines
 
 
-def sum_up_outputs(cell: Cell) -> str:
-    """Return in a few words what a cell has put out, "" = nothing, and it has not run."""
+def summarize_outputs(cell: Cell) -> str:
+    """Summarize the outputs of a cell in a few words; "" if it has none and was not run."""
     parts = [f"run {cell.execution_count}"] if cell.execution_count is not None else []
     for output in cell.outputs:
-        parts.append(_sum_up_output(output))
+        parts.append(_summarize_output(output))
     return " · ".join(parts)
 
 
 def render_for_reading(notebook: Notebook, *, has_outputs: bool = True) -> NotebookText:
-    """Return the notebook with the texts of its outputs, shortened, and the pictures among them; without outputs their
-    lines are there, and empty."""
+    """Render the notebook with shortened outputs and the pictures among them; without outputs, their lines are
+    empty."""
     sign = find_comment_sign(notebook.language)
     count = len(notebook.cells)
     head = f"{sign} Notebook of {count} cell{'' if count == 1 else 's'}, {notebook.language}. edit_notebook edits it."
@@ -101,7 +107,7 @@ def render_for_reading(notebook: Notebook, *, has_outputs: bool = True) -> Noteb
         lines += [f"{sign} %% {describe_cell(cell)}", *_render_source(cell, sign)]
         for output in cell.outputs:
             output_lines = [
-                f"{sign} → {_sum_up_output(output)}",
+                f"{sign} → {_summarize_output(output)}",
                 *(f"{sign}   {line}" for line in _shorten_output(output)),
             ]
             lines += output_lines if has_outputs else [""] * len(output_lines)
@@ -136,7 +142,7 @@ def _render_member(member: Value, sign: str) -> Iterator[str]:
         yield f"{sign} {member.key}: {_clip(_dump(member.value), _MAX_METADATA)}"
 
 
-def _sum_up_output(output: Mapping[str, Any]) -> str:
+def _summarize_output(output: Mapping[str, Any]) -> str:
     kind = output.get("output_type")
     if kind == "error":
         return f"error {_clean(str(output.get('ename', '')))}: {_clip(_clean(str(output.get('evalue', ''))), 120)}"
@@ -166,11 +172,11 @@ def _shorten_output(output: Mapping[str, Any]) -> list[str]:
         text = _read_text(data.get("text/plain")) if isinstance(data, dict) else ""
     lines = _clean(text).rstrip("\n").split("\n") if text else []
     visible_lines: list[str] = []
-    room = _MAX_OUTPUT_TEXT
+    budget = _MAX_OUTPUT_TEXT
     for line in lines[-_MAX_OUTPUT_LINES:] if kind == "error" else lines[:_MAX_OUTPUT_LINES]:
-        visible_lines.append(_clip(line, room))
-        room -= len(visible_lines[-1])
-        if room <= 0:
+        visible_lines.append(_clip(line, budget))
+        budget -= len(visible_lines[-1])
+        if budget <= 0:
             break
     left_out = len(lines) - len(visible_lines)
     return [*visible_lines, f"[{left_out:,} more lines]"] if left_out else visible_lines
@@ -203,5 +209,43 @@ def _clean(text: str) -> str:
     return _CONTROL.sub("", text.replace("\r\n", "\n"))
 
 
-def _clip(text: str, room: int) -> str:
-    return text if len(text) <= room else f"{text[: max(room - 1, 0)]}…"
+def _clip(text: str, budget: int) -> str:
+    return text if len(text) <= budget else f"{text[: max(budget - 1, 0)]}…"
+
+
+class CellLines(Struct, frozen=True):
+    """The lines of a cell in the text of its notebook, from 1: `head` is the heading, `last` the last line."""
+
+    head: int
+    last: int
+    is_code: bool
+
+
+def find_notebook_text(path: str, data: bytes, *, has_outputs: bool = True) -> str | None:
+    """Return the text of a notebook; None if it is none, invalid, or larger than `LARGEST`."""
+    if not is_notebook_path(path) or len(data) > LARGEST:
+        return None
+    notebook = find_notebook(data)
+    return render_for_reading(notebook, has_outputs=has_outputs).text if notebook is not None else None
+
+
+def choose_limit(path: str, limit: int) -> int:
+    """Return the number of bytes to read of a file for a text of `limit` bytes; a notebook has to be read as a
+    whole."""
+    return max(limit, LARGEST + 1) if is_notebook_path(path) else limit
+
+
+def find_language(text: str) -> str:
+    """Return the language of a notebook from its text; "" if the text is not that of a notebook."""
+    match = _LANGUAGE.fullmatch(text.partition("\n")[0])
+    return match[1] if match else ""
+
+
+def list_cells(text: str) -> list[CellLines]:
+    """Return the cells of a notebook from its text. A source line that looks like a heading counts as one."""
+    lines = text.removesuffix("\n").split("\n")
+    heads = [(line_number, match) for line_number, line in enumerate(lines, 1) if (match := _HEAD.fullmatch(line))]
+    ends = [line_number - 1 for line_number, _ in heads[1:]] + [len(lines)]
+    return [
+        CellLines(line_number, last, match[1] == "code") for (line_number, match), last in zip(heads, ends, strict=True)
+    ]

@@ -1,7 +1,7 @@
-"""The shadow: the pending tree over the workspace. Reads see it first, writes land in it and nowhere else.
+"""The shadow: the pending tree over the workspace. Agents read the merged tree, and write only pending changes.
 
-It never changes the review state itself: it emits events, and whoever keeps the log applies them to the state. The
-bytes that an event names are stored before it is emitted.
+The shadow never changes the review state itself: it emits events, and the owner of the log applies them to the state.
+The bytes that an event names are stored before it is emitted.
 """
 
 from __future__ import annotations
@@ -16,27 +16,26 @@ from core.errors import ContentLost, PathRefused
 from core.permissions.rules import PermissionRule
 from core.protocol import events as ev
 from core.protocol.review import Change, ChangeDiff, FileState, Origin, Verdict, VerdictRecord
+from core.shadow.absorber import Absorber
 from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.bulk.bulk_verdicts import BulkVerdicts
-from core.shadow.bulk.kept_check import KeptCheck
-from core.shadow.checkpoints.file_checkpoints import FileCheckpoints
-from core.shadow.checkpoints.plan_writes import PlanWrites
+from core.shadow.bulk.git_preparation import PreparedGitState
+from core.shadow.bulk.staleness_check import StalenessCheck
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.content.contents import Contents, explain_lost_content
+from core.shadow.content.paths import list_parents
 from core.shadow.diff.diff_lines import CONTEXT, MAX_WIDTH, build_diff
-from core.shadow.effects.absorber import Absorber
-from core.shadow.gitstate.preparation import PreparedGitState
+from core.shadow.file_checkpoints import FileCheckpoints, PlanWrites
 from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
-from core.shadow.layers.layer_store import CommandLayer, KeptLayers, LayerStore
+from core.shadow.layers.layer_store import CommandLayer, LayerStore, RetainedLayers
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.pending_layer import PendingLayer
-from core.shadow.paths import list_parents
 from core.shadow.promotion.journal import IntentRecord, Journal
-from core.shadow.promotion.promotion import Promotion, keep_going
-from core.shadow.renames.rename_pairs import RenamePairs
+from core.shadow.promotion.promotion import Promotion, ignore_step
 from core.shadow.review.conflicts import Conflicts
 from core.shadow.review.hunk_edits import HunkEdits
 from core.shadow.review.proposals import PathEffect, Proposals, ShadowEdit
+from core.shadow.review.rename_pairs import RenamePairs
 from core.shadow.review.risks import Risks
 from core.shadow.review.verdicts import Verdicts
 from core.shadow.review.write_rules import LoadRules
@@ -47,8 +46,8 @@ from core.workspace.plan_folder import PlanFolder
 
 
 class Shadow:
-    """One session's pending changes. `step` is called between the effects of a promotion; `load_rules` gives the rules
-    of which those that deny writing hold for whatever is accepted."""
+    """One session's pending changes. `step` is called between the effects of a promotion; `load_rules` returns the
+    rules, of which those that deny writing apply to all verdicts."""
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class Shadow:
         emit: Callable[[ev.AnyEvent], None],
         state: ReviewState,
         *,
-        step: Callable[[str], None] = keep_going,
+        step: Callable[[str], None] = ignore_step,
         load_rules: LoadRules = tuple,
     ) -> None:
         self.workspace, self.state, self.blobs, self._log = workspace, state, blobs, emit
@@ -79,32 +78,33 @@ class Shadow:
         self._pending_layer = PendingLayer(tree)
         self._absorber = Absorber(tree, self._proposals, emit)
         self.bulks = BulkVerdicts(tree, emit, step, self._risks.write_rules)
-        self._kept_check = KeptCheck(tree, self.bulks, self._pending_layer, emit)
+        self._staleness_check = StalenessCheck(tree, self.bulks, self._pending_layer, emit)
         self.plans = PlanWrites(PlanFolder(workspace), contents, emit)
         self.checkpoints = FileCheckpoints(tree, self._promotion, self._verdicts, self.bulks, self.plans)
         self._rename_pairs = RenamePairs(contents, state, emit)
 
     def _emit_promoted(self, event: ev.AnyEvent) -> None:
-        """Tell the log; what commands left behind no longer hides what the project gets from the review."""
-        if isinstance(event, ev.FileWritten | ev.PlanWritten) and self.layers.kept.layers:
-            change = self.state.changes.get(event.path)  # none: a verdict is undone, and it will be pending again
+        """Log the event, and make the layers stop hiding what the project gets from the review."""
+        if isinstance(event, ev.FileWritten | ev.PlanWritten) and self.layers.retained.layers:
+            # None: a verdict is undone, and its change becomes pending again.
+            change = self.state.changes.get(event.path)
             self.merged_tree.forget(event.path, shows=change is not None and change.pending.kind != "absent")
         self._log(event)
 
     # reading
 
     def list_changes(self) -> tuple[Change, ...]:
-        """Return all pending changes by path."""
+        """Return all pending changes, sorted by path."""
         return tuple(self.state.changes[path] for path in sorted(self.state.changes))
 
     def read_base(self, change: Change) -> bytes:
-        """Return the content that a change was made from; b"" where that was no file."""
+        """Return the base content of a change; b"" if that was no file."""
         return self._contents.read(change.base) if change.base.kind == "file" else b""
 
     def read(self, rel: str, limit: int = MAX_EDITED_BYTES) -> bytes | None:
         """Return the bytes (at most `limit`) of a file as the agent sees it; None if it does not exist.
 
-        Raises `PathRefused`: not a regular file, outside, or kept from the agent.
+        Raises `PathRefused`: not a regular file, outside of the workspace, or withheld from the agent.
         """
         real = self._resolve_allowed(rel)
         try:
@@ -118,14 +118,15 @@ class Shadow:
             return None
 
     def read_existing(self, rel: str, limit: int = MAX_EDITED_BYTES) -> bytes:
-        """Do the same as `read`, and raise `PathRefused` (`not_found`) for a file that does not exist."""
+        """Like `read`, but raise `PathRefused` (`not_found`) for a file that does not exist."""
         data = self.read(rel, limit)
         if data is None:
             raise PathRefused(f"{rel!r} does not exist.", code="not_found")
         return data
 
     def _resolve_allowed(self, rel: str) -> str:
-        """Return the path that the links of the tree lead to. Raises `PathRefused`: outside, or kept from the agent."""
+        """Return the path with links resolved. Raises `PathRefused`: outside of the workspace, or withheld from the
+        agent."""
         self.ignore.refuse_withheld(rel)
         real = self.merged_tree.resolve_links(rel)
         if real != rel:
@@ -133,7 +134,7 @@ class Shadow:
         return real
 
     def stat(self, rel: str) -> PathStat | None:
-        """Return what is there as the agent sees it; None: nothing."""
+        """Return the status of a path as the agent sees it; None if it does not exist."""
         real = self._resolve_allowed(rel)
         if self.merged_tree.is_workspace_only:
             return self.workspace.stat(real)
@@ -144,7 +145,7 @@ class Shadow:
         return disk or PathStat(kind=node.kind, size=node.size, mode=node.mode)
 
     def list_dir(self, rel: str = ".") -> tuple[DirectoryEntry, ...]:
-        """Return the entries of a directory, shadow over workspace: directories first, then the rest, each by name."""
+        """Return the entries of a directory in the merged tree: directories first, then the rest, sorted by name."""
         real, is_ignored = self.merged_tree.resolve_links(rel), self.ignore.match_in(rel)
         node = self.merged_tree.find_node(real)
         if self.merged_tree.is_workspace_only or (node is not None and node.kind != "directory" and not node.pending):
@@ -162,7 +163,8 @@ class Shadow:
         return tuple(sorted(entries, key=lambda entry: (entry.kind != "directory", entry.name)))
 
     def list_open_dir(self, rel: str) -> tuple[DirectoryEntry, ...]:
-        """Return `list_dir` without what a `.cursorignore` keeps from the agent; `PathRefused` for such a directory."""
+        """Return `list_dir` without what a `.cursorignore` withholds from the agent; `PathRefused` for such a
+        directory."""
         self.ignore.refuse_withheld(rel, is_dir=True)
         is_withheld = self.ignore.match_withheld_in(rel)
         return tuple(entry for entry in self.list_dir(rel) if not is_withheld(entry.name, entry.kind == "directory"))
@@ -178,9 +180,9 @@ class Shadow:
         return self.edit(rel, None, origin).change
 
     def edit(self, rel: str, data: bytes | None, origin: Origin | None = None, mode: int | None = None) -> ShadowEdit:
-        """Put `data` (None: nothing) at a path, on top of what is pending there. `mode` None keeps the file's.
+        """Write `data` (None: delete) to a path, on top of its pending state. `mode` None preserves the file's.
 
-        `PathRefused`: below `.git`, outside, kept from the agent, or no place for a file.
+        `PathRefused`: below `.git`, outside of the workspace, withheld from the agent, or no path for a file.
         """
         path = self.merged_tree.resolve_parent_links(rel) if data is None else self.merged_tree.resolve_links(rel)
         self._refuse_unwritable(rel, path, creates=data is not None)
@@ -192,13 +194,13 @@ class Shadow:
         return shadow_edit
 
     def read_disk_states(self, paths: Iterable[str]) -> dict[str, FileState]:
-        """Return what these paths are in the project itself, with their content stored."""
+        """Return the states of these paths in the project itself, with their content stored."""
         return {path: self.merged_tree.read_disk_state(path) for path in paths}
 
-    def take_in(self, earlier: Mapping[str, FileState], origin: Origin) -> tuple[str, ...]:
-        """Have what a program of the user's made of files since they were `earlier` wait for the review, where nothing
-        else of them waits; the project's files are put back. Returns their paths. Raises `ReviewConflict` and
-        `PromotionFailed`: then nothing was put back."""
+    def capture_disk_edits(self, earlier: Mapping[str, FileState], origin: Origin) -> tuple[str, ...]:
+        """Turn a user's program's edits of files since the states `earlier` into pending changes, where nothing else is
+        pending, and restore the project's files. Returns their paths. Raises `ReviewConflict` and `PromotionFailed`;
+        nothing was restored then."""
         now = self.read_disk_states(path for path in earlier if path not in self.state.changes)
         changed_states = {
             path: state
@@ -214,7 +216,7 @@ class Shadow:
         return tuple(changed_states)
 
     def refresh_annotations(self) -> None:
-        """Find renames among the pending changes, and protect those that their surroundings make risky."""
+        """Detect renames among the pending changes, and protect those that their surroundings make risky."""
         self._rename_pairs.refresh()
         self._risks.refresh()
 
@@ -235,11 +237,11 @@ class Shadow:
                 )
 
     def merge_effect(self, effect: PathEffect) -> Change | None:
-        """Merge the effect of another session on a path; return what is pending then, None: nothing.
+        """Merge the effect of another session on a path; return the pending change, None if there is none.
 
         See `Proposals.merge_effect`. Raises `PathRefused` as `edit` does.
         """
-        self._refuse_unwritable(effect.path, effect.path, creates=effect.wanted.kind != "absent")
+        self._refuse_unwritable(effect.path, effect.path, creates=effect.result.kind != "absent")
         merged_change = self._proposals.merge_effect(effect)
         self.refresh_annotations()
         return merged_change
@@ -247,18 +249,18 @@ class Shadow:
     # commands
 
     def prepare_lowers(self) -> tuple[Path, ...]:
-        """Return what a command sees over the workspace, topmost first: the pending layer, brought up to date, and the
-        kept ones. Raises `StateError` if it can't be written."""
+        """Return the layers between a command and the workspace, topmost first: the updated pending layer, and the
+        retained ones. Raises `StateError` if it cannot be written."""
         self.follow_project()
         pending = self._pending_layer.sync(self.list_visible_states())
         return (pending, *self.layers.list_uppers()) if pending else self.layers.list_uppers()
 
     def follow_project(self) -> None:
-        """Set aside what commands left beside the review where the user's own is newer, and note what is stale."""
-        self._kept_check.run(self.list_visible_states())
+        """Set aside retained files where the user's own are newer, and mark stale outputs."""
+        self._staleness_check.run(self.list_visible_states())
 
     def renew(self, paths: Sequence[str]) -> None:
-        """Give files the time of now in what commands see: something that is kept was made from other text of them."""
+        """Show files to commands with the current time, as something retained was built from other content of them."""
         self._pending_layer.renew(paths)
 
     def open_layer(self) -> CommandLayer:
@@ -267,51 +269,53 @@ class Shadow:
         return self.layers.create(self.list_visible_states(), lowers)
 
     def list_visible_states(self) -> dict[str, FileState]:
-        """Return the pending states that a command which starts now sees, by path."""
+        """Return the pending states that a command started now would see, by path."""
         return {path: self._proposals.get_visible_state(change) for path, change in self.state.changes.items()}
 
     def absorb(self, layer: CommandLayer, *, origin: Origin, started_ns: int) -> ev.EffectsRecorded:
-        """Absorb what a command left in its layer: reviewed files become pending changes, the rest is kept beside.
+        """Absorb a command's layer: reviewed files become pending changes, the rest becomes a retained layer.
 
-        `started_ns`: when it was started (ns since 1970). Emits `change.*`, `layers.changed` and `effects.recorded`;
-        the last one is returned. The layer is closed; when `StateError` is raised it is not, and can be dropped.
+        `started_ns`: when the command was started (ns since 1970). Emits `change.*`, `layers.changed` and
+        `effects.recorded`; the last one is returned. The layer is closed; if `StateError` is raised it is not, and can
+        be dropped.
         """
         effects = self._absorber.absorb(layer, origin, started_ns, self._pending_layer)
         self.refresh_annotations()
         return effects
 
-    def list_taken_back(self, layer: CommandLayer) -> list[str]:
-        """Return the pending paths at which a command left what is on disk: their changes would be gone."""
+    def list_reverted(self, layer: CommandLayer) -> list[str]:
+        """Return the pending paths at which a command restored the disk's content: absorbing it would drop their
+        changes."""
         layer_stack = LayerStack([layer.upper])
-        return [path for path in layer.pending_states if self._is_as_on_disk(path, layer_stack.find(path))]
+        return [path for path in layer.pending_states if self._equals_disk(path, layer_stack.find(path))]
 
-    def _is_as_on_disk(self, path: str, entry: LayeredEntry | Literal["hidden"] | None) -> bool:
+    def _equals_disk(self, path: str, entry: LayeredEntry | Literal["hidden"] | None) -> bool:
         if entry is None:
             return False
         with suppress(PathRefused, OSError):
             disk, data = self.workspace.read_state(path)
             if isinstance(entry, LayeredEntry):
-                return disk.kind == "file" and Path(os.fsdecode(entry.place)).read_bytes() == data
+                return disk.kind == "file" and Path(os.fsdecode(entry.location)).read_bytes() == data
             return disk.kind == "absent"
         return False
 
     def drop_layer(self, layer: CommandLayer) -> None:
-        """Discard what a command left."""
+        """Discard a command's layer."""
         self.layers.close(layer.id, keep=False)
 
     def squash(self) -> None:
-        """Join all kept layers into one, if no command runs over them, and check the bulks against the project."""
+        """Join all retained layers into one, if no command runs over them, and check the bulks against the project."""
         if self.layers.squash():
             self._log(build_layers_changed(self.merged_tree))
         self.check_bulks()
 
     def check_bulks(self) -> None:
-        """Emit for each bulk whether the project has changed below it: then accepting it is refused."""
+        """Emit for every bulk whether the project has changed below it, in which case accepting it is refused."""
         if self.state.bulks:
             self.bulks.check_conflicts()
 
     def accept_files(self, paths: Sequence[str]) -> list[VerdictRecord]:
-        """Accept all of some pending files in one transaction: every one of them, or none. Raises as `resolve`."""
+        """Accept whole pending files in one transaction: every one of them, or none. Raises as `resolve`."""
         try:
             return self._verdicts.accept_files(paths)
         finally:
@@ -320,17 +324,17 @@ class Shadow:
     def resolve_bulk(
         self, root: str, verdict: Verdict = "accept", reason: str = "", *, ready: PreparedGitState | None = None
     ) -> VerdictRecord:
-        """Accept (carry into the project, durable when this returns) or reject a bulk, by its root. All or nothing.
-        `ready`: what `bulks.ready` gave.
+        """Accept (write to the project, durable on return) or reject a bulk, by its root. All or nothing. `ready`: the
+        result of `bulks.prepare`.
 
-        `CommandRejected`: there is none; `ReviewConflict`: the project has changed there; `PromotionFailed`.
+        `CommandRejected`: there is no such bulk; `ReviewConflict`: the project has changed there; `PromotionFailed`.
         """
         return self.bulks.resolve(root, verdict, reason, ready=ready)
 
     # reviewing
 
     def diff(self, rel: str, context: int = CONTEXT, width: int = MAX_WIDTH) -> ChangeDiff | None:
-        """Return a pending change with its lines; None: nothing is pending there. `context` and `width` as in
+        """Return a pending change with its lines; None if nothing is pending there. `context` and `width` as in
         `build_diff`."""
         change = self.state.changes.get(rel)
         if change is None:
@@ -352,8 +356,8 @@ class Shadow:
         return f"the file has {stats.links} names (hard links): accepting changes this one only"
 
     def check_disk(self, rel: str) -> Change | None:
-        """Compare a pending change with the disk: resolved when it is there already, re-based when the user's edits lie
-        elsewhere in the file, else marked as a conflict. Returns what is pending now."""
+        """Compare a pending change with the disk: it is resolved if the disk already has it, re-based when the user's
+        edits are elsewhere in the file, else marked as a conflict. Returns the change that is pending now."""
         before = self.state.changes.get(rel)
         change = self._verdicts.check_disk(rel)
         if change is not before and self._rename_pairs.is_involved(rel):
@@ -363,10 +367,10 @@ class Shadow:
     def resolve(
         self, path: str, hunk_ids: tuple[str, ...] = (), verdict: Verdict = "accept", reason: str = ""
     ) -> list[VerdictRecord]:
-        """Accept or reject hunks (none named: all) of a path.
+        """Accept or reject hunks of a path (no ids: all).
 
-        Accepted hunks are on disk when this returns. All or nothing; raises `CommandRejected` (not pending),
-        `ReviewConflict`, `PathRefused` or `PromotionFailed`.
+        Accepted hunks are on disk on return. All or nothing; raises `CommandRejected` (not pending), `ReviewConflict`,
+        `PathRefused` or `PromotionFailed`.
         """
         self._rename_pairs.refresh()
         try:
@@ -384,7 +388,7 @@ class Shadow:
         self._risks.write_rules.refuse(paths)
 
     def undo(self, verdict_id: str = "") -> VerdictRecord:
-        """Undo a verdict ("": the latest that stands): its hunks, or its bulk, are pending again."""
+        """Undo a verdict ("": the latest that is not undone): its hunks, or its bulk, are pending again."""
         standing = {verdict.id: verdict for verdict in self.state.verdicts}
         record = standing.get(verdict_id or next(reversed(standing), ""))
         if record is not None and record.bulk is not None:
@@ -394,8 +398,8 @@ class Shadow:
         return record
 
     def recover(self) -> list[str]:
-        """Finish or revert what a crash left half done; before anything else. Return sentences for the user."""
-        sentences = self._promotion.recover(self._is_news)
+        """Finish or revert what a crash interrupted; to be called first. Return sentences for the user."""
+        sentences = self._promotion.recover(self._is_unlogged)
         sentences.append(self.bulks.recover())
         self._rename_pairs.refresh()
         return [*filter(None, sentences), *self._recover_layers()]
@@ -405,32 +409,32 @@ class Shadow:
             return []
         sentences = []
         if missing_layers := self.layers.find_missing():
-            self.layers.write_record(KeptLayers(gone=self.layers.kept.gone))
+            self.layers.write_record(RetainedLayers(gone=self.layers.retained.gone))
             subject = "What commands left beside the review"
             sentences.append(f"{subject} is gone with the memory it was in ({len(missing_layers)} layers).")
         self.layers.sweep([self._pending_layer.name, *self.bulks.redo_store.list_directories()])
         with suppress(OSError):
             self.layers.prune_undo()
-        if self.state.layers != self.layers.kept.layers:
+        if self.state.layers != self.layers.retained.layers:
             self._log(build_layers_changed(self.merged_tree))
         self.check_bulks()
         return sentences
 
-    def _is_news(self, intent: IntentRecord, event: ev.AnyEvent) -> bool:
+    def _is_unlogged(self, intent: IntentRecord, event: ev.AnyEvent) -> bool:
         standing = {verdict_record.id for verdict_record in self.state.verdicts}
         match event:
             case ev.VerdictGiven(verdict=verdict):
-                return verdict.id not in standing and not self._has_moved_on(intent, verdict.path)
+                return verdict.id not in standing and not self._is_outdated(intent, verdict.path)
             case ev.VerdictUndone(id=verdict_id, path=path):
-                return verdict_id in standing and not self._has_moved_on(intent, path)
+                return verdict_id in standing and not self._is_outdated(intent, path)
             case ev.ChangeProposed() | ev.ChangeRevised():
-                return not self._has_moved_on(intent, event.change.path)
+                return not self._is_outdated(intent, event.change.path)
             case ev.ChangeResolved(path=path):
-                return not self._has_moved_on(intent, path)
+                return not self._is_outdated(intent, path)
             case _:
                 return True
 
-    def _has_moved_on(self, intent: IntentRecord, path: str) -> bool:
+    def _is_outdated(self, intent: IntentRecord, path: str) -> bool:
         """True if the path has another pending state since the transaction, which must not be lost."""
         expected_states = [write.pending for write in intent.writes if write.path == path]
         for event in intent.events:

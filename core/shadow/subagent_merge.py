@@ -1,8 +1,8 @@
-"""Merging a subagent session's work into this session's shadow: path by path, and what its commands left.
+"""Merges a subagent session's work into this session's shadow: its changes path by path, and its retained layers.
 
-The subagent began with a copy of what was pending here. What it made of each path since is merged, three ways, with
-what is pending here by now; nothing of either side is lost. Repeating it for the paths that are left comes to the same
-end, so that it can continue after a crash.
+The subagent began with a copy of our pending changes. Its changes of a path since then are merged, three ways, with our
+present pending state; nothing of either side is lost. A merge that was interrupted by a crash can be repeated for the
+remaining paths.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from core.errors import AgentTuiError, PathRefused, StateError
 from core.protocol.review import Change, FileState, Origin
 from core.shadow.content.contents import ChangeSides
+from core.shadow.content.paths import format_paths, list_parents
 from core.shadow.layers.layer_delta import LayerDelta
 from core.shadow.layers.layer_stack import NO_LAYERS, LayerStack
-from core.shadow.layers.layer_store import KeptLayers
-from core.shadow.paths import format_paths, list_parents
-from core.shadow.review.competing_versions import has_conflict_with
+from core.shadow.layers.layer_store import RetainedLayers
+from core.shadow.review.conflicts import has_conflict_with
 from core.shadow.review.proposals import PathEffect
 from core.shadow.shadow import Shadow
 from core.state.review import ReviewCheckpoint
@@ -30,7 +30,7 @@ MAX_NAMED = 6  # paths in a note
 
 class SubagentMergeResult(Struct, frozen=True, kw_only=True):
     """The result: `paths` that the subagent changed, those of them in conflict now, and those that were refused here;
-    `generated`: the number of files beside the review; `notes` on what was left out or replaced."""
+    `generated`: the number of files in retained layers; `notes` on what was left out or replaced."""
 
     paths: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
@@ -42,12 +42,12 @@ class SubagentMergeResult(Struct, frozen=True, kw_only=True):
 def compare_changes(
     initial_changes: Mapping[str, Change], now: Mapping[str, Change], read_state: Callable[[str], FileState | None]
 ) -> Iterator[tuple[str, ChangeSides]]:
-    """Iterate over the paths that differ from what was pending when a session began, with both states, sorted.
+    """Yield the paths that differ from the pending state at the beginning of a session, with both states, sorted.
 
-    `read_state`: the state of a path that was pending then and is no more; None: it can't be known, and is left out.
+    `read_state`: the state of a path that was pending then and is no longer; None: unknown, the path is left out.
     """
     for path in sorted({*initial_changes, *now}):
-        # It began with what was pending, else with the base of its own change.
+        # The session began with the pending state, else with the base of its own change.
         initial_state = initial_changes[path].pending if path in initial_changes else now[path].base
         target_state = now[path].pending if path in now else read_state(path)
         if target_state is not None and initial_state != target_state:
@@ -55,10 +55,10 @@ def compare_changes(
 
 
 class SubagentWork(Struct, frozen=True):
-    """The work of the session of `shadow` since its own checkpoint `name` (`begun`)."""
+    """The work of the session of `shadow` since its own checkpoint `name` (`checkpoint`)."""
 
     shadow: Shadow
-    begun: ReviewCheckpoint
+    checkpoint: ReviewCheckpoint
     name: str
 
     def list_effects(self, origin: Origin) -> list[PathEffect]:
@@ -67,14 +67,14 @@ class SubagentWork(Struct, frozen=True):
         effects = [
             PathEffect(
                 path=path,
-                then=sides.base,
-                wanted=sides.pending,
+                base=sides.base,
+                result=sides.pending,
                 origin=origin,
                 renamed_from=now[path].renamed_from if path in now else "",
             )
-            for path, sides in compare_changes(self.begun.changes, now, self._read_settled)
+            for path, sides in compare_changes(self.checkpoint.changes, now, self._read_settled)
         ]
-        return sorted(effects, key=lambda effect: (effect.wanted.kind != "absent", effect.path))
+        return sorted(effects, key=lambda effect: (effect.result.kind != "absent", effect.path))
 
     def _read_settled(self, path: str) -> FileState | None:
         try:
@@ -83,15 +83,15 @@ class SubagentWork(Struct, frozen=True):
             return None
 
     def compute_own_delta(self) -> LayerDelta | None:
-        """Compute what its commands left beside the review; None if what was there before is no longer known."""
-        if not self.shadow.layers.kept.layers and not self.begun.generated:
+        """Compute the changes of its retained layers; None if their initial state is no longer known."""
+        if not self.shadow.layers.retained.layers and not self.checkpoint.generated:
             return LayerDelta(NO_LAYERS, NO_LAYERS)
         return self.compute_delta(self.shadow)
 
     def compute_delta(self, shadow: Shadow) -> LayerDelta | None:
-        """Compute the delta from what this session began with to what is beside the review of `shadow` now."""
+        """Compute the delta from this session's initial retained layers to the present ones of `shadow`."""
         layers = self.shadow.layers
-        frozen_layers = layers.read_frozen(self.name) if self.begun.generated else KeptLayers()
+        frozen_layers = layers.read_frozen(self.name) if self.checkpoint.generated else RetainedLayers()
         if frozen_layers is None:
             return None
         initial_stack = LayerStack([layers.get_upper(layer) for layer in reversed(frozen_layers.layers)])
@@ -99,7 +99,7 @@ class SubagentWork(Struct, frozen=True):
 
 
 class SubagentMerge:
-    """Merge a subagent's work into `shadow`. `step` is called between its effects (tests stop there)."""
+    """Merge a subagent's work into `shadow`. `step` is called between its effects (tests interrupt there)."""
 
     def __init__(self, shadow: Shadow, work: SubagentWork, *, step: Callable[[str], None] = lambda _: None) -> None:
         self._shadow = shadow
@@ -110,7 +110,7 @@ class SubagentMerge:
         self, origin: Origin, *, started_ns: int, merged_paths: Collection[str] = (), without: Collection[str] = ()
     ) -> SubagentMergeResult:
         """Merge the work. `started_ns`: when it began (ns since 1970); `merged_paths`: paths that were merged before a
-        crash; `without`: paths that are left out. Emits what the shadow emits for edits and for commands."""
+        crash; `without`: paths to leave out. Emits the same events as edits and commands do."""
         effects = self._work.list_effects(origin)
         notes = [f"What it wrote to {effect.path} was left out." for effect in effects if effect.path in without]
         remaining_effects = [effect for effect in effects if effect.path not in without]
@@ -123,8 +123,8 @@ class SubagentMerge:
                 self._step(effect.path)
         self._record_removed_directories()
         generated_count = self._merge_generated(origin, started_ns, notes)
-        if generated_count:  # it was made from what the subagent saw, which is not everywhere what is pending here now
-            self._shadow.renew([effect.path for effect in effects if self._is_otherwise_here(effect)])
+        if generated_count:  # generated from what the subagent saw, which may differ from the present pending state
+            self._shadow.renew([effect.path for effect in effects if self._differs_here(effect)])
         self._step("generated")
         paths = tuple(effect.path for effect in remaining_effects)
         changes = self._shadow.state.changes
@@ -137,13 +137,13 @@ class SubagentMerge:
             refused=tuple(refused_paths),
         )
 
-    def _is_otherwise_here(self, effect: PathEffect) -> bool:
+    def _differs_here(self, effect: PathEffect) -> bool:
         change = self._shadow.state.changes.get(effect.path)
-        return change is None or change.pending != effect.wanted
+        return change is None or change.pending != effect.result
 
     def _merge_path(self, effect: PathEffect) -> str:
         """Merge one path. Return why it was refused, "" = it was merged."""
-        for state in (effect.then, effect.wanted):
+        for state in (effect.base, effect.result):
             if state.kind != "absent":
                 self._shadow.blobs.put(self._work.shadow.blobs.get(state.blob))
         try:
@@ -154,14 +154,14 @@ class SubagentMerge:
             return f"{effect.path} could not be taken over: {problem.message}"
         return ""
 
-    # beside the review
+    # retained layers
 
     def _record_removed_directories(self) -> None:
-        """Record the directories that it removed, so that they go with the last of their files."""
+        """Record the directories that the subagent removed, so that they are removed with the last of their files."""
         layers = self._shadow.layers
-        removed_directories = self._work.shadow.layers.kept.gone | layers.kept.gone
-        if removed_directories != layers.kept.gone:
-            layers.write_record(replace(layers.kept, gone=removed_directories))
+        removed_directories = self._work.shadow.layers.retained.gone | layers.retained.gone
+        if removed_directories != layers.retained.gone:
+            layers.write_record(replace(layers.retained, gone=removed_directories))
 
     def _merge_generated(self, origin: Origin, started_ns: int, notes: list[str]) -> int:
         their_delta = self._work.compute_own_delta()
@@ -191,9 +191,10 @@ class SubagentMerge:
 
 
 def _resolve_overlaps(their_delta: LayerDelta, our_delta: LayerDelta) -> Iterator[str]:
-    """Resolve what both changed beside the review: of git's state ours stays, of the rest theirs is the latest."""
-    gits = sorted({git for path in their_delta.paths if (git := _find_git_directory(path))})
-    for git in gits:
+    """Resolve paths in retained layers that both changed: of git's state ours stays, otherwise theirs is later and
+    wins."""
+    repositories = sorted({git for path in their_delta.paths if (git := _find_git_directory(path))})
+    for git in repositories:
         if any(_find_git_directory(path) == git for path in our_delta.paths):
             their_delta.exclude(git)
             yield f"Its state of git ({git}: index, commits) was left out, because others changed that, too."
@@ -207,7 +208,7 @@ def _find_git_directory(path: str) -> str:
 
 
 def copy_for_subagent(changes: Collection[Change]) -> list[Change]:
-    """Return pending changes as a subagent begins with them: whole, and without conflicts to resolve here."""
+    """Return pending changes as the initial ones of a subagent: whole, and without conflicts."""
     return [
         replace(change, conflict="", competing_versions=(), check=None)
         for change in changes

@@ -27,8 +27,8 @@ from core.sandbox.plain_text import strip_escapes
 from core.sandbox.results import CommandResult
 from core.sandbox.tiers.repository_changes import COMMIT_HINT, COMMITS_DROPPED, STASH
 from core.secrets import list_masked_values
-from core.shadow.layers.layer_scan import scan_layer
 from core.shadow.layers.layer_store import CommandLayer
+from core.shadow.layers.overlayfs import scan_layer
 from core.shell.check_detection import CheckResult, detect_checks
 from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.command_output import CommandOutput
@@ -213,7 +213,7 @@ class Execution:
         lost_commits = _list_lost_commits(box_result)
         if any(STASH in note for note in lost_commits):
             return STASHED
-        lost_paths = self._host.shadow.list_taken_back(layer) if lost_commits else ()
+        lost_paths = self._host.shadow.list_reverted(layer) if lost_commits else ()
         return TAKEN_BACK.format(_format_paths(lost_paths)) if lost_paths else ""
 
     def _emit_discarded(self, *notes: str) -> str:

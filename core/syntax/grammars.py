@@ -1,6 +1,6 @@
-"""Grammars of known languages: the one module that opens tree-sitter, at first use; one thread parses at a time.
+"""Grammars of known languages, and the only module that uses tree-sitter: loaded at first use, one thread at a time.
 
-Grammars are separate distributions; one that is not installed is a language that is not known.
+Grammars are separate distributions; a language whose grammar is not installed is unknown.
 """
 
 from __future__ import annotations
@@ -35,25 +35,26 @@ _GRAMMARS: Final = {
 }
 _BY_ENDING: Final = {ending: name for name, (_, endings) in _GRAMMARS.items() for ending in endings.split()}
 _LARGEST: Final = 4_000_000
-_LONGEST: Final = 5_000_000  # microseconds of a parse: a grammar may take minutes over text that was never its language
-_PARSING: Final = Lock()  # a parser keeps what it has begun
+_LONGEST: Final = 5_000_000  # microseconds of a parse: a grammar may need minutes for text in another language
+_PARSING: Final = Lock()  # a parser has state between calls
 
 
 def parse_syntax(path: str, text: str) -> Node | None:
-    """Return the root of a file's tree; None: the language is not known, the text is too long, or takes too long."""
+    """Return the root of a file's tree; None if the language is unknown, or if the text is too long or takes too
+    long."""
     parser = _load_parser(PurePath(path).suffix.lower().removeprefix("."))
     if parser is None or len(text) > _LARGEST:
         return None
     with _PARSING:
         try:
             return parser.parse(text.encode("utf-8", "surrogatepass")).root_node
-        except ValueError:  # its time is over
+        except ValueError:  # timeout
             parser.reset()
             return None
 
 
 def is_known_language(path: str) -> bool:
-    """True if the name of a file tells a language that has a grammar, installed or not."""
+    """True if the file name implies a language that has a grammar, installed or not."""
     return PurePath(path).suffix.lower().removeprefix(".") in _BY_ENDING
 
 
@@ -67,7 +68,7 @@ def _load_parser(ending: str) -> Parser | None:
 
         grammar = import_module(name.split()[0])
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what is to be used instead of a timeout ends the process with a fault
+            warnings.simplefilter("ignore")  # the recommended replacement of the timeout crashes the process
             return Parser(Language(getattr(grammar, _GRAMMARS[name][0])()), timeout_micros=_LONGEST)
     except (ImportError, AttributeError, ValueError):
         return None

@@ -1,7 +1,7 @@
-"""Python's own parser: asked in this one place, by one thread at a time, and nothing of the text runs or warns.
+"""Python's own parser, used by one thread at a time; it never executes the text and shows no warnings.
 
-In Python 3.11 two threads that build trees at the same moment count each other's depth, and are told a SystemError.
-A fault of the parser is its own: it says nothing of the text.
+In Python 3.11 two threads that parse at the same time corrupt a shared recursion count, which raises SystemError. An
+internal error of the parser is no verdict on the text.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Final
 _PARSING: Final = Lock()
 _TOO_DEEP: Final = "it is nested too deep to be parsed"
 _NAME: Final = "<text that is only parsed>"
-# NUL characters, too deep, a number too long, and what the parser trips over by itself.
+# NUL characters, too deep nesting, too long numbers, and internal errors of the parser.
 _NO_ANSWER: Final = (ValueError, RecursionError, MemoryError, OverflowError, SystemError)
 
 
 def parse_python(source: str) -> ast.Module:
-    """Return the tree of a module. Raises `SyntaxError`, or `ValueError` for a text that is no module to the parser."""
+    """Return the tree of a module. Raises `SyntaxError`, or `ValueError` for a text that the parser cannot process."""
     with _PARSING:
         try:
             return ast.parse(source, _NAME)
@@ -38,9 +38,10 @@ def parse_python_expression(source: str) -> ast.expr:
 
 
 def find_compile_error(source: str) -> SyntaxError | None:
-    """Return why Python does not compile a module; None: it does, or it can't be said."""
+    """Return the error with which Python rejects a module; None if it compiles, or if that is unknown."""
     with _PARSING:
-        warnings.filterwarnings("ignore", module=re.escape(_NAME))  # they are about the text, not about us
+        # The warnings concern the parsed text, not this program.
+        warnings.filterwarnings("ignore", module=re.escape(_NAME))
         try:
             compile(source, _NAME, "exec", dont_inherit=True)
         except SyntaxError as error:

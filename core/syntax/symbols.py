@@ -1,8 +1,10 @@
-"""Symbols of a file: every name that it defines, with the lines of its definition and what it stands in."""
+"""Symbols and definitions of a file, and the position of a line in its syntax tree."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from msgspec import Struct
 
 from core.syntax.grammars import parse_syntax
 
@@ -20,7 +22,7 @@ _FUNCTIONS: Final = frozenset(
         "class",
     }
 )
-_NAMED: Final = frozenset(  # defined by a name without a body
+_NAMED: Final = frozenset(  # definitions with a name and without a body
     {
         "type_alias_declaration",
         "type_spec",
@@ -40,9 +42,9 @@ _NAMED: Final = frozenset(  # defined by a name without a body
         "struct_item",
     }
 )
-_EXPRESSIONS: Final = frozenset({"function_expression", "struct_expression"})  # named, but no definitions
+_EXPRESSIONS: Final = frozenset({"function_expression", "struct_expression"})  # named expressions that define nothing
 _VALUES: Final = frozenset({"const_spec", "var_spec"})
-_KINDS: Final = (  # by a part of the node's type, the first that fits
+_KINDS: Final = (  # by a part of the node's type; the first match wins
     ("interface", "interface"),
     ("trait", "interface"),
     ("enum", "enum"),
@@ -59,9 +61,8 @@ _KINDS: Final = (  # by a part of the node's type, the first that fits
     ("macro", "function"),
 )
 MOST_NESTED: Final = 50
-"""Definitions that stand in each other; what stands deeper is none: no person wrote it, and it costs its square."""
-
-_STATEMENT_PARTS: Final = 2  # the level of the parts of a statement of the file itself
+"""Maximum nesting of definitions; deeper ones are generated code, and their cost is quadratic."""
+_STATEMENT_PARTS: Final = 2  # the depth of the parts of a top-level statement
 _METHOD_OWNERS: Final = frozenset({"class", "interface", "enum"})
 _OUTERMOST: Final = frozenset(
     {"decorated_definition", "export_statement", "lexical_declaration", "variable_declaration", "type_declaration"}
@@ -74,12 +75,12 @@ argument_list assert_statement attribute await binary_operator boolean_operator 
 conditional_expression decorator dictionary dotted_name expression_statement generator_expression identifier
 import_from_statement import_statement integer keyword_argument lambda list list_comprehension not_operator
 pattern_list raise_statement return_statement subscript tuple unary_operator with_clause yield"""
-_PASSED_BY_IN_PYTHON: Final = _PASSED_BY.union(_EXPRESSIONS_OF_PYTHON.split())  # they define nothing, and are many
+_PASSED_BY_IN_PYTHON: Final = _PASSED_BY.union(_EXPRESSIONS_OF_PYTHON.split())  # frequent nodes without definitions
 
 
 class Symbol(NamedTuple):
-    """A definition: its name, its name with those it stands in (`Class.method`), its 0-indexed lines, inclusive, with
-    its decorators, and what it is: function, method, class, interface, enum, type, module or constant."""
+    """A definition: its name, its qualified name (`Class.method`), its lines with decorators (0-indexed, inclusive),
+    and its kind: function, method, class, interface, enum, type, module or constant."""
 
     name: str
     qualified: str
@@ -89,8 +90,8 @@ class Symbol(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A node to look at: the outermost that it is all of, with decorators and `export`; how deep it lies in the tree;
-    what it stands in, and of which kind that is; how many definitions it stands in."""
+    """A node to visit: the outermost node with the same extent (with decorators and `export`), its depth in the tree,
+    the enclosing symbol and its kind, and the number of enclosing definitions."""
 
     node: Node
     outer: Node
@@ -101,21 +102,21 @@ class _Step(NamedTuple):
 
 
 def find_symbols(path: str, text: str) -> tuple[Symbol, ...] | None:
-    """Find the symbols that a file defines, nested ones too, in order; None when the language is not known."""
+    """Find the symbols that a file defines, including nested ones, in order; None if the language is unknown."""
     root = parse_syntax(path, text)
     return None if root is None else tuple(_iterate_symbols(root))
 
 
 def match_symbol(symbol: Symbol, name: str) -> bool:
-    """True if a name as people write it (`method`, `Class.method`, `Class::method`) is this symbol's."""
+    """True if a name in common notation (`method`, `Class.method`, `Class::method`) refers to this symbol."""
     dotted_name = name.replace("::", ".").replace("#", ".")
     return symbol.name == dotted_name or f".{symbol.qualified}".endswith(f".{dotted_name}")
 
 
 def _iterate_symbols(root: Node) -> Iterator[Symbol]:
-    """Walk the tree; what is asked of the nodes above one goes down with it: `Node.parent` looks from the root."""
+    """Walk the tree, passing down what is known of the ancestors, as `Node.parent` searches from the root."""
     passed_by = _PASSED_BY_IN_PYTHON if root.type == "module" else _PASSED_BY
-    passed_by_at_top = passed_by - {"expression_statement"}  # a constant is one of the outermost assignments
+    passed_by_at_top = passed_by - {"expression_statement"}  # only a top-level assignment is a constant
     waiting = [_Step(root, root, 0, "", "", 0)]
     while waiting:
         node, outer, level, scope, above, depth = waiting.pop()
@@ -138,7 +139,7 @@ def _iterate_symbols(root: Node) -> Iterator[Symbol]:
 
 
 def _classify(node: Node, above: str) -> str:
-    """Return the kind of a definition; `above`: that of what it stands in."""
+    """Return the kind of a definition; `above`: the kind of the enclosing one."""
     value = node.child_by_field_name("value") or node.child_by_field_name("right")
     node_type = value.type if value is not None and value.type in _FUNCTIONS else node.type
     node_type = "function" if node_type == "arrow_function" else node_type
@@ -147,7 +148,7 @@ def _classify(node: Node, above: str) -> str:
 
 
 def _find_name(node: Node, outer: Node, *, is_outer: bool) -> str:
-    """Return the name that a node defines, "" = none; `outer` is the statement that it is all of."""
+    """Return the name that a node defines, "" = none; `outer` is the statement of the same extent."""
     name_node = node.child_by_field_name("name")
     if name_node is None:
         return _find_assigned_name(node, is_outer=is_outer)
@@ -168,9 +169,9 @@ def _find_name(node: Node, outer: Node, *, is_outer: bool) -> str:
 
 
 def _find_assigned_name(node: Node, *, is_outer: bool) -> str:
-    """Return the name of what is defined by an assignment, a pair of an object, or a declarator of C."""
+    """Return the name that an assignment, a pair of an object, or a C declarator defines."""
     kind = node.type
-    if kind == "function_definition":  # of C: the name is in the innermost declarator
+    if kind == "function_definition":  # C: the name is in the innermost declarator
         inner = node.child_by_field_name("declarator")
         while inner is not None and inner.child_by_field_name("declarator") is not None:
             inner = inner.child_by_field_name("declarator")
@@ -190,7 +191,7 @@ def _find_assigned_name(node: Node, *, is_outer: bool) -> str:
 
 
 def _find_receiver(node: Node) -> str:
-    """Return the type that a method of Go belongs to, "" = none."""
+    """Return the receiver type of a Go method, "" = none."""
     receiver = node.child_by_field_name("receiver") if node.type == "method_declaration" else None
     words = _read_text(receiver).strip("()").split()
     return words[-1].lstrip("*").partition("[")[0] if words else ""
@@ -202,3 +203,54 @@ def _count_decorators(node: Node) -> int:
 
 def _read_text(node: Node | None) -> str:
     return node.text.decode("utf-8", "replace") if node is not None and node.text is not None else ""
+
+
+class Definition(NamedTuple):
+    """A named part of a file; lines are 0-indexed and inclusive. `first` includes decorators, `own` does not."""
+
+    name: str
+    first: int
+    own: int
+    last: int
+
+
+class SyntaxPosition(Struct, frozen=True, kw_only=True):
+    """The types of the nodes around the first character of a line, innermost first, and of those that begin there."""
+
+    within: tuple[str, ...]
+    begins: tuple[str, ...]
+
+
+def find_position(path: str, text: str, line: int) -> SyntaxPosition | None:
+    """Find the position of a non-blank line (1-indexed) in the tree; None if the language is unknown."""
+    root = parse_syntax(path, text)
+    body = text.split("\n")[line - 1] if root is not None else ""
+    if root is None or not body.strip():
+        return None
+    column = len(body[: len(body) - len(body.lstrip())].encode("utf-8", "surrogatepass"))
+    point = (line - 1, column)
+    node = root.descendant_for_point_range(point, (line - 1, column + 1))
+    within, begins = [], []
+    while node is not None:
+        within.append(node.type)
+        begins += [node.type] if tuple(node.start_point) == point else []
+        node = node.parent
+    return SyntaxPosition(within=tuple(within), begins=tuple(begins))
+
+
+def find_definitions(path: str, text: str) -> tuple[Definition, ...] | None:
+    """Find every named definition, including nested ones, in order; None if the language is unknown."""
+    root = parse_syntax(path, text)
+    if root is None:
+        return None
+    definitions: list[Definition] = []
+    waiting = [(root, root)]
+    while waiting:
+        node, outer = waiting.pop()
+        is_part = node.type in ("decorated_definition", "export_statement")
+        waiting += [(child, outer if is_part else child) for child in reversed(node.children)]
+        name = node.child_by_field_name("name")
+        if name is not None and name.text is not None and node.child_by_field_name("body") is not None:
+            first, definition_line, last = outer.start_point[0], node.start_point[0], node.end_point[0]
+            definitions.append(Definition(name.text.decode("utf-8", "replace"), first, definition_line, last))
+    return tuple(definitions)

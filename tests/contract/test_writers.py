@@ -62,7 +62,6 @@ WRITERS: dict[str, str] = {
     "core.background.repositories": "a clone of its own in the state directory; starts git",
     "core.background.session_archive": STATE,
     "core.background.pulling": LAYERS,
-    "core.shadow.layers.live_layer": LAYERS,
     "core.filesystem.file_attributes": "project: owner, attributes and access list of a file that is accepted",
     "core.git.tree_entries": SCRATCH,
     "core.cli.print_mode.shown_arguments": "the arguments in the memory of this process",
@@ -118,33 +117,30 @@ WRITERS: dict[str, str] = {
     "core.sessions.snapshot": STATE,
     "core.sessions.store": STATE,
     "core.sessions.listing": STATE,
-    "core.shadow.effects.absorber": LAYERS,
-    "core.shadow.bulk.bulk_redo": LAYERS,
+    "core.shadow.absorber": LAYERS,
     "core.shadow.content.blob_store": STATE,
-    "core.shadow.bulk.bulk_records": STATE,
+    "core.shadow.bulk.bulk_records": f"{STATE}; {LAYERS}",
     "core.shadow.bulk.bulk_verdicts": LAYERS,
-    "core.shadow.checkpoints.file_checkpoints": (
+    "core.shadow.file_checkpoints": (
         "project: directories that a checkpoint did not have, where they are empty by now"
     ),
     "core.shadow.layers.layer_delta": LAYERS,
-    "core.shadow.layers.checkpoint_records": LAYERS,
-    "core.shadow.gitstate.preparation": LAYERS,
+    "core.shadow.bulk.git_preparation": LAYERS,
     "core.shadow.gitstate.repository_copy": SCRATCH,
-    "core.shadow.gitstate.staged_index": SCRATCH,
+    "core.shadow.gitstate.accepted_content": SCRATCH,
     "core.shadow.gitstate.git_layer": LAYERS,
     "core.shadow.gitstate.git_state": LAYERS,
     "core.shadow.promotion.journal": STATE,
     "core.shadow.layers.layer_files": "project: accepted bulks, copied on behalf of core.shadow.bulk; layers",
     "core.shadow.layers.layer_store": LAYERS,
     "core.shadow.layers.overlayfs": LAYERS,
-    "core.shadow.layers.pending_layer": LAYERS,
     "core.shadow.layers.layer_location": LAYERS,
     "core.shadow.promotion.promotion": "project: accepted changes, through the journal",
-    "core.shadow.effects.layer_sorting": LAYERS,
+    "core.shadow.layer_sorting": LAYERS,
     "core.shadow.promotion.file_swap": "project: accepted changes, the one step of a promotion that shows",
     "core.shadow.layers.layer_stack": LAYERS,
     "core.shadow.layers.prune": LAYERS,
-    "core.shadow.layers.renewed_files": LAYERS,
+    "core.shadow.layers.pending_layer": LAYERS,
     "core.shadow.bulk.layer_transfer": "project: accepted bulks and git state, through the session's note; layers",
     "core.tools.builtin.reading.grep": SCRATCH,
     "core.tools.builtin.reading.ripgrep": STARTS,
@@ -186,14 +182,14 @@ WRITERS: dict[str, str] = {
 # The functions that change the user's files, and whose business that is.
 PROJECT: dict[str, frozenset[str]] = {
     "core.sandbox.unboxed_run": words("UnboxedProcess.start"),
-    "core.shadow.checkpoints.file_checkpoints": words("FileCheckpoints.restore"),
+    "core.shadow.file_checkpoints": words("FileCheckpoints.restore"),
     "core.shadow.promotion.promotion": words(
-        "Promotion._restore_emptied Promotion._finish Promotion._make_way "
+        "Promotion._restore_emptied Promotion._finish Promotion._clear_destination "
         "Promotion._make_directories Promotion._roll_back"
     ),
     "core.shadow.promotion.file_swap": words(
-        "FileSwaps._exchange_other_back FileSwaps._exchange_back FileSwaps.write_content FileSwaps._take_out "
-        "FileSwaps._take_out_again FileSwaps.discard FileSwaps.swap _move_in"
+        "FileSwaps._undo_exchange FileSwaps._exchange_back FileSwaps.write_content FileSwaps._remove_target "
+        "FileSwaps._remove_written FileSwaps.discard FileSwaps.swap _move_to_target"
     ),
     "core.filesystem.file_attributes": words("_open_file copy_attributes keep_owner"),
     "core.shadow.bulk.layer_transfer": words(
@@ -201,7 +197,7 @@ PROJECT: dict[str, frozenset[str]] = {
         "LayerTransfer.remove_empty LayerTransfer.save _unlink"
     ),
     "core.shadow.layers.layer_files": words(
-        "_copy_tree _link_at _restore_metadata copy_file copy_into_layer make_room"
+        "_copy_tree _link_at _restore_metadata copy_file copy_into_layer make_parent_directories"
     ),
     "core.engine.export.documents": words("write_export"),
     "core.git.index_lock": words("_link_lock _unlink install_draft take_lock"),
@@ -219,7 +215,7 @@ CHANGING = {
     "remove_directories": {
         "core.shadow.promotion.promotion",
         "core.shadow.bulk.layer_transfer",
-        "core.shadow.checkpoints.file_checkpoints",
+        "core.shadow.file_checkpoints",
     },
     "create_file": {
         "core.background.session_archive",  # below the state directory

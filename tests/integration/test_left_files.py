@@ -63,12 +63,12 @@ def die_while_accepting(project: Path, session: str, method: str) -> None:
 
 @pytest.mark.parametrize(
     ("method", "after"),
-    [("_carry_out", OLD), ("_make_way", OLD), ("_sync_directories", NEW), ("_finish", NEW), ("_discard", NEW)],
+    [("_carry_out", OLD), ("_clear_destination", OLD), ("_sync_directories", NEW), ("_finish", NEW), ("_discard", NEW)],
 )
 def test_n43_files_that_a_killed_acceptance_left_go_at_the_next_start_of_another_session(project, method, after):
     session = asyncio.run(propose(project))
     later = asyncio.run(propose_nothing(project))
-    die_while_accepting(project, session, "_make_directories" if method == "_make_way" else method)
+    die_while_accepting(project, session, "_make_directories" if method == "_clear_destination" else method)
     (project / ".agent-tui-mine.tmp").write_text("the user's own\n")
     (project / ".agent-tui-0123456789abcdef.tmp").write_text("the user's own, too\n")
     order = [directory.name for directory in SessionStore(project).list_directories()]

@@ -12,7 +12,7 @@ import pytest
 from core.engine.file_list import _walk_files
 from core.exits import ExitCode
 from core.filesystem.removal import remove_tree
-from core.shadow.paths import walk_directory
+from core.shadow.content.paths import walk_directory
 from core.tools.builtin.reading.ripgrep import has_unusual_rules
 from core.workspace import IgnoreRules, Workspace
 from core.workspace.withheld_paths import WithheldFinder, WithheldPaths

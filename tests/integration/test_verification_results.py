@@ -193,11 +193,11 @@ async def test_n27_the_question_before_a_verification_names_commands_and_files(p
 async def test_n27_nothing_of_a_clean_run_is_left_and_the_next_command_sees_none_of_it(project):
     async with after_turn(project, write("shop/price.py", GOOD)) as (engine, session):
         host = engine._find_session(session).terminal.host
-        places = set(host.shadow.layers.place.iterdir())
+        places = set(host.shadow.layers.location.iterdir())
         command = "rm -r docs; echo spoiled > shop/price.py; mkdir -p build ~/.cache; touch build/x ~/.cache/x; umask"
         result = await CleanRun(host, dict(engine.state(session).changes), command, lambda _: None).run()
         assert (result.exit_code, result.output) == (0, "0022\n")
-        left = set(host.shadow.layers.place.iterdir()) - places
+        left = set(host.shadow.layers.location.iterdir()) - places
         assert {path.name for path in left} <= {"used"}  # an empty file whose time is that of the last command
         assert host.shadow.read("shop/price.py") == GOOD.encode()
         assert (project / "docs/guide.md").is_file()

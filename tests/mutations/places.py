@@ -180,8 +180,8 @@ PLACES = (
     Place(
         "an edit made in the very moment of the exchange is lost",
         "core/shadow/promotion/file_swap.py",
-        "if not _has_state(temporary, write.path, write.before):\n                    self._exchange_other_back",
-        "if False:\n                    self._exchange_other_back",
+        "if not _has_state(temporary, write.path, write.before):\n                    self._undo_exchange",
+        "if False:\n                    self._undo_exchange",
         "tests/unit/shadow/promotion/test_file_swap.py::test_n15_what_is_written_into_the_file_in_that_moment_is_put_back_at_once",
         had_none=True,
     ),
@@ -203,8 +203,8 @@ PLACES = (
     Place(
         "edits of both sides that touch are merged",
         "core/shadow/diff/three_way_merge.py",
-        "if edit.start > reach and",
-        "if edit.start >= reach and",
+        "if edit.start > group_end and",
+        "if edit.start >= group_end and",
         "tests/unit/shadow/diff/test_three_way_merge.py::test_it_does_not_matter_which_side_is_ours_unless_it_is_preferred",
     ),
     Place(
@@ -216,10 +216,10 @@ PLACES = (
     ),
     Place(
         "files of which exactly one half is the same are no rename",
-        "core/shadow/renames/similarity.py",
+        "core/shadow/review/rename_pairs.py",
         "if pair[0] >= MIN_SIMILARITY)",
         "if pair[0] > MIN_SIMILARITY)",
-        "tests/unit/shadow/renames/test_similarity.py::test_n16a_half_of_a_file_is_enough_for_a_rename_and_less_is_not",
+        "tests/unit/shadow/review/test_rename_pairs_similarity.py::test_n16a_half_of_a_file_is_enough_for_a_rename_and_less_is_not",
         had_none=True,
     ),
     Place(

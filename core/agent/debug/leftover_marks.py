@@ -15,7 +15,7 @@ from core.debug.probe_regions import has_regions, remove_probes
 from core.edits.text_file import decode_text
 from core.errors import AgentTuiError, PathRefused
 from core.protocol.review import Change, Origin
-from core.shadow.bulk.bulk_summary import list_kept_files
+from core.shadow.bulk.bulk_summary import list_retained_files
 from core.shadow.shadow import Shadow
 
 MAX_FILE_SIZE = 8 << 20  # bytes of a file that is looked at
@@ -39,7 +39,7 @@ def remove_marks(shadow: Shadow, paths: Iterable[str] = (), *, includes_ignored:
             _remove_pending_marks(shadow, pending[path])
     marked_paths = [path for path in looked_at if _is_marked(shadow, path)]
     ignored_paths = (
-        [path for path in islice(list_kept_files(shadow.merged_tree), MAX_IGNORED_FILES) if path not in pending]
+        [path for path in islice(list_retained_files(shadow.merged_tree), MAX_IGNORED_FILES) if path not in pending]
         if includes_ignored
         else []
     )

@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from core.agent.debug.fix_verdict import OUTCOME_BY_OPTION, PROCEED_OPTION, VERDICT_OPTIONS, FixReview
 from core.agent.gate.approvals import Approver
 from core.clock import monotonic
-from core.debug.probe_records import OUTPUT, ParsedLog, encode_records, read_log
-from core.debug.run_comparison import count_records
+from core.debug.probe_records import OUTPUT, ParsedLog, count_records, encode_records, read_log
 from core.errors import ToolFailed
 from core.ids import new_id
 from core.protocol.debug import REPRODUCE_QUESTION, ProbeRecord, ProbeRun

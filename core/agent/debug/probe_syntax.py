@@ -10,9 +10,9 @@ import tokenize
 
 from core.debug.probe_regions import find_region_comments, has_regions
 from core.errors import ToolInputInvalid
-from core.syntax.definitions import find_position
 from core.syntax.flaws import describe_flaw, find_new_flaws
 from core.syntax.python_parser import find_compile_error
+from core.syntax.symbols import find_position
 from core.text.lines import split_lines
 
 _PYTHON = (".py", ".pyi", ".pyw")

@@ -19,7 +19,7 @@ from core.attachments.preparation import MAX_INPUT_BYTES
 from core.attachments.signature import SNIFF_BYTES, detect_media_type
 from core.errors import PathRefused
 from core.notebooks.notebook import LARGEST, is_notebook_path
-from core.notebooks.reading import find_notebook_text
+from core.notebooks.rendering import find_notebook_text
 from core.protocol.queries import ContextItem
 from core.text.lines import cut_lines
 from core.tools.base import Reader, ShownPage

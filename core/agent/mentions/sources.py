@@ -15,7 +15,7 @@ from core.agent.mentions.project_names import ProjectNames
 from core.edits.text_file import decode_for_reading
 from core.errors import MentionRefused, PathRefused
 from core.index.reader import SymbolPlace
-from core.notebooks.reading import choose_limit, find_notebook_text
+from core.notebooks.rendering import choose_limit, find_notebook_text
 from core.protocol.commands import EarlierMessage, Viewing
 from core.protocol.queries import ContextItem
 from core.syntax.symbols import Symbol, find_symbols, match_symbol

@@ -26,9 +26,8 @@ from core.protocol.events import CommentsSent, Notice, ReviewPolicyKept
 from core.protocol.plans import Plan
 from core.protocol.renames import format_change_path, list_changes
 from core.protocol.review import COMMENTS_TITLE, Bulk, Change, Comment, Origin, Verdict
-from core.shadow.paths import format_paths
-from core.shadow.review.change_groups import group_changes
-from core.shadow.review.verdict_plan import find_hunks
+from core.shadow.content.paths import format_paths
+from core.shadow.review.verdict_plan import find_hunks, group_changes
 from core.text.counting import count
 
 MAX_NAMED = 10

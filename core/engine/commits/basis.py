@@ -20,7 +20,6 @@ from core.errors import CommandRejected
 from core.git.layout import RepositoryLayout, find_repository
 from core.git.repository import GitRepository, find_confirmed_repository, open_repository
 from core.git.work_state import HeadState, find_operation, list_commit_hooks, read_head
-from core.shadow.commits.accepted_edits import list_accepted_edits, read_version
 from core.shadow.commits.commit_content import (
     CommitContent,
     HeadFiles,
@@ -28,7 +27,7 @@ from core.shadow.commits.commit_content import (
     find_unstorable,
     read_head_files,
 )
-from core.shadow.commits.path_version import AcceptedEdit, PathVersion
+from core.shadow.commits.path_version import AcceptedEdit, PathVersion, list_accepted_edits, read_version
 
 NOT_COMMITTABLE = "not_committable"
 

@@ -301,7 +301,7 @@ def _take_in(session: Session, basis: CommitBasis, earlier: dict[str, FileState]
     """Have what hooks on the machine made of files wait for the review, as what they make of them in the box; return
     their paths."""
     with suppress(AgentTuiError):
-        return session.shadow.take_in(earlier, Origin(tool=_HOOK_TOOL, command=", ".join(basis.hooks)))
+        return session.shadow.capture_disk_edits(earlier, Origin(tool=_HOOK_TOOL, command=", ".join(basis.hooks)))
     return ()
 
 

@@ -19,8 +19,7 @@ from core.git.temporary_directories import make_temporary_directory
 from core.git.tree_entries import write_index
 from core.protocol import queries as q
 from core.protocol.review import Change
-from core.shadow.commits.accepted_edits import read_version
-from core.shadow.commits.path_version import PathVersion
+from core.shadow.commits.path_version import PathVersion, read_version
 from core.shadow.diff.hunks import is_divisible, select_hunks
 from core.workspace.file_names import to_os_name
 

@@ -24,7 +24,7 @@ from core.index.search.index_search import IndexSearch, SearchRequest
 from core.index.search.place_kinds import weigh_path
 from core.index.search.question import read_question
 from core.index.search.symbol_search import SymbolSearch, is_named
-from core.notebooks.reading import choose_limit, find_notebook_text
+from core.notebooks.rendering import choose_limit, find_notebook_text
 from core.protocol.queries.search import IndexStatus, SearchAnswer, SearchHit, SearchKind, SearchQuery
 from core.tools.base import Reader
 

@@ -13,8 +13,8 @@ from core.protocol import queries as q
 from core.protocol.queries.base import Answer
 from core.protocol.review import Change, ChangeDiff, FileState
 from core.secrets import list_masked_values, mask_secrets
-from core.shadow.checkpoints.file_checkpoints import RestoreStep
 from core.shadow.diff.diff_lines import build_diff
+from core.shadow.file_checkpoints import RestoreStep
 from core.state.session import ConversationCheckpoint, SubagentState
 from core.text.well_formed import convert_record
 

@@ -22,7 +22,7 @@ from core.index.database import IndexFailed
 from core.index.reader import SymbolPlace
 from core.languages import detect_language
 from core.notebooks.notebook import is_notebook_path
-from core.notebooks.reading import choose_limit, find_language, find_notebook_text
+from core.notebooks.rendering import choose_limit, find_language, find_notebook_text
 from core.protocol import queries as q
 from core.workspace import Workspace
 

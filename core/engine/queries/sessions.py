@@ -254,7 +254,7 @@ def answer_pattern(source: QuerySource, query: q.PatternQuery) -> q.PatternAnswe
 def answer_probe_log(source: QuerySource, query: q.ProbeLogQuery) -> q.ProbeLogAnswer:
     """The log of a debug run, filtered, and its comparison with another run; both limited to what a screen can use.
     Raises `CommandRejected` for an unknown run, `StateError` for a log that can't be read."""
-    from core.debug.run_comparison import compare_runs, narrow_place
+    from core.debug.probe_records import compare_runs, narrow_location
 
     session, other = source.require_session(query.session), query.compare_with
     records = _load_records(session, query, query.run)
@@ -264,13 +264,12 @@ def answer_probe_log(source: QuerySource, query: q.ProbeLogQuery) -> q.ProbeLogA
         total=len(records),
         records=records[:MAX_RECORDS],
         compare_with=other,
-        places=tuple(narrow_place(location, MAX_SIDE) for location in places),
+        places=tuple(narrow_location(location, MAX_SIDE) for location in places),
     )
 
 
 def _load_records(session: Session, query: q.ProbeLogQuery, run: str) -> tuple[ProbeRecord, ...]:
-    from core.debug.probe_records import decode_records
-    from core.debug.run_comparison import filter_records
+    from core.debug.probe_records import decode_records, filter_records
 
     probe_run = session.state.debug.runs.get(run)
     if probe_run is None:

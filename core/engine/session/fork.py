@@ -17,7 +17,7 @@ from core.protocol.events import SessionForked, SessionRenamed
 from core.sessions import record_format as records
 from core.sessions.store import SessionDirectory
 from core.shadow.layers.layer_files import link_entry, link_tree
-from core.shadow.layers.layer_store import KeptLayers, LayerStore
+from core.shadow.layers.layer_store import LayerStore, RetainedLayers
 from core.shadow.layers.pending_layer import copy_seen
 from core.state.session import ConversationCheckpoint
 
@@ -63,9 +63,9 @@ def _link_files(source: Path, target: Path) -> None:
 def _copy_layers(source: Session, target: SessionDirectory, checkpoint: ConversationCheckpoint | None) -> None:
     """Copy the kept layers, those of the checkpoints up to `checkpoint`, and what undoing their verdicts needs."""
     layers = source.shadow.layers
-    layer_record = layers.kept if checkpoint is None else layers.read_frozen(checkpoint.id) or KeptLayers()
+    layer_record = layers.retained if checkpoint is None else layers.read_frozen(checkpoint.id) or RetainedLayers()
     marks = [mark for mark in source.state.checkpoints.values() if checkpoint is None or mark.seq <= checkpoint.seq]
-    if not layers.exists or (layer_record == KeptLayers() and not any(mark.generated for mark in marks)):
+    if not layers.exists or (layer_record == RetainedLayers() and not any(mark.generated for mark in marks)):
         return
     copy = LayerStore(target.path / "layers")
     copy.write_record(layer_record)
@@ -74,14 +74,14 @@ def _copy_layers(source: Session, target: SessionDirectory, checkpoint: Conversa
             copy.checkpoint_records.add(
                 mark.id, mark.seq, record, layers.checkpoint_records.layers_by_record[record.name]
             )
-    names = [*copy.kept.layers, *copy.checkpoint_records.layers, *source.shadow.bulks.redo_store.list_directories()]
+    names = [*copy.retained.layers, *copy.checkpoint_records.layers, *source.shadow.bulks.redo_store.list_directories()]
     try:
         for name in dict.fromkeys(names):
-            if (layers.place / name).is_dir():
-                link_tree(layers.place / name, copy.place / name)
+            if (layers.location / name).is_dir():
+                link_tree(layers.location / name, copy.location / name)
         copy_seen(layers, copy)
     except OSError:
-        remove_tree(copy.place)
+        remove_tree(copy.location)
         raise
 
 

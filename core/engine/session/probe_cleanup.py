@@ -6,7 +6,7 @@ from core.agent.debug.leftover_marks import remove_marks
 from core.engine.session.session import Session
 from core.protocol.events import Notice, ProbesChecked
 from core.sessions.store import SessionDirectory, is_locked
-from core.shadow.paths import format_paths
+from core.shadow.content.paths import format_paths
 from core.shell.probe_overlay import LAYERS_FOLDER, ProbeOverlay
 
 MAX_NAMED = 8

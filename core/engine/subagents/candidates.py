@@ -21,7 +21,7 @@ from core.sessions.log import read_log
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.content.contents import Contents
 from core.shadow.diff.hunks import select_hunks
-from core.shadow.review.competing_versions import has_conflict_with
+from core.shadow.review.conflicts import has_conflict_with
 from core.shadow.review.proposals import PathEffect
 from core.shadow.subagent_merge import compare_changes
 from core.state.fold import apply_event
@@ -126,7 +126,7 @@ def _take_parts(parent: Session, name: str, picks: Sequence[CandidatePick]) -> S
             if state.kind != "absent":
                 parent.shadow.blobs.put(work.contents.read(state))
         try:
-            parent.shadow.merge_effect(PathEffect(path=pick.path, then=change.base, wanted=target_state, origin=origin))
+            parent.shadow.merge_effect(PathEffect(path=pick.path, base=change.base, result=target_state, origin=origin))
         except StateError:
             raise
         except AgentTuiError as problem:

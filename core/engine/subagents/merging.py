@@ -12,7 +12,7 @@ from core.engine.subagents.sessions import open_subagent_session
 from core.errors import AgentTuiError
 from core.protocol.events import CheckRecorded, SubagentMerged, SubagentMerging
 from core.protocol.review import Origin
-from core.shadow.review.competing_versions import has_conflict_with
+from core.shadow.review.conflicts import has_conflict_with
 from core.shadow.subagent_merge import SubagentMerge, SubagentWork
 from core.state.session import SubagentState
 

@@ -39,7 +39,9 @@ async def create_subagent_session(parent: Session, mode: ModeName = "agent", *, 
     moment = directory.id
     shadow.layers.freeze(moment, parent.state.seq)
     try:
-        await asyncio.to_thread(copy_layers, shadow.layers, shadow.layers.kept, LayerStore(directory.path / "layers"))
+        await asyncio.to_thread(
+            copy_layers, shadow.layers, shadow.layers.retained, LayerStore(directory.path / "layers")
+        )
         _copy_blobs(parent, directory)
         return _register(parent, _start_session(parent, directory, mode, max_steps))
     except OSError as error:
@@ -105,7 +107,7 @@ def _copy_blobs(source: Session, target: SessionDirectory) -> None:
     for path in source.directory.path.glob("prefix*.json"):
         link_entry(path, target.path / path.name)
     states = [state for change in source.review.changes.values() for state in (change.base, change.pending)]
-    layer_record = source.shadow.layers.kept
+    layer_record = source.shadow.layers.retained
     names = {state.blob for state in (*states, *layer_record.bases.values()) if state.blob}
     for name in names:
         source_path = source.directory.blobs_path / name[:2] / name[2:]
@@ -133,7 +135,7 @@ def _start_session(source: Session, directory: SessionDirectory, mode: ModeName,
     if state.shell.directory != "." or state.shell.environment or state.shell.removed:
         child.emit(state.shell)
         child.terminal.restore_shell()
-    if child.shadow.layers.kept.layers:
+    if child.shadow.layers.retained.layers:
         child.emit(build_layers_changed(child.shadow.merged_tree))
     for change in copy_for_subagent(source.review.changes.values()):
         child.emit(ChangeProposed(change=change))

@@ -17,7 +17,7 @@ from core.protocol.commands import ChangesVerify
 from core.protocol.queries import VerificationAnswer, VerificationQuery
 from core.protocol.renames import list_changes
 from core.protocol.review import Change
-from core.shadow.review.change_groups import group_changes
+from core.shadow.review.verdict_plan import group_changes
 from core.shell.verification.single_check import NotACheck, SingleCheck, parse_checks
 from core.state.session import SessionState
 

@@ -21,7 +21,7 @@ from core.protocol.commands import ChangesVerify
 from core.protocol.events import Notice, VerificationFinished, VerificationProgressed, VerificationRecorded
 from core.protocol.events.verification import Verification
 from core.protocol.review import Change
-from core.shadow.paths import format_paths
+from core.shadow.content.paths import format_paths
 from core.shell.verification.clean_run import NO_BOX, CleanRun
 from core.shell.verification.disk_digest import DiskDigest
 from core.shell.verification.outcome import build_verification

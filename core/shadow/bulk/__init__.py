@@ -1,1 +1,1 @@
-"""Bulks: generated and ignored paths, decided on together, and undone together."""
+"""Bulks: generated and ignored paths that are accepted, rejected and undone together."""

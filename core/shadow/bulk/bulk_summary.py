@@ -1,4 +1,4 @@
-"""The bulks of a session: what the kept layers hold, counted by root."""
+"""Summaries of the bulks of a session: the contents of the retained layers, counted by root."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from msgspec import Struct
 
 from core.protocol.events import LayersChanged
 from core.protocol.review import Bulk
-from core.shadow.layers.layer_store import KeptTop
+from core.shadow.layers.layer_store import RetainedTop
 from core.shadow.layers.merged_tree import MergedTree
 
 _BULK_KINDS: dict[str, Literal["large", "git"]] = {"large": "large", "git": "git"}
-# The names that git, or a tool that extends it, gives to what it keeps in its directory. Another program's own file
-# beside them says nothing to git, and accepting never takes it over.
+# The names that git, or a tool that extends it, uses in its directory. Files of other programs there mean nothing to
+# git, and accepting a state of git never writes them.
 _GITS_OWN = re.compile(
     r"[A-Z]|(?:index|packed-refs|sharedindex|shallow|refs|reftable|logs|objects|modules|worktrees|info|hooks|config|"
     r"description|branches|remotes|commondir|gitdir|gc|next-index|fsmonitor|rebase|sequencer|rr-cache|lfs|annex|svn)"
@@ -33,13 +33,13 @@ class _Count(Struct):
 
 
 def build_layers_changed(tree: MergedTree) -> LayersChanged:
-    """Build the event that tells the log what the kept layers hold now."""
-    return LayersChanged(layers=tree.layers.kept.layers, bulks=summarize_bulks(tree))
+    """Build the event with the present contents of the retained layers."""
+    return LayersChanged(layers=tree.layers.retained.layers, bulks=summarize_bulks(tree))
 
 
-def list_kept_files(tree: MergedTree) -> Iterator[str]:
-    """Yield every regular file that the kept layers hold outside of git's own directory."""
-    for path, top in tree.layers.kept.tops.items():
+def list_retained_files(tree: MergedTree) -> Iterator[str]:
+    """Yield every regular file in the retained layers outside of git's own directory."""
+    for path, top in tree.layers.retained.tops.items():
         if top.kind != "git":
             for below, entry in tree.stack.walk(path):
                 if entry is not None and stat.S_ISREG(entry.stats.st_mode):
@@ -47,10 +47,10 @@ def list_kept_files(tree: MergedTree) -> Iterator[str]:
 
 
 def summarize_bulks(tree: MergedTree) -> tuple[Bulk, ...]:
-    """Return one `Bulk` for each root, in order of their names."""
-    kept_layers, counts = tree.layers.kept, defaultdict[str, _Count](_Count)
+    """Return one `Bulk` for every root, sorted by name."""
+    retained_layers, counts = tree.layers.retained, defaultdict[str, _Count](_Count)
     conflicts = {bulk.root: bulk.conflict for bulk in tree.state.bulks}
-    for path, top in kept_layers.tops.items():
+    for path, top in retained_layers.tops.items():
         count = counts[top.root]
         for child, entry in tree.stack.walk(path):
             if top.kind != "git" and (inside := _find_repository(child, tree)):
@@ -62,7 +62,7 @@ def summarize_bulks(tree: MergedTree) -> tuple[Bulk, ...]:
                 count.size += entry.stats.st_size
             if top.kind == "git" and (entry is None or not entry.is_directory):
                 count.is_gits = count.is_gits or _is_gits_own(child, path)
-    latest = {top.root: top for top in sorted(kept_layers.tops.values(), key=lambda top: top.since)}
+    latest = {top.root: top for top in sorted(retained_layers.tops.values(), key=lambda top: top.since)}
     return tuple(
         Bulk(
             root=root,
@@ -73,27 +73,29 @@ def summarize_bulks(tree: MergedTree) -> tuple[Bulk, ...]:
             origin=latest[root].origin,
             conflict=conflicts.get(root, ""),
             risk=count.risk,
-            stale="; ".join(sorted({top.stale for top in kept_layers.tops.values() if top.root == root and top.stale})),
+            stale="; ".join(
+                sorted({top.stale for top in retained_layers.tops.values() if top.root == root and top.stale})
+            ),
         )
         for root, count in sorted(counts.items())
     )
 
 
-def _name_kind(top: KeptTop, count: _Count) -> Literal["generated", "git", "large"]:
-    """Return the kind of a bulk. Files of other programs in git's directory are no state of git to be decided on."""
+def _name_kind(top: RetainedTop, count: _Count) -> Literal["generated", "git", "large"]:
+    """Return the kind of a bulk. Files of other programs in git's directory are no state of git."""
     if top.kind == "git" and count.files and not count.is_gits:
         return "generated"
     return _BULK_KINDS.get(top.kind, "generated")
 
 
 def _is_gits_own(path: str, top: str) -> bool:
-    """Return True if a path at or below git's directory `top` is of git itself."""
+    """True if a path at or below git's directory `top` belongs to git itself."""
     inside = path.removeprefix(top).lstrip("/")
     return not inside or _GITS_OWN.match(inside) is not None
 
 
-def summarize_place(tree: MergedTree, path: str, top: KeptTop) -> Bulk:
-    """Return what the kept layers hold at and below one path, as a bulk of its own."""
+def summarize_path(tree: MergedTree, path: str, top: RetainedTop) -> Bulk:
+    """Summarize the retained layers at and below one path as a separate bulk."""
     entries = [entry for _, entry in tree.stack.walk(path)]
     files = [entry for entry in entries if entry is not None and not entry.is_directory]
     return Bulk(
@@ -107,7 +109,7 @@ def summarize_place(tree: MergedTree, path: str, top: KeptTop) -> Bulk:
 
 
 def _find_repository(path: str, tree: MergedTree) -> str:
-    """Return the directory without a worktree that this file makes a repository for git; "" = none."""
+    """Return the directory that this file turns into a bare repository; "" = none."""
     directory, _, name = path.rpartition("/")
     directory = directory.removesuffix("/hooks") if directory.endswith("/hooks") else directory
     if not directory or (name not in {"HEAD", "config"} and not path.startswith(f"{directory}/hooks/")):

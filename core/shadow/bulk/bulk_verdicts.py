@@ -1,8 +1,8 @@
-"""Verdicts on bulks: accepting carries one from the kept layers into the project, rejecting drops it.
+"""Verdicts on bulks: accepting moves a bulk from the retained layers into the project, rejecting removes it.
 
-A transaction is recorded before anything happens: what will be replaced is saved first, then the disk is changed, then
-the layers and the log follow. A crash at any point is finished or reverted at the next start. What was accepted or
-rejected, and what it replaced, stays in a directory of the verdict's own, so that it can be undone.
+A transaction is recorded before any effect: first the files to be replaced are saved, then the disk is changed, then
+the layers and the log follow. The next start finishes or reverts what a crash interrupted. The files of the bulk and
+those that they replaced stay in a directory of the verdict, so that it can be undone.
 """
 
 from __future__ import annotations
@@ -20,21 +20,26 @@ from core.filesystem.private_directories import make_private_directory
 from core.ids import new_id
 from core.protocol.events import AnyEvent, LayersChanged, VerdictGiven, VerdictUndone
 from core.protocol.review import FileState, Verdict, VerdictRecord
-from core.shadow.bulk.bulk_guard import GIT_BUSY, MAX_NAMED, BulkGuard, may_have_changed
-from core.shadow.bulk.bulk_records import BulkDecision, BulkRecords, build_bulk_verdict
-from core.shadow.bulk.bulk_redo import BulkRedo
-from core.shadow.bulk.bulk_summary import build_layers_changed, summarize_place
-from core.shadow.bulk.layer_transfer import LayerTransfer, TransferStep
-from core.shadow.effects.path_classes import is_git_protected
+from core.shadow.bulk.bulk_records import BulkDecision, BulkRecords, BulkRedo, build_bulk_verdict
+from core.shadow.bulk.bulk_summary import build_layers_changed, summarize_path
+from core.shadow.bulk.git_preparation import GitPreparation, PreparedGitState
+from core.shadow.bulk.layer_transfer import (
+    GIT_BUSY,
+    MAX_NAMED,
+    BulkGuard,
+    LayerTransfer,
+    TransferStep,
+    may_have_changed,
+)
+from core.shadow.content.paths import collect_directories, walk_directory
 from core.shadow.gitstate.git_state import GIT_REFUSED, GitState
-from core.shadow.gitstate.preparation import GitPreparation, PreparedGitState
-from core.shadow.gitstate.standing_repositories import refuse_lost_repositories
+from core.shadow.gitstate.lost_repositories import refuse_lost_repositories
 from core.shadow.layers.layer_files import fingerprint_entry
 from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
-from core.shadow.layers.layer_store import KeptTop, drop_covered, select_bases
+from core.shadow.layers.layer_store import RetainedTop, drop_covered, select_bases
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.prune import move_place
-from core.shadow.paths import collect_directories, walk_directory
+from core.shadow.layers.path_classes import is_git_protected
+from core.shadow.layers.prune import move_entry
 from core.shadow.promotion.promotion import PromotionFailed
 from core.shadow.review.write_rules import WriteRules
 from core.workspace import ABSENT
@@ -59,15 +64,15 @@ class BulkVerdicts:
         self.git = GitState(tree, write_rules.find_denials)
         self._preparation = GitPreparation(tree, self.git)
 
-    # giving
+    # verdicts
 
     def prepare(self, root: str) -> PreparedGitState | None:
         """Prepare the acceptance of a state of git, which takes long; may run in a thread.
 
-        None: the bulk is no state of git, or `resolve` will say why not. Raises `ReviewConflict` if git's state may not
-        be taken over.
+        Returns None if the bulk is no state of git, or if `resolve` will refuse it. Raises `ReviewConflict` if the
+        state must not be accepted.
         """
-        tops, bases = self._select_kept(root)
+        tops, bases = self._select_retained(root)
         try:
             self._guard.refuse_conflicts(tops, bases, self._plan_steps(tops))
             return self._preparation.build(tops, new_id("verdict"))
@@ -81,10 +86,10 @@ class BulkVerdicts:
     def resolve(
         self, root: str, verdict: Verdict, reason: str, *, name: str = "", ready: PreparedGitState | None = None
     ) -> VerdictRecord:
-        """Accept or reject a bulk; see `Shadow.resolve_bulk`. `name`: the id of a verdict that is given once more."""
+        """Accept or reject a bulk; see `Shadow.resolve_bulk`. `name`: the id of a verdict that is repeated."""
         name = ready.name if ready else name
         bulk = next((candidate for candidate in self._state.bulks if candidate.root == root), None)
-        tops, bases = self._select_kept(root)
+        tops, bases = self._select_retained(root)
         if bulk is None or not tops:
             self._preparation.drop(name)
             raise CommandRejected(f"Nothing is kept for {root!r}.", code="bulk_unknown")
@@ -97,32 +102,32 @@ class BulkVerdicts:
         self._finish(replace(decision, phase="applied"))
         return decision.verdict
 
-    def _select_kept(self, root: str) -> tuple[dict[str, KeptTop], dict[str, FileState]]:
-        kept_layers = self._layers.kept
-        tops = {path: top for path, top in kept_layers.tops.items() if top.root == root}
-        return tops, select_bases(tops, kept_layers.bases)
+    def _select_retained(self, root: str) -> tuple[dict[str, RetainedTop], dict[str, FileState]]:
+        retained_layers = self._layers.retained
+        tops = {path: top for path, top in retained_layers.tops.items() if top.root == root}
+        return tops, select_bases(tops, retained_layers.bases)
 
     def check_conflicts(self) -> None:
-        """Compare all bulks with the project, and emit what is new about their conflicts."""
+        """Compare all bulks with the project, and emit changes of their conflicts."""
         bulks = tuple(replace(bulk, conflict=self._find_conflict(bulk.root)) for bulk in self._state.bulks)
         if bulks != self._state.bulks:
-            self._emit(LayersChanged(layers=self._layers.kept.layers, bulks=bulks))
+            self._emit(LayersChanged(layers=self._layers.retained.layers, bulks=bulks))
 
     def _find_conflict(self, root: str) -> str:
-        tops, bases = self._select_kept(root)
+        tops, bases = self._select_retained(root)
         try:
             self._refuse_denied(self._plan_steps(tops))
             if may_have_changed(self._workspace, self._tree.stack, tops, bases):
                 self._guard.refuse_conflicts(tops, bases, self._plan_steps(tops))
         except ReviewConflict as error:
             return "" if error.code == GIT_BUSY else error.message
-        except (OSError, PathRefused):  # said when it is to be accepted
+        except (OSError, PathRefused):  # reported when the bulk is accepted
             return ""
         return ""
 
     def _refuse_denied(self, ops: Sequence[TransferStep]) -> None:
-        """Raise `ReviewConflict` if a rule denies one of the paths that the steps would write, make, change the mode of
-        or remove, or if a repository of the project would be no directory any more."""
+        """Raise `ReviewConflict` if a rule denies one of the paths that the steps would change, or if a repository of
+        the project would no longer be a directory."""
         refuse_lost_repositories(self._tree, (op.path for op in ops if op.what != "directory"))
         if not self._write_rules.deny_any:
             return
@@ -132,23 +137,23 @@ class BulkVerdicts:
         removals = (walk_directory(self._workspace, op.path) or () for op in ops if op.what == "remove")
         self._write_rules.refuse([*written_paths, *(path for below in removals for path, _ in below)])
 
-    # what is older than the project
+    # comparison with the project
 
     def read_disk_state(self, path: str) -> FileState | None:
-        """Return the project's state at a path, of any size; None: a directory."""
+        """Return the project's state at a path, of any size; None for a directory."""
         return self._transfer.read_state(path)
 
     def is_refreshed_index(self, path: str, base: FileState) -> bool:
-        """True if a path is git's index, and names the same content as `base`."""
+        """True if a path is git's index with the same entries as `base`."""
         return self._guard.is_refreshed_index(path, base)
 
-    def set_aside(self, path: str, top: KeptTop, reason: str) -> VerdictRecord:
-        """Take a place out of the kept layers, because the project's is newer; undoing brings it back."""
-        bulk = summarize_place(self._tree, path, top)
+    def set_aside(self, path: str, top: RetainedTop, reason: str) -> VerdictRecord:
+        """Remove a path from the retained layers, because the project's version is newer; undo restores it."""
+        bulk = summarize_path(self._tree, path, top)
         record = build_bulk_verdict(bulk, "reject", reason=reason, is_superseded=True)
         tops = {path: replace(top, root=bulk.root)}
         decision = BulkDecision(
-            verdict=record, tops=tops, bases=select_bases(tops, self._layers.kept.bases), phase="applied"
+            verdict=record, tops=tops, bases=select_bases(tops, self._layers.retained.bases), phase="applied"
         )
         try:
             self._records.get_directory(decision).mkdir(mode=0o700)
@@ -182,7 +187,7 @@ class BulkVerdicts:
             ) from error
 
     def _apply(self, decision: BulkDecision, ops: list[TransferStep]) -> BulkDecision:
-        home, saved_layer = self._records.get_directory(decision), self._records.get_saved_layer(decision)
+        directory, saved_layer = self._records.get_directory(decision), self._records.get_saved_layer(decision)
         new_directories = [op.path for op in ops if op.what == "directory" and self._transfer.get_kind(op.path) is None]
         modes = self._find_changed_modes(ops)
         decision = replace(decision, made=tuple(new_directories), modes=modes)
@@ -204,13 +209,13 @@ class BulkVerdicts:
             self._revert(decision)
             self._records.forget(decision)
             raise
-        self._step(f"applied {home.name}")
+        self._step(f"applied {directory.name}")
         self._records.write(replace(decision, phase="applied"))
         return decision
 
     def _remove_gone(self, ops: list[TransferStep]) -> None:
-        """Remove directories that the command removed, with the last of what was in them."""
-        removed_directories = self._layers.kept.gone
+        """Remove directories that the command removed, once they are empty."""
+        removed_directories = self._layers.retained.gone
         self._transfer.remove_empty(
             collect_directories(op.path for op in ops if op.what == "remove") & removed_directories.keys()
         )
@@ -223,8 +228,8 @@ class BulkVerdicts:
                 modes[op.path] = stats.mode
         return modes
 
-    def _plan_steps(self, tops: Mapping[str, KeptTop], decision: BulkDecision | None = None) -> list[TransferStep]:
-        """Plan the steps that bring the kept layers, or what was prepared of them, to the disk."""
+    def _plan_steps(self, tops: Mapping[str, RetainedTop], decision: BulkDecision | None = None) -> list[TransferStep]:
+        """Plan the steps that write the retained layers, or the prepared state of git, to the disk."""
         prepared_layer = self._records.get_prepared_layer(decision) if decision is not None else None
         stack = (
             LayerStack((prepared_layer,))
@@ -236,9 +241,9 @@ class BulkVerdicts:
 
     def _can_rename(self) -> bool:
         """True if whole directories can be renamed between the layers and the project."""
-        return self._layers.place.stat().st_dev == self._workspace.root.stat().st_dev
+        return self._layers.location.stat().st_dev == self._workspace.root.stat().st_dev
 
-    # taking back
+    # undo
 
     def undo(self, verdict_id: str) -> VerdictRecord:
         """Undo a verdict on a bulk; see `Shadow.undo`."""
@@ -259,7 +264,7 @@ class BulkVerdicts:
                 self._revert(decision)
             except (OSError, PathRefused) as error:
                 raise PromotionFailed(f"The verdict can't be undone now: {error}.", hint="Try again.") from error
-            # The disk is what it was; it only looks newer.
+            # The disk has its old content again, with newer times.
             now = time.time_ns()
             decision = replace(decision, tops={path: replace(top, since=now) for path, top in decision.tops.items()})
         elif decision.verdict.superseded:
@@ -270,7 +275,7 @@ class BulkVerdicts:
         return decision.verdict
 
     def _plan_inverse(self, decision: BulkDecision) -> list[TransferStep]:
-        """Plan the inverse: what was put goes, unless something was there before, and that comes back."""
+        """Plan the inverse: remove the accepted files, and restore the files that they replaced."""
         saved_layer = self._records.get_saved_layer(decision)
         accepted_stack, saved_stack = self._open_accepted(decision), LayerStack((saved_layer,))
         removals = [
@@ -288,7 +293,8 @@ class BulkVerdicts:
         return [*removals, *needed_steps, *modes]
 
     def _open_accepted(self, decision: BulkDecision) -> LayerStack:
-        """Open what was put: it lies beside the verdict, and until that is finished also in the kept layers."""
+        """Open the accepted files: they are in the verdict's directory and, until it is finished, also in the retained
+        layers."""
         if (prepared_layer := self._records.get_prepared_layer(decision)).is_dir():
             return LayerStack((prepared_layer,))
         return LayerStack((self._records.get_directory(decision) / "upper", *self._layers.list_uppers()))
@@ -300,7 +306,7 @@ class BulkVerdicts:
         if not isinstance(entry, LayeredEntry):
             return self._transfer.read_state(op.path) == ABSENT
         if op.path.endswith(".git/index") and self._guard.has_same_index(
-            op.path, Path(os.fsdecode(entry.place)).read_bytes()
+            op.path, Path(os.fsdecode(entry.location)).read_bytes()
         ):
             return True
         return self._transfer.read_state(op.path) == fingerprint_entry(entry)
@@ -313,10 +319,10 @@ class BulkVerdicts:
         self._transfer.remove_empty(decision.made)
         self._transfer.run([op for op in ops if op.what != "remove"], saved_layer, renames=False)
 
-    # the layers and the log
+    # layers and log
 
     def _finish(self, decision: BulkDecision) -> None:
-        """Move what was decided out of the kept layers, and emit the events."""
+        """Move the bulk out of the retained layers, and emit the events."""
         upper = self._records.get_directory(decision) / "upper"
         try:
             upper.mkdir(mode=0o755, exist_ok=True)
@@ -324,15 +330,17 @@ class BulkVerdicts:
             self._layers.unshare()
             for layer in reversed(self._layers.list_uppers()):
                 for path in sorted(decision.tops):
-                    move_place(layer, upper, path)
+                    move_entry(layer, upper, path)
         except OSError as error:
             raise StateError(f"The kept layers can't be changed: {error.strerror}.") from error
-        kept_layers = self._layers.kept
-        tops = {path: top for path, top in kept_layers.tops.items() if path not in decision.tops}
-        settled_bases = select_bases(decision.tops, kept_layers.bases)
-        bases = {path: base for path, base in kept_layers.bases.items() if path not in settled_bases}
+        retained_layers = self._layers.retained
+        tops = {path: top for path, top in retained_layers.tops.items() if path not in decision.tops}
+        settled_bases = select_bases(decision.tops, retained_layers.bases)
+        bases = {path: base for path, base in retained_layers.bases.items() if path not in settled_bases}
         empty = not tops and not self._layers.open_layers
-        self._layers.switch_to(replace(kept_layers, layers=() if empty else kept_layers.layers, tops=tops, bases=bases))
+        self._layers.switch_to(
+            replace(retained_layers, layers=() if empty else retained_layers.layers, tops=tops, bases=bases)
+        )
         self._step("settled")
         if decision.verdict.id not in {verdict.id for verdict in self._state.verdicts}:
             self._emit(VerdictGiven(verdict=decision.verdict))
@@ -343,19 +351,21 @@ class BulkVerdicts:
             self._layers.prune_undo()
 
     def _return_to_layers(self, decision: BulkDecision) -> None:
-        """Put what was decided below the kept layers again, and emit the events."""
-        home = self._records.get_directory(decision)
+        """Restore the bulk below the retained layers, and emit the events."""
+        directory = self._records.get_directory(decision)
         layer = self.redo_store.name_layer(decision.verdict.id)
-        kept_layers = self._layers.kept
-        if home.is_dir():
+        retained_layers = self._layers.retained
+        if directory.is_dir():
             self._records.write(decision)
-            self.redo_store.keep_accepted(decision)
+            self.redo_store.save_accepted(decision)
             with suppress(OSError):
-                (self._layers.place / layer).mkdir(mode=0o700, exist_ok=True)
-                (home / "upper").rename(self._layers.get_upper(layer))
-        if layer not in kept_layers.layers:
-            tops, bases = drop_covered(decision.tops | kept_layers.tops), kept_layers.bases | decision.bases
-            self._layers.write_record(replace(kept_layers, layers=(layer, *kept_layers.layers), tops=tops, bases=bases))
+                (self._layers.location / layer).mkdir(mode=0o700, exist_ok=True)
+                (directory / "upper").rename(self._layers.get_upper(layer))
+        if layer not in retained_layers.layers:
+            tops, bases = drop_covered(decision.tops | retained_layers.tops), retained_layers.bases | decision.bases
+            self._layers.write_record(
+                replace(retained_layers, layers=(layer, *retained_layers.layers), tops=tops, bases=bases)
+            )
         self._step("returned")
         if decision.verdict.id in {verdict.id for verdict in self._state.verdicts}:
             self._emit(VerdictUndone(id=decision.verdict.id, path=decision.verdict.path))
@@ -364,9 +374,9 @@ class BulkVerdicts:
         self._records.forget(decision)
 
     def redo(self, record: VerdictRecord) -> bool:
-        """Accept once more what was accepted and undone since. The kept layers hold nothing else afterwards.
+        """Accept an undone bulk again. The retained layers have no other content afterwards.
 
-        Return False if it is no longer there.
+        Return False if its files no longer exist.
         """
         if not self.redo_store.restore_layers(record.id):
             return False
@@ -374,10 +384,10 @@ class BulkVerdicts:
         self.resolve(record.path, "accept", record.reason, name=record.id)
         return True
 
-    # after a crash
+    # recovery
 
     def recover(self) -> str:
-        """Finish what a crash cut off. Return a sentence for the user, "" = there was nothing."""
+        """Finish what a crash interrupted. Return a sentence for the user, "" = there was nothing to do."""
         decision = self._records.read_unfinished() if self._layers.exists else None
         if decision is None:
             return ""

@@ -1,1 +1,1 @@
-"""Accepted hunks that no commit has yet, as content for one: the user's own edits stay out of it."""
+"""Commits of accepted hunks, without the user's own edits."""

@@ -1,7 +1,7 @@
-"""The content of a commit of accepted hunks, path by path, and what it means for the user's own index.
+"""The content of a commit of accepted hunks, path by path, and its effect on the user's own index.
 
-A path is left out with a reason where its accepted hunks can't be told from the user's own edits. What the user has
-staged stays staged.
+A path is left out with a reason where its accepted hunks cannot be separated from the user's own edits. What the user
+has staged stays staged.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _STAGED = "{} is staged with other changes of the same lines. Unstage it first: 
 
 
 class CommitContent(Struct, frozen=True, kw_only=True):
-    """One path: `before` in the last commit, `after` in the next; with a `problem` it can't be committed. `edits`: the
-    accepted ones that it is made of."""
+    """One path: `before` in the last commit, `after` in the next; with a `problem` it cannot be committed. `edits`: the
+    accepted edits in `after`."""
 
     path: str
     name: bytes
@@ -63,8 +63,8 @@ class CommitContent(Struct, frozen=True, kw_only=True):
 
 
 class HeadFiles(Struct, frozen=True):
-    """Paths as the last commit has them: their names in the repository, their files, the rules by which git stores
-    them, and what keeps some from being committed."""
+    """Paths in the last commit: their names in the repository, their files, the rules by which git stores them, and the
+    reasons why some cannot be committed."""
 
     names: dict[str, bytes]
     files: dict[bytes, TreeFile]
@@ -73,8 +73,8 @@ class HeadFiles(Struct, frozen=True):
 
 
 def read_head_files(repository: GitRepository, commit: str, paths: Iterable[str], prefix: str) -> HeadFiles:
-    """Read paths of the last commit ("" = there is none). `prefix`: of the workspace in the repository (`app/`). Raises
-    `GitFailed`."""
+    """Read paths of the last commit ("" = there is none). `prefix`: the workspace's path in the repository (`app/`).
+    Raises `GitFailed`."""
     names = {path: to_os_name(prefix + path) for path in paths}
     every = list(names.values())
     rules = read_path_rules(repository, every)
@@ -85,7 +85,7 @@ def read_head_files(repository: GitRepository, commit: str, paths: Iterable[str]
 def _find_problems(
     repository: GitRepository, commit: str, files: Mapping[bytes, TreeFile], rules: Mapping[bytes, PathRule]
 ) -> Iterator[tuple[bytes, str]]:
-    """Yield the paths that no commit of this repository can hold, and why; the gravest reason comes last."""
+    """Yield the paths that no commit of this repository can contain, and why; the most severe reason comes last."""
     elsewhere = dict(_find_elsewhere(repository, commit, files))
     names = [name for name in files if name not in elsewhere]
     for name in find_ignored(repository, [name for name in names if files[name].is_absent]):
@@ -101,7 +101,7 @@ def _find_problems(
 
 
 def _find_elsewhere(repository: GitRepository, commit: str, names: Iterable[bytes]) -> Iterator[tuple[bytes, str]]:
-    """Yield the paths that belong to another repository below this one."""
+    """Yield the paths that belong to a nested repository."""
     directories = {above for name in names for above in _list_above(name)}
     submodules = find_submodules(repository, commit, directories)
     others = {
@@ -116,7 +116,7 @@ def _find_elsewhere(repository: GitRepository, commit: str, names: Iterable[byte
 
 
 def _list_above(name: bytes) -> Iterator[bytes]:
-    """Yield the directories above a path, the outermost first."""
+    """Yield the directories above a path, outermost first."""
     parts = name.split(b"/")
     return (b"/".join(parts[:count]) for count in range(1, len(parts)))
 
@@ -124,8 +124,8 @@ def _list_above(name: bytes) -> Iterator[bytes]:
 def compute_contents(
     heads: HeadFiles, edits: Sequence[AcceptedEdit], read_disk: Callable[[str], PathVersion | None]
 ) -> list[CommitContent]:
-    """Return what the next commit changes with these edits, by path. `read_disk(path)`: None = see `apply_edits`; it
-    may raise `AgentTuiError`."""
+    """Compute the changes of the next commit with these edits, by path. `read_disk(path)` may raise `AgentTuiError`;
+    None: see `apply_edits`."""
     by_path: dict[str, list[AcceptedEdit]] = {}
     for edit in edits:
         by_path.setdefault(edit.path, []).append(edit)
@@ -160,7 +160,7 @@ def _compute_content(
 
 
 def find_unstorable(repository: GitRepository, heads: HeadFiles, contents: Sequence[CommitContent]) -> dict[str, str]:
-    """Return the paths whose new content git can't store in the encoding that their attributes name, and why."""
+    """Return the paths whose new content git cannot convert to the encoding of their attributes, and why."""
     problems = dict[str, str]()
     for content in contents:
         rule = heads.rules[content.name]
@@ -195,8 +195,8 @@ def store_entry(repository: GitRepository, content: CommitContent, rule: PathRul
 def plan_index(
     repository: GitRepository, contents: Sequence[CommitContent], entries: Mapping[bytes, GitEntry]
 ) -> list[GitEntry]:
-    """Return the entries by which the user's index follows the commit of `entries`; what they have staged beside it
-    stays staged. Raises `GitFailed` where that is not possible."""
+    """Return the entries that update the user's index to the commit of `entries`; other staged changes stay staged.
+    Raises `GitFailed` where that is not possible."""
     index_entries = list_index_entries(repository, [content.name for content in contents])
     return list(_plan_entries(repository, contents, entries, index_entries))
 
@@ -232,7 +232,7 @@ def _is_only_intended(repository: GitRepository, content: CommitContent, staged_
 def _merge_staged(
     repository: GitRepository, content: CommitContent, staged_entries: Sequence[GitEntry], new: GitEntry
 ) -> GitEntry:
-    """Return the entry with what the user staged over the new commit."""
+    """Return the entry of the new commit merged with the user's staged changes."""
     refusal = GitFailed(_STAGED.format(content.path, content.path))
     is_text = bool(staged_entries) and LINK_MODE not in {staged_entries[0].mode, new.mode} and new.mode != MISSING_MODE
     if not is_text or content.before.is_absent:

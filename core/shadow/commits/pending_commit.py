@@ -1,7 +1,7 @@
-"""A commit that has begun, as it is noted in the session's directory before the repository is touched, and its end.
+"""A commit in progress: its record in the session's directory, written before the repository is touched, and its end.
 
-The branch and the index are two files, so a kill can come between them. `settle_commit` brings both to one of two ends,
-by what it finds in the repository: the same for a commit that just ran and for one that a kill cut off.
+The branch and the index are two files, so a kill can come between their updates. `settle_commit` completes or reverts
+both, judging by the repository alone: in the same way after a normal run and after a kill.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _STAGED_SINCE: Final = "what is staged there was changed meanwhile"
 
 
 class PendingCommit(Struct, frozen=True, kw_only=True):
-    """A commit that has begun. `head`, `branch`: where it was made on; `tree`: its own, if no hook changes it.
-    `entries`: what it changes; `before`, `after`: these paths in the user's index, now and when it has followed.
-    `place`: the temporary directory that git uses while it runs. `made`: how it ended, once that is known."""
+    """A commit in progress. `head`, `branch`: its parent and branch; `tree`: its tree, unless a hook changes it.
+    `entries`: the changed entries; `before`, `after`: the entries of these paths in the user's index, now and after its
+    update. `place`: the temporary directory that git uses meanwhile. `made`: the result, once it is known."""
 
     head: str
     branch: str
@@ -51,41 +51,41 @@ class PendingCommit(Struct, frozen=True, kw_only=True):
 
 
 def save_pending_commit(directory: Path, pending: PendingCommit) -> None:
-    """Note a commit in its session's directory, synced. Raises OSError."""
+    """Write the record of a commit into the session's directory, synced. Raises OSError."""
     replace_file(directory / NOTE_FILE, msgspec.json.encode(pending))
 
 
 def load_pending_commit(directory: Path) -> PendingCommit | None:
-    """Return the commit that was noted last and has not come to its end. Raises OSError."""
+    """Return the unfinished commit of the session; None if there is none. Raises OSError."""
     try:
         return decode_json((directory / NOTE_FILE).read_bytes(), PendingCommit)
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError:
-        remove_pending_commit(directory)  # it is written whole or not at all, so this is none of ours
+        remove_pending_commit(directory)  # the record is written atomically, so a damaged file is not ours
         return None
 
 
 def remove_pending_commit(directory: Path) -> None:
-    """Forget the commit: all of it is in the repository and in the log."""
+    """Remove the record of a commit, which is in the repository and in the log by now."""
     with suppress(OSError):
         (directory / NOTE_FILE).unlink(missing_ok=True)
 
 
 def settle_commit(root: Path, pending: PendingCommit) -> CommitMade | None:
-    """Bring index and branch to one of two ends. Return the commit (with a `problem` if the index can't follow it),
-    None if there is none: then the index is as it was. What others did since is left. Raises `GitFailed`, OSError."""
-    places = find_confirmed_repository(root)
+    """Complete or revert the index and the branch. Return the commit (with a `problem` if the index cannot follow it);
+    None if there is none, with the index restored. Later changes by others stay. Raises `GitFailed`, OSError."""
+    layout = find_confirmed_repository(root)
     with open_repository(root, may_be_above=True) as repository:
-        if places is None or repository is None:
+        if layout is None or repository is None:
             raise GitFailed("the repository is not this project's own any more.")
         now = read_head(repository)
         commit = _find_commit(repository, pending, now)
         problem = ""
         if commit:
             is_latest = commit == now.commit and now.branch == pending.branch
-            problem = _follow_commit(repository, places, pending, commit) if is_latest else _MOVED_ON
-        release_lock(places.own, pending.draft)
+            problem = _follow_commit(repository, layout, pending, commit) if is_latest else _MOVED_ON
+        release_lock(layout.own, pending.draft)
     if not commit:
         return None
     if problem:
@@ -101,12 +101,12 @@ def settle_commit(root: Path, pending: PendingCommit) -> CommitMade | None:
 
 
 def _find_commit(repository: GitRepository, pending: PendingCommit, now: HeadState) -> str:
-    """Return the commit that was made of `pending`, "" = there is none: the first one on top of its base, if it has the
-    tree, or the subject and the files (hooks and the user may have changed more)."""
+    """Return the commit made from `pending`, "" = there is none: the first one on top of its base that has the tree, or
+    the subject and the files (hooks and the user may have changed more)."""
     tips = [now.commit] if now.branch == pending.branch else [f"refs/heads/{pending.branch}", now.commit]
     for tip in filter(None, tips):
         commit = _find_child(repository, tip, pending.head)
-        if commit and _is_made_of(repository, pending, commit):
+        if commit and _matches_pending(repository, pending, commit):
             return commit
     return ""
 
@@ -121,7 +121,7 @@ def _find_child(repository: GitRepository, tip: str, head: str) -> str:
     return ""
 
 
-def _is_made_of(repository: GitRepository, pending: PendingCommit, commit: str) -> bool:
+def _matches_pending(repository: GitRepository, pending: PendingCommit, commit: str) -> bool:
     output = repository.run("log", "-1", "--no-show-signature", "--format=%T%n%s", commit).decode("utf-8", "replace")
     tree, _, subject = output.rstrip("\n").partition("\n")
     if tree == pending.tree:
@@ -132,18 +132,18 @@ def _is_made_of(repository: GitRepository, pending: PendingCommit, commit: str) 
     )
 
 
-def _follow_commit(repository: GitRepository, places: RepositoryLayout, pending: PendingCommit, commit: str) -> str:
-    """Bring the user's index up to the commit. Return why it did not follow, "" = it did."""
+def _follow_commit(repository: GitRepository, layout: RepositoryLayout, pending: PendingCommit, commit: str) -> str:
+    """Update the user's index to the commit. Return why that failed, "" = it did not."""
     try:
         changed_entries = diff_trees(repository, pending.head, commit)
         is_as_planned = {_key(entry) for entry in changed_entries} == {_key(entry) for entry in pending.entries}
-        if is_as_planned and install_draft(places.own, pending.draft):
+        if is_as_planned and install_draft(layout.own, pending.draft):
             return ""
-        if is_lock_ours(places.own, pending.draft):
-            release_lock(places.own, pending.draft)
+        if is_lock_ours(layout.own, pending.draft):
+            release_lock(layout.own, pending.draft)
         index_entries = list_index_entries(repository, [entry.path for entry in changed_entries])
         entries, is_whole = _select_entries(pending, changed_entries, index_entries)
-        update_index(repository, entries, str(places.own / "index"))
+        update_index(repository, entries, str(layout.own / "index"))
     except (GitFailed, OSError) as error:
         return error.message if isinstance(error, GitFailed) else str(error.strerror)
     return "" if is_whole else _STAGED_SINCE
@@ -152,15 +152,15 @@ def _follow_commit(repository: GitRepository, places: RepositoryLayout, pending:
 def _select_entries(
     pending: PendingCommit, changed_entries: Iterable[GitEntry], index_entries: dict[bytes, list[GitEntry]]
 ) -> tuple[list[GitEntry], bool]:
-    """Select what the index has to take over. It follows where it is as it was when the commit began; False: somewhere
-    else is staged by now what was not then."""
+    """Select the index entries to update: those that are unchanged since the commit began. False: others were staged
+    elsewhere since."""
     planned_entries = {git_entry.path: git_entry for git_entry in pending.entries}
     before = {git_entry.path: git_entry for git_entry in pending.before}
     after = {git_entry.path: git_entry for git_entry in pending.after}
     entries, is_whole = [], True
     for entry in changed_entries:
         staged_state = _find_staged(index_entries[entry.path])
-        if entry.path not in planned_entries or _key(planned_entries[entry.path]) != _key(entry):  # a hook's doing
+        if entry.path not in planned_entries or _key(planned_entries[entry.path]) != _key(entry):  # a hook changed it
             target, earlier_state = entry, (entry.old_mode, entry.old if entry.old_mode != MISSING_MODE else "")
         else:
             target, earlier_state = (
@@ -175,7 +175,7 @@ def _select_entries(
 
 
 def _find_staged(entries: Sequence[GitEntry]) -> tuple[str, str]:
-    """Return mode and object of a path in an index; without an entry, or with one that says so, it has none."""
+    """Return mode and object of a path in an index; without an entry, or with an intent-to-add entry, it has none."""
     if not entries or entries[0].mode == MISSING_MODE:
         return MISSING_MODE, ""
     return entries[0].mode, entries[0].oid

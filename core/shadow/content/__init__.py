@@ -1,1 +1,1 @@
-"""Contents of files by their digest, and the states they are in."""
+"""Contents of files by their digest, the states of paths, and operations on paths."""

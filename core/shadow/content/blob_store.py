@@ -1,24 +1,46 @@
-"""A content-addressed store of bytes (sha256): the past and present states of every change."""
+"""A content-addressed store of bytes (sha256) that holds the past and present states of every change."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from core.errors import ContentLost, StateError
 from core.filesystem.atomic_write import replace_file
 from core.filesystem.private_directories import make_private_directory
-from core.shadow.content.parallel_sync import run_for_each
+
+_MAX_SERIAL = 16
+_MAX_THREADS = 16
+T = TypeVar("T")
+
+
+def run_concurrently(items: Sequence[T], do: Callable[[T], None]) -> None:
+    """Call `do` for every item, in threads if there are many, and raise the first item's error when all are done.
+
+    The file system combines the journal entries of concurrent syncs, so many small syncs take little more time than
+    one.
+    """
+    if len(items) <= _MAX_SERIAL:
+        for item in items:
+            do(item)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_MAX_THREADS, "disk") as pool:
+        waiting = [pool.submit(do, item) for item in items]
+    for future in waiting:
+        future.result()
 
 
 class BlobStore:
-    """Files `<directory>/<2 hex>/<62 hex>`, mode 0600, each written whole or not at all.
+    """Files `<directory>/<2 hex>/<62 hex>`, mode 0600, written atomically.
 
-    A blob is in the file system's cache when `put` returns, so the death of this process does not lose it; `sync` makes
-    it survive the machine's, and is called before anything in the user's project depends on it.
+    A blob is in the file system's cache when `put` returns, so it survives this process. `sync` makes it survive a
+    power failure, and is called before anything in the user's project depends on it.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -27,7 +49,7 @@ class BlobStore:
         self._synced: set[str] = set()
 
     def put(self, data: bytes) -> str:
-        """Store `data` and return its sha256 in hex. `StateError` when the state directory can't take it."""
+        """Store `data` and return its sha256 in hex. Raises `StateError` if the state directory cannot be written."""
         sha = hashlib.sha256(data).hexdigest()
         if sha in self._present:
             return sha
@@ -47,7 +69,7 @@ class BlobStore:
     def get(self, sha: str) -> bytes:
         """Return the bytes of a blob. Raises `ContentLost` if it is missing or damaged.
 
-        A damaged one is moved aside (`.<62 hex>.damaged`), so that the same content can be stored again.
+        A damaged blob is renamed (`.<62 hex>.damaged`), so that the same content can be stored again.
         """
         path = self._get_path(sha)
         try:
@@ -72,8 +94,8 @@ class BlobStore:
     def sync(self, shas: Iterable[str]) -> None:
         """Make blobs durable. Raises OSError."""
         new = [sha for sha in shas if sha not in self._synced]
-        run_for_each([self._get_path(sha) for sha in new], _fsync)
-        run_for_each(sorted({self._get_path(sha).parent for sha in new}), _fsync)
+        run_concurrently([self._get_path(sha) for sha in new], _fsync)
+        run_concurrently(sorted({self._get_path(sha).parent for sha in new}), _fsync)
         self._synced.update(new)
 
     def _get_path(self, sha: str) -> Path:
@@ -81,7 +103,7 @@ class BlobStore:
 
 
 def get_blob_path(sha: str) -> str:
-    """Return where a blob lies below the directory of its store."""
+    """Return the path of a blob relative to the directory of its store."""
     return f"{sha[:2]}/{sha[2:]}"
 
 

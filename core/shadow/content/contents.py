@@ -1,30 +1,103 @@
-"""The content of a path as a state and its bytes: storing, merging and comparing two of them."""
+"""The content of a path as a state and its bytes: storing, merging, comparing, and what a review can show of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.errors import ContentLost
 from core.languages import detect_language
+from core.notebooks.notebook import find_notebook
+from core.notebooks.rendering import render_sections
 from core.protocol.review import Change, FileState, Hunk, Operation, Origin
 from core.shadow.content.blob_store import BlobStore
-from core.shadow.content.unshown_text import describe_unshown
+from core.shadow.diff.diff_lines import CONTEXT, MAX_LINES, MAX_WIDTH
 from core.shadow.diff.hunks import build_whole_hunk, compute_hunks, is_divisible
-from core.shadow.diff.text_lines import is_binary, split_lines
+from core.shadow.diff.text_lines import detect_encoding, find_display_encodings, is_binary, split_lines
 from core.shadow.diff.three_way_merge import MergeChunk, is_mergeable, merge_three_way, split_chunks
-from core.text.unseen_text import describe_unseen
+from core.text.unseen_text import decode_as_shown, describe_unseen
 from core.workspace.protected_files import FileRisk, find_file_risk, find_link_risk
 
+_DATA: Final = frozenset({"", "json", "markdown", "restructuredtext", "tex", "diff"})
+# Names of code and configuration files without a known language, in lower case.
+_MORE_CODE = re.compile(
+    r"\.(awk|tcl|el|lisp|scm|rkt|vbs|bas|fish|nu|cr|v|sv|vhdl?|hbs|ejs|erb|astro|coffee|pas|asm|s|bzl|star|jsonnet|cue|rego"
+    r"|sol|psd1|csproj|vbproj|fsproj|props|targets|sln|service|timer|desktop|cron|reg|spec|ebuild|pp|j2|jinja2?|tpl|tmpl"
+    r"|mustache|liquid|pug|haml|jsp|aspx?|phtml|hta|wsf)\Z"
+    r"|\A(go\.mod|pipfile|justfile|procfile|brewfile|build|workspace|codeowners|crontab|\.env.*|(requirements|constraints)"
+    r"[^/]*\.(txt|in))\Z"
+)
+_GENERATED = re.compile(r"[.-]min\.(js|mjs|cjs|css)\Z|\.(svg|lock)\Z|[.-]lock\.[a-z]+\Z|\.lock\.[a-z]+\Z")
 _NOT_PROTECTED = FileRisk("")
+
+
+def describe_undisplayed(path: str, old: bytes, new: bytes, hunks: Sequence[Hunk]) -> str:
+    """Describe the parts of a change that a review cannot show, as the end of "it …"; "" = it shows all.
+
+    Nobody can judge what is not shown, so such a change is red.
+    """
+    if not new:
+        return ""
+    is_code = new.startswith(b"#!") or detect_language(path) not in _DATA or _has_name_of_code(path)
+    if is_binary(new) or is_binary(old):
+        word = "holds a NUL byte" if is_binary(new) else "held a NUL byte before"
+        return f"{word}, so that its text is not shown" if is_code else ""
+    encoding = find_display_encodings(old, new)[1]
+    return describe_unseen(old, new, encoding) or _describe_clipped(path, old, new, hunks, is_code=is_code)
+
+
+def _has_name_of_code(path: str) -> bool:
+    return _MORE_CODE.search(path.rpartition("/")[2].lower()) is not None
+
+
+def _describe_clipped(path: str, old: bytes, new: bytes, hunks: Sequence[Hunk], *, is_code: bool) -> str:
+    if path.lower().endswith(".ipynb"):
+        return _describe_long(_count_long_cell_lines(new) - _count_long_cell_lines(old))
+    if not is_code or _GENERATED.search(path.lower()):
+        return ""
+    return _describe_many(hunks) or _describe_long(_count_long_lines(new) - _count_long_lines(old))
+
+
+def _describe_many(hunks: Sequence[Hunk]) -> str:
+    rows = sum(hunk.old_lines + hunk.new_lines + 2 * CONTEXT + 1 for hunk in hunks)
+    return f"has more lines than the {MAX_LINES:,} that are shown" if rows > MAX_LINES else ""
+
+
+def _describe_long(lines: Counter[str]) -> str:
+    if not lines:
+        return ""
+    size, number = max(map(len, lines)), lines.total()
+    description = f"{size:,} characters, of which {size - MAX_WIDTH:,} are not shown"
+    return (
+        f"holds a line of {description}"
+        if number == 1
+        else f"holds {number:,} long lines, the longest of {description}"
+    )
+
+
+def _count_long_lines(data: bytes) -> Counter[str]:
+    if max(map(len, data.split(b"\n")), default=0) <= MAX_WIDTH:  # no encoding has fewer bytes than characters
+        return Counter()
+    lines = decode_as_shown(data, detect_encoding(data)).split("\n")
+    return Counter(text for line in lines if len(text := line.removesuffix("\r")) > MAX_WIDTH)
+
+
+def _count_long_cell_lines(data: bytes) -> Counter[str]:
+    """Count the long lines in the rendered text of a notebook, where outputs are summarized and code is not."""
+    notebook = find_notebook(data) if max(map(len, data.split(b"\n")), default=0) > MAX_WIDTH else None
+    sections = render_sections(notebook) if notebook is not None else ()
+    return Counter(line for section in sections for line in section.lines if len(line) > MAX_WIDTH)
 
 
 @contextmanager
 def explain_lost_content(path: str) -> Iterator[None]:
-    """Raise `ContentLost` with the name of the file whose stored bytes are lost, and what can be done about it."""
+    """Raise `ContentLost` with the name of the file whose stored bytes are lost, and the possible remedies."""
     try:
         yield
     except ContentLost as error:
@@ -35,24 +108,25 @@ def explain_lost_content(path: str) -> Iterator[None]:
 
 
 class ChangeSides(Struct, frozen=True, kw_only=True):
-    """A path's base and what is proposed instead."""
+    """The base of a path and its proposed state."""
 
     base: FileState
     pending: FileState
 
 
 class Contents(Struct, eq=False):
-    """States with their bytes in a `BlobStore`. `risks_by_path`: why a path is protected beyond its name (`Risks`)."""
+    """States with their bytes in a `BlobStore`. `risks_by_path`: the risks of paths beyond their names (`Risks`)."""
 
     blobs: BlobStore
     risks_by_path: dict[str, str] = field(default_factory=dict)
 
     def read(self, state: FileState) -> bytes:
-        """Return the bytes of a state; none for an absent path."""
+        """Return the bytes of a state; b"" for an absent path."""
         return b"" if state.kind == "absent" else self.blobs.get(state.blob)
 
     def read_change(self, change: Change) -> tuple[bytes, bytes]:
-        """Return the bytes that the hunks of a change are counted in, and the pending ones. Raises `ContentLost`."""
+        """Return the bytes against which the hunks of a change are counted, and the pending bytes. Raises
+        `ContentLost`."""
         return self.read(change.counted_state), self.read(change.pending)
 
     def store(self, state: FileState, data: bytes | None) -> FileState:
@@ -68,7 +142,7 @@ class Contents(Struct, eq=False):
     def merge(
         self, base: FileState, ours: FileState, theirs: FileState, *, prefer_ours: bool = False
     ) -> FileState | None:
-        """Merge three states: their bytes by lines, their modes, and whether they exist at all. None: they clash."""
+        """Merge three states: their bytes by lines, their modes, and whether the path exists. None: they clash."""
         if theirs in (ours, base):
             return ours
         if ours == base:
@@ -81,7 +155,7 @@ class Contents(Struct, eq=False):
         return self.store_file(merged_content, ours.mode if ours.mode != base.mode else theirs.mode)
 
     def split_chunks(self, base: FileState, ours: FileState, theirs: FileState) -> list[MergeChunk] | None:
-        """Split three states into the chunks of their merge; None if they are no texts that can be merged."""
+        """Split three states into the chunks of their merge; None if they cannot be merged as texts."""
         if not (base.kind == ours.kind == theirs.kind == "file"):
             return None
         sides = [self.read(state) for state in (base, ours, theirs)]
@@ -95,7 +169,7 @@ class Contents(Struct, eq=False):
         rename_source: tuple[str, FileState] | None = None,
         origin: Origin | None = None,
     ) -> Change:
-        """Build the change between two states; hunks of the same content keep the ids and todos of `known_hunks`.
+        """Build the change between two states; hunks with the same content have the ids and todos of `known_hunks`.
 
         `rename_source`: the old path and state of which the new file is a rename; see `Change.moved`.
         """
@@ -106,11 +180,11 @@ class Contents(Struct, eq=False):
         hunks = _compute_hunks(compared_sides, old, new, earlier) if not rename_source or old != new else ()
         if rename_source:
             hunks = (*build_whole_hunk(["rename", rename_source[0], path], moves=True), *hunks)
-        lever = find_link_risk(path, new) if sides.pending.kind == "symlink" else None
-        lever = lever or find_file_risk(path, b"" if rename_source else old, new) or _NOT_PROTECTED
-        lever = lever if lever.is_protected else _find_unshown(path, sides, (old, new), hunks) or lever
-        if not lever.is_protected and path in self.risks_by_path:
-            lever = FileRisk(self.risks_by_path[path], is_protected=True)
+        file_risk = find_link_risk(path, new) if sides.pending.kind == "symlink" else None
+        file_risk = file_risk or find_file_risk(path, b"" if rename_source else old, new) or _NOT_PROTECTED
+        file_risk = file_risk if file_risk.is_protected else _find_unshown(path, sides, (old, new), hunks) or file_risk
+        if not file_risk.is_protected and path in self.risks_by_path:
+            file_risk = FileRisk(self.risks_by_path[path], is_protected=True)
         return Change(
             path=path,
             operation="rename" if rename_source else _classify_operation(sides),
@@ -123,8 +197,8 @@ class Contents(Struct, eq=False):
             removed=sum(hunk.old_lines for hunk in hunks),
             binary=is_binary(old) or is_binary(new),
             language=detect_language(path),
-            protected=lever.is_protected,
-            risk=lever.risk,
+            protected=file_risk.is_protected,
+            risk=file_risk.risk,
             origin=origin,
         )
 
@@ -132,15 +206,14 @@ class Contents(Struct, eq=False):
 def _find_unshown(
     path: str, sides: ChangeSides, content: tuple[bytes, bytes], hunks: tuple[Hunk, ...]
 ) -> FileRisk | None:
-    """Return the risk of a new text of which something is not shown. The target of a link is shown whole."""
+    """Return the risk of a new text that the review cannot show completely. The target of a link is always shown."""
     is_link = sides.pending.kind == "symlink"
-    unshown = describe_unseen(*content) if is_link else describe_unshown(path, *content, hunks)
+    unshown = describe_unseen(*content) if is_link else describe_undisplayed(path, *content, hunks)
     return FileRisk(unshown, is_protected=True) if unshown else None
 
 
 def assign_todo(hunks: tuple[Hunk, ...], known_hunks: Iterable[Hunk], todo: str = "") -> tuple[Hunk, ...]:
-    """Return the hunks with the todos they were made for: those that were `known_hunks` keep theirs, others get
-    `todo`."""
+    """Return the hunks with their todos: those in `known_hunks` preserve theirs, new ones get `todo`."""
     todos = {hunk.id: hunk.todo for hunk in known_hunks}
     if not todo and not any(todos.values()):
         return hunks
@@ -148,7 +221,7 @@ def assign_todo(hunks: tuple[Hunk, ...], known_hunks: Iterable[Hunk], todo: str 
 
 
 def narrow_change(change: Change, sides: ChangeSides, hunks: tuple[Hunk, ...]) -> Change:
-    """Return the change after a verdict (or its undoing) moved one side, with the hunks that are pending now."""
+    """Return the change with the hunks that remain pending after a verdict (or its undoing) moved one side."""
     is_rename = change.source is not None and sides.base.kind == "absent" and sides.pending.kind == "file"
     return replace(
         change,

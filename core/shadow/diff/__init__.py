@@ -1,1 +1,1 @@
-"""Differences of texts: lines, hunks, words, and merges of three."""
+"""Differences of texts and notebooks: hunks, lines, words, and three-way merges."""

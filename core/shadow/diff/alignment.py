@@ -1,9 +1,9 @@
 """Line alignment of two files: patience first, then the rarest line, then Myers for small remainders.
 
-Lines that occur once on both sides are paired along the longest increasing run (patience diff, B. Cohen); between them,
-around the rarest common line (histogram diff of JGit); small remainders by the greedy algorithm of Myers ("An O(ND)
-Difference Algorithm", 1986). Regions where all of that would find only noise are replaced as a whole. Last, regions
-that can slide are put where a reader expects them.
+Lines that occur once on both sides are paired along the longest increasing run (patience diff, B. Cohen). Between them,
+lines are paired around the rarest common line (histogram diff of JGit), and in small remainders by the greedy algorithm
+of Myers ("An O(ND) Difference Algorithm", 1986). Regions where all of these would match only noise are replaced as a
+whole. Finally, regions that can slide are moved to where they read best.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import TypeVar
 Region = tuple[int, int, int, int]
 _Item = TypeVar("_Item", bound=Hashable)
 
-_MAX_RARE_PAIRS = 64  # pairs of occurrences that are still looked at
-_MAX_MYERS_LINES = 2_000  # lines of both sides together that Myers is asked for
-_MAX_MYERS_EDITS = 100  # edits that Myers may find before it gives up
-_WINDOW_SIZES = (16, 8, 4)  # lines; the widest first: the surest
+_MAX_RARE_PAIRS = 64  # pairs of occurrences that are still compared
+_MAX_MYERS_LINES = 2_000  # lines of both sides together, at most, for Myers' algorithm
+_MAX_MYERS_EDITS = 100  # edits at which Myers' algorithm gives up
+_WINDOW_SIZES = (16, 8, 4)  # lines; the widest window is the most reliable and comes first
 _NOISE_LINES, _NOISE_EDITS = 2, 8
 _MAX_SLIDE = 100
 
 
 def find_regions(old: Sequence[bytes], new: Sequence[bytes]) -> list[Region]:
-    """Return the maximal regions that differ, in order."""
+    """Return the maximal differing regions, in order."""
     return _slide_regions(_join_across_noise(find_pieces(old, new), old), old, new)
 
 
 def find_pieces(old: Sequence[bytes], new: Sequence[bytes]) -> list[Region]:
-    """Return every region that differs, in order, however few lines separate two of them."""
+    """Return every differing region, in order, however few lines separate two of them."""
     numbers: dict[bytes, int] = {}
     a = [numbers.setdefault(line, len(numbers)) for line in old]
     b = [numbers.setdefault(line, len(numbers)) for line in new]
@@ -71,7 +71,8 @@ def _find_matches(a: list[int], b: list[int]) -> Iterator[tuple[int, int, int]]:
 
 
 def _find_anchors(a: list[int], b: list[int], box: Region) -> list[tuple[int, int]]:
-    """Return pairs of equal lines, increasing on both sides, to divide the box at; empty if it differs as a whole."""
+    """Return pairs of equal lines, increasing on both sides, at which to divide the box; nothing if it differs
+    completely."""
     a0, a1, b0, b1 = box
     of_a, of_b = _index_positions(a[a0:a1], a0), _index_positions(b[b0:b1], b0)
     common = of_a.keys() & of_b.keys()
@@ -89,7 +90,7 @@ def _find_anchors(a: list[int], b: list[int], box: Region) -> list[tuple[int, in
 
 
 def _find_window_anchors(a: list[int], b: list[int], box: Region) -> list[tuple[int, int]]:
-    """Return anchors made of windows of several lines that occur once on both sides, for text without rare lines."""
+    """Return anchors from windows of several lines that occur once on both sides, for text without rare lines."""
     a0, a1, b0, b1 = box
     for size in _WINDOW_SIZES:
         of_a = _index_positions([*zip(*(a[a0 + offset : a1] for offset in range(size)), strict=False)], a0)
@@ -106,11 +107,11 @@ def _find_unique_pairs(of_a: dict[_Item, list[int]], of_b: dict[_Item, list[int]
 
 
 def _index_positions(lines: Sequence[_Item], first: int = 0) -> dict[_Item, list[int]]:
-    """Map each item to its positions, counted from `first`."""
-    places: dict[_Item, list[int]] = {}
+    """Map the items to their positions, counted from `first`."""
+    positions: dict[_Item, list[int]] = {}
     for index, line in enumerate(lines, first):
-        places.setdefault(line, []).append(index)
-    return places
+        positions.setdefault(line, []).append(index)
+    return positions
 
 
 def _find_longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -134,7 +135,7 @@ def _find_longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, in
 
 
 def _measure_run(a: list[int], b: list[int], box: Region, pair: tuple[int, int]) -> int:
-    """Count the equal lines around a pair without a break."""
+    """Return the number of consecutive equal lines around a pair."""
     a0, a1, b0, b1 = box
     x, y = pair
     while x > a0 and y > b0 and a[x - 1] == b[y - 1]:
@@ -179,7 +180,7 @@ def _trace_back(trace: list[dict[int, int]], x: int, y: int) -> list[tuple[int, 
 
 
 def _join_across_noise(regions: list[Region], old: Sequence[bytes]) -> list[Region]:
-    """Join two rewritten regions that only a line or two without a letter keep apart (blank lines, brackets)."""
+    """Join two rewritten regions that are separated only by a line or two without letters (blank lines, brackets)."""
     joined_regions = regions[:1]
     for region in regions[1:]:
         last = joined_regions[-1]
@@ -214,11 +215,11 @@ def _slide_regions(regions: list[Region], old: Sequence[bytes], new: Sequence[by
     return placed_regions
 
 
-def _find_best_shift(lines: Sequence[bytes], start: int, end: int, room: tuple[int, int]) -> int:
+def _find_best_shift(lines: Sequence[bytes], start: int, end: int, limits: tuple[int, int]) -> int:
     up = down = 0
-    while up < room[0] and lines[start - up - 1] == lines[end - up - 1]:
+    while up < limits[0] and lines[start - up - 1] == lines[end - up - 1]:
         up += 1
-    while down < room[1] and end + down < len(lines) and lines[start + down] == lines[end + down]:
+    while down < limits[1] and end + down < len(lines) and lines[start + down] == lines[end + down]:
         down += 1
     if not up and not down:
         return 0
@@ -229,7 +230,7 @@ def _find_best_shift(lines: Sequence[bytes], start: int, end: int, room: tuple[i
 
 
 def _rate_cut(lines: Sequence[bytes], index: int) -> int:
-    """Rate how badly a file is cut before line `index`: low after a blank line and before little indentation."""
+    """Rate a cut before line `index`: low (good) after a blank line and before little indentation."""
     if index in {0, len(lines)}:
         return -1
     after_blank = not lines[index - 1].strip()

@@ -1,8 +1,10 @@
-"""A change as lines to look at: context, removed, added and gaps; decoded, clipped, with changed words marked."""
+"""A change as lines for display: context, removed, added and gaps; decoded, clipped, with changed words marked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
 from itertools import islice
 
 from msgspec import Struct
@@ -10,27 +12,100 @@ from msgspec.structs import replace
 
 from core.protocol.review import Change, ChangeDiff, DiffLine, Hunk
 from core.secrets import mask_secrets
-from core.shadow.diff.cell_diff import build_cell_diff
+from core.shadow.diff.cell_regions import build_cell_diff
 from core.shadow.diff.text_lines import (
     Encoding,
     decode_line,
     describe_line_ends,
     detect_encoding,
-    find_shown_encodings,
+    find_display_encodings,
     has_bom,
-    list_lines_in_no_utf8,
+    list_non_utf8_lines,
     split_lines,
 )
-from core.shadow.diff.word_marks import compute_marks
 from core.text.counting import count
 from core.text.encodings.detection import name_encoding
 
+Marks = tuple[tuple[int, int], ...]
+_WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
+_MAX_WORDS = 120  # in the changed middle of a line
+_MIN_SHARED = 0.4  # share of a line's characters that must be common for marks to be useful
 MAX_LINES = 200_000
 RENAMED_ONLY = "renamed, content unchanged"
 CONTEXT = 3  # unchanged lines around a hunk
-MAX_WIDTH = 2_000  # characters of one line, unless more are asked for
-_MAX_NAMED = 12  # lines in another encoding
+MAX_WIDTH = 2_000  # characters of one line, by default
+_MAX_NAMED = 12  # numbers of lines in another encoding
 MARKED_PAIRS = 1_500  # removed/added pairs of one diff that are compared word by word
+
+
+def compute_marks(removed_line: str, added_line: str) -> tuple[Marks, Marks]:
+    """Return the [start, end) ranges that differ, for both lines; nothing if the lines have too little in common."""
+    head = _measure_common_head(removed_line, added_line)
+    tail = _measure_common_head(removed_line[head:][::-1], added_line[head:][::-1])
+    while head and (_is_in_word(removed_line, head) or _is_in_word(added_line, head)):
+        head -= 1
+    while tail and (
+        _is_in_word(removed_line, len(removed_line) - tail) or _is_in_word(added_line, len(added_line) - tail)
+    ):
+        tail -= 1
+    old, new = removed_line[head : len(removed_line) - tail], added_line[head : len(added_line) - tail]
+    old_words, new_words = _split_words(old, head), _split_words(new, head)
+    if max(len(old_words), len(new_words)) > _MAX_WORDS:
+        spans = [((head, head + len(text)),) if text else () for text in (old, new)]
+        return _drop_if_dissimilar(spans[0], spans[1], removed_line, added_line)
+    matcher = SequenceMatcher(None, [w for _, w in old_words], [w for _, w in new_words], autojunk=False)
+    codes = [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    return _drop_if_dissimilar(
+        _merge_ranges(old_words, [(i0, i1) for _, i0, i1, _, _ in codes]),
+        _merge_ranges(new_words, [(j0, j1) for _, _, _, j0, j1 in codes]),
+        removed_line,
+        added_line,
+    )
+
+
+def _measure_common_head(one: str, other: str) -> int:
+    limit = min(len(one), len(other))
+    if one[:limit] == other[:limit]:
+        return limit
+    low, high = 0, limit
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle)
+    return low
+
+
+def _is_in_word(line: str, index: int) -> bool:
+    """True if a cut before character `index` splits a word."""
+    return 0 < index < len(line) and all(
+        character.isalnum() or character == "_" for character in line[index - 1 : index + 1]
+    )
+
+
+def _split_words(text: str, start: int) -> list[tuple[int, str]]:
+    return [(start + match.start(), match.group()) for match in _WORD.finditer(text)]
+
+
+def _merge_ranges(words: Sequence[tuple[int, str]], spans: Sequence[tuple[int, int]]) -> Marks:
+    ranges: list[tuple[int, int]] = []
+    for first, last in spans:
+        if first == last:
+            continue
+        start, end = words[first][0], words[last - 1][0] + len(words[last - 1][1])
+        if ranges and ranges[-1][1] == start:
+            start = ranges.pop()[0]
+        ranges.append((start, end))
+    return tuple(ranges)
+
+
+def _drop_if_dissimilar(old: Marks, new: Marks, removed_line: str, added_line: str) -> tuple[Marks, Marks]:
+    shared_ratio = max(_measure_shared(old, removed_line), _measure_shared(new, added_line))
+    return (old, new) if shared_ratio >= _MIN_SHARED else ((), ())
+
+
+def _measure_shared(ranges: Marks, text: str) -> float:
+    """Return the share of a line's visible characters outside of the ranges, 0 … 1."""
+    visible = len(text.strip()) or 1
+    return 1 - sum(len(text[start:end].strip()) for start, end in ranges) / visible
 
 
 class _Side(Struct, frozen=True):
@@ -40,21 +115,21 @@ class _Side(Struct, frozen=True):
     width: int = MAX_WIDTH
 
     def read_line(self, number: int) -> tuple[str, str]:
-        """Return line `number` (from 1) as shown, and its ending where that is worth showing."""
+        """Return the displayed text of line `number` (from 1), and its ending where the diff shows endings."""
         text, ending = decode_line(self.lines[number - 1], self.encoding, is_first=number == 1)
         return _clip_text(text, self.width), "" if ending == self.usual_ending else ending
 
 
 def _clip_text(text: str, width: int) -> str:
-    """Return the first characters of a line, and how many more there are. A `width` of 0 means all of it."""
+    """Return the first `width` characters of a line (0 = all), and the number of the others."""
     return text if not 0 < width < len(text) else f"{text[:width]}… [{len(text) - width:,} more characters]"
 
 
 def build_diff(
     change: Change, old: bytes, new: bytes, *, context: int = CONTEXT, width: int = MAX_WIDTH, note: str = ""
 ) -> ChangeDiff:
-    """Return `change` with its lines; `context` unchanged lines around hunks, -1 = all of them; `width` characters of
-    each line, 0 = all of them."""
+    """Return the diff of `change`, with `context` unchanged lines around hunks (-1 = all) and `width` characters of
+    every line (0 = all)."""
     notes = [note, *_describe_states(change, old, new)]
     is_moved = bool(change.hunks) and all(hunk.moves for hunk in change.hunks)
     if is_moved or change.binary or "symlink" in {change.base.kind, change.pending.kind}:
@@ -63,7 +138,7 @@ def build_diff(
     usual = "crlf" if (old or new).count(b"\r\n") * 2 > (old or new).count(b"\n") else "lf"
     if detect_encoding(old or new) != "utf-8":
         usual = decode_line(split_lines(old or new)[0], detect_encoding(old or new))[1]
-    encodings = find_shown_encodings(old, new)
+    encodings = find_display_encodings(old, new)
     before, after = (
         _Side(split_lines(old), encodings[0], usual, width),
         _Side(split_lines(new), encodings[1], usual, width),
@@ -89,15 +164,15 @@ def build_diff(
 
 
 def build_excerpt(change: Change, hunks: tuple[Hunk, ...], old: bytes, new: bytes, *, limit: int = 40) -> str:
-    """Return the lines of some hunks as `-` and `+` lines, at most `limit` of them, with keys masked."""
+    """Return hunks as at most `limit` lines with `-` and `+`, with keys masked."""
     if change.binary or "symlink" in {change.base.kind, change.pending.kind}:
         return ""
     cells = build_cell_diff(change.hunks, old, new, 0)
     if cells is not None:
-        places = {index for index, hunk in enumerate(change.hunks) if hunk in hunks}
-        rows = (row for row in cells.lines if row.hunk in places and row.kind in {"removed", "added"})
+        indexes = {index for index, hunk in enumerate(change.hunks) if hunk in hunks}
+        rows = (row for row in cells.lines if row.hunk in indexes and row.kind in {"removed", "added"})
     else:
-        encodings = find_shown_encodings(old, new)
+        encodings = find_display_encodings(old, new)
         before, after = _Side(split_lines(old), encodings[0], "lf"), _Side(split_lines(new), encodings[1], "lf")
         rows = (row for index, hunk in enumerate(hunks) for row in _build_hunk_lines(index, hunk, before, after))
     lines = [("-" if row.kind == "removed" else "+") + mask_secrets(row.text)[:200] for row in islice(rows, limit + 1)]
@@ -117,7 +192,7 @@ def _describe_states(change: Change, old: bytes, new: bytes) -> Iterator[str]:
             yield f"symbolic link {name} {data.decode('utf-8', 'replace')}"
     yield from _describe_encodings(old, new)
     if not change.binary and "symlink" not in {base.kind, pending.kind}:
-        yield from _describe_ways_of_writing(old, new)
+        yield from _describe_encodings_and_newlines(old, new)
     if change.operation in {"create", "delete"} and not (old or new) and not change.binary:
         yield "empty file"
 
@@ -131,25 +206,25 @@ def _describe_encodings(old: bytes, new: bytes) -> Iterator[str]:
         yield f"encoding {detect_encoding(old)} → {detect_encoding(new)}"
 
 
-def _describe_ways_of_writing(old: bytes, new: bytes) -> Iterator[str]:
-    """Describe what the lines do not show: how they end, and which of them are not in the encoding of the file."""
+def _describe_encodings_and_newlines(old: bytes, new: bytes) -> Iterator[str]:
+    """Describe what the lines do not show: their endings, and which of them are not in the encoding of the file."""
     before, after = describe_line_ends(old), describe_line_ends(new)
     if before and after and before != after:
         yield f"line ends {before} → {after}"
     elif after and not before and after != "LF":
         yield f"line ends {after}"
     strangers, encoding_names = (
-        list_lines_in_no_utf8(new),
-        [_name_shown(encoding) for encoding in find_shown_encodings(old, new)],
+        list_non_utf8_lines(new),
+        [_name_display_encoding(encoding) for encoding in find_display_encodings(old, new)],
     )
     if strangers:
         numbers = ", ".join(map(str, strangers[:_MAX_NAMED])) + (", …" if len(strangers) > _MAX_NAMED else "")
         yield f"no UTF-8, shown as {encoding_names[1]}: {count('line', len(strangers))} ({numbers})"
-    elif new and (strangers := list_lines_in_no_utf8(old)):
+    elif new and (strangers := list_non_utf8_lines(old)):
         yield f"encoding no UTF-8 (shown as {encoding_names[0]}) in {count('line', len(strangers))} → UTF-8"
 
 
-def _name_shown(encoding: Encoding) -> str:
+def _name_display_encoding(encoding: Encoding) -> str:
     return name_encoding("latin-1" if encoding.startswith("utf") else encoding)
 
 
@@ -167,12 +242,13 @@ def _build_lines(hunks: tuple[Hunk, ...], before: _Side, after: _Side, context: 
 
 
 def _build_context(side: _Side, old: int, new: int, count: int, limits: tuple[int, int]) -> Iterator[DiffLine]:
-    """Yield `count` unchanged lines, as many as are `limits` at the start and at the end, with a gap between."""
+    """Yield `count` unchanged lines; if there are more than both `limits` (at the start and at the end), with a gap
+    between."""
     head, tail = min(limits[0], count), limits[1]
     tail = max(min(tail, count - head), 0)
     left_out = count - head - tail
     if left_out == 1:
-        head, left_out = head + 1, 0  # a gap line would take as much room
+        head, left_out = head + 1, 0  # a gap line would need as much space
     for offset in range(count):
         if head <= offset < head + left_out:
             if offset == head:
@@ -192,7 +268,7 @@ def _build_hunk_lines(index: int, hunk: Hunk, before: _Side, after: _Side) -> It
 
 
 def _mark_words(rows: list[DiffLine]) -> list[DiffLine]:
-    """Mark the changed words of removed and added lines that stand for each other, in place."""
+    """Mark the changed words of corresponding removed and added lines, in place."""
     budget, start = MARKED_PAIRS, 0
     while start < len(rows) and budget > 0:
         removed_count = _count_run(rows, start, "removed")

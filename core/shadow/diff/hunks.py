@@ -1,7 +1,7 @@
-"""Exact hunks over bytes: all of them give the pending bytes, none the base, any subset a file in between.
+"""Exact hunks over bytes: applying all of them gives the pending bytes, none the base, any subset a file in between.
 
-A change keeps its hunks by position. A verdict takes some of them out and shifts the rest, so the rest stays the very
-same; lines are compared anew only when the content itself has changed.
+Hunks have positions. A verdict removes some of them and shifts the others, which are otherwise unchanged; lines are
+compared again only when the content has changed.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from core.shadow.diff.alignment import Region, find_regions
 from core.shadow.diff.cell_regions import find_cell_regions
 from core.shadow.diff.text_lines import Encoding, decode_line, detect_encoding, is_binary, split_lines
 
-_MAX_GAP = 2  # unchanged lines that two hunks of one region may have between them
+_MAX_GAP = 2  # unchanged lines, at most, between two hunks of one region
 
 
 def compute_hunks(base: bytes, pending: bytes, known_hunks: Iterable[Hunk] = ()) -> tuple[Hunk, ...]:
-    """Return the differences, in order. `known_hunks`: hunks of an earlier comparison, whose ids go to those of equal
-    content; what was split into several of them stays so."""
+    """Return the differences, in order. `known_hunks`: hunks of an earlier comparison, whose ids pass to hunks with the
+    same content; a region that was split into several of them is split again."""
     old, new = split_lines(base), split_lines(pending)
     earlier = tuple(known_hunks)
     regions = find_text_regions(base, pending, old, new)
@@ -33,26 +33,26 @@ def compute_hunks(base: bytes, pending: bytes, known_hunks: Iterable[Hunk] = ())
 
 
 def find_text_regions(base: bytes, pending: bytes, old: Sequence[bytes], new: Sequence[bytes]) -> list[Region]:
-    """Return what differs, in order: along the cells of notebooks, along the lines of everything else."""
+    """Return the differing regions, in order: by cells in notebooks, else by lines."""
     cells = find_cell_regions(base, pending, old, new)
     return find_regions(old, new) if cells is None else cells
 
 
 def compare_texts(base: bytes, pending: bytes) -> tuple[Hunk, ...]:
-    """Return the differences of two texts, in order; none if they can't be divided."""
+    """Return the differences of two texts, in order; nothing if they are indivisible."""
     return compute_hunks(base, pending) if is_divisible(base, pending) else ()
 
 
 def replace_hunk(
     every: Sequence[Hunk], hunk: Hunk, parts: Sequence[Region], old: Sequence[bytes], new: Sequence[bytes]
 ) -> tuple[Hunk, ...]:
-    """Return the hunks with `parts` in the place of one; the others keep their ids and move along.
+    """Replace one hunk by `parts`; the others preserve their ids and are shifted.
 
-    `old`, `new`: the lines of its two sides, the new ones as they are to be; `parts` are regions of these.
+    `old`, `new`: the lines of its two sides, `new` after the edit; `parts` are regions of these.
     """
     index = every.index(hunk)
-    growth = len(new) - hunk.new_lines
-    after = [replace(other, new_start=other.new_start + growth) for other in every[index + 1 :]]
+    line_shift = len(new) - hunk.new_lines
+    after = [replace(other, new_start=other.new_start + line_shift) for other in every[index + 1 :]]
     taken_ids = [other.id for other in (*every[:index], *after)]
     differing = [part for part in parts if old[part[0] : part[1]] != new[part[2] : part[3]]]
     inner = _build_hunks(differing, old, new, taken_ids=taken_ids, above=(hunk.old_start - 1, hunk.new_start - 1))
@@ -60,8 +60,8 @@ def replace_hunk(
 
 
 def halve_hunk(old: Sequence[bytes], new: Sequence[bytes], index: int, encoding: Encoding) -> list[Region]:
-    """Cut the lines of a hunk's two sides before line `index` (0-indexed) of each. A last line without an ending stays
-    in the second part, so that nothing ever comes to stand on the same line behind it."""
+    """Cut the lines of both sides of a hunk before line `index` (0-indexed). A last line without an ending stays in the
+    second part, so that no text can follow on the same line."""
     a, b = (
         min(index, len(side) - (1 if side and decode_line(side[-1], encoding)[1] == "none" else 0))
         for side in (old, new)
@@ -78,8 +78,8 @@ def _build_hunks(
     taken_ids: Iterable[str] = (),
     above: tuple[int, int] = (0, 0),
 ) -> Iterator[Hunk]:
-    """Yield hunks of regions: one of the same content as `known_hunks` ones takes the id of the nearest, others a free
-    id."""
+    """Yield the hunks of regions: a hunk takes the id of the nearest of `known_hunks` with the same content, else a
+    free id."""
     groups, used_ids, yielded_ids = defaultdict[str, list[Hunk]](list), set(taken_ids), set[str]()
     for known_hunk in known_hunks:
         groups[known_hunk.id.partition(".")[0]].append(known_hunk)
@@ -93,7 +93,8 @@ def _build_hunks(
         else:
             name = _find_free_id(content, used_ids)
             used_ids.add(name)
-        yielded_ids.add(name := _find_free_id(name, yielded_ids))  # known ones of two comparisons may have the same id
+        # Hunks of two earlier comparisons may have the same id.
+        yielded_ids.add(name := _find_free_id(name, yielded_ids))
         yield Hunk(id=name, old_start=old_start, old_lines=a1 - a0, new_start=above[1] + b0 + 1, new_lines=b1 - b0)
 
 
@@ -106,7 +107,7 @@ def _find_free_id(preferred_id: str, used_ids: Collection[str]) -> str:
 def _split_as_before(
     region: Region, runs: Sequence[Sequence[Hunk]], old: Sequence[bytes], new: Sequence[bytes]
 ) -> Iterator[Region]:
-    """Yield the region in the parts into which the user had split it, if all of them are still the same."""
+    """Yield the region in the parts into which the user had split it, if all of them are unchanged."""
     for run in runs:
         first, last = run[0], run[-1]
         below = region[0] - first.old_start, region[2] - first.new_start
@@ -120,7 +121,7 @@ def _split_as_before(
 
 
 def _is_same_run(run: Sequence[Hunk], parts: Sequence[Region], old: Sequence[bytes], new: Sequence[bytes]) -> bool:
-    """True if these regions have the content of these hunks, and only equal lines between them."""
+    """True if the regions have the content of the hunks, with only equal lines between them."""
     between = all(old[one[1] : other[0]] == new[one[3] : other[2]] for one, other in pairwise(parts))
     return between and all(
         _hash_lines(old[a0:a1], new[b0:b1]) == hunk.id.partition(".")[0]
@@ -129,7 +130,7 @@ def _is_same_run(run: Sequence[Hunk], parts: Sequence[Region], old: Sequence[byt
 
 
 def _find_runs(hunks: Sequence[Hunk]) -> list[list[Hunk]]:
-    """Return groups of consecutive hunks so close together that a new comparison would join them."""
+    """Return groups of consecutive hunks that are so close that a new comparison would join them."""
     runs: list[list[Hunk]] = []
     for one, other in pairwise(hunks):
         gap = other.old_start - one.old_start - one.old_lines
@@ -145,20 +146,20 @@ def _find_runs(hunks: Sequence[Hunk]) -> list[list[Hunk]]:
 def build_whole_hunk(
     identity: Sequence[str], old_lines: int = 0, new_lines: int = 0, *, moves: bool = False
 ) -> tuple[Hunk, ...]:
-    """Build the one hunk of a change that can't be divided; its id is made of what it changes (hashes, modes)."""
+    """Build the one hunk of an indivisible change; its id is derived from `identity` (hashes, modes)."""
     name = _hash_lines([part.encode() for part in identity], [])
     return (Hunk(id=name, old_start=1, old_lines=old_lines, new_start=1, new_lines=new_lines, moves=moves),)
 
 
 def is_divisible(base: bytes, pending: bytes) -> bool:
-    """True if any subset of the hunks makes sense: text on both sides, in encodings that can stand in one file."""
+    """True if any subset of the hunks gives a valid file: text on both sides, in compatible encodings."""
     if is_binary(base) or is_binary(pending):
         return False
     return not base or not pending or detect_encoding(base) == detect_encoding(pending)
 
 
 def select_hunks(base: bytes, pending: bytes, hunks: Sequence[Hunk]) -> bytes:
-    """Return `base` with the chosen hunks (in order, by position) taken from `pending`."""
+    """Return `base` with the selected hunks (in order, by position) taken from `pending`."""
     old, new = split_lines(base), split_lines(pending)
     parts: list[bytes] = []
     position = 0
@@ -171,7 +172,8 @@ def select_hunks(base: bytes, pending: bytes, hunks: Sequence[Hunk]) -> bytes:
 
 
 def remove_hunks(all_hunks: Sequence[Hunk], decided_ids: Collection[str], verdict: Verdict) -> tuple[Hunk, ...]:
-    """Return what stays pending: an accepted hunk moves the base's lines, a rejected one the pending's."""
+    """Return the hunks that stay pending, shifted: an accepted hunk moves the lines of the base, a rejected one those
+    of the pending file."""
     rest: list[Hunk] = []
     shift = 0
     for hunk in all_hunks:
@@ -183,7 +185,7 @@ def remove_hunks(all_hunks: Sequence[Hunk], decided_ids: Collection[str], verdic
 
 
 def reinsert_hunks(rest: Sequence[Hunk], returned_hunks: Sequence[Hunk], verdict: Verdict) -> tuple[Hunk, ...]:
-    """Return the hunks as they were before `verdict` took `returned_hunks` out; the inverse of `remove_hunks`."""
+    """Return the hunks as they were before `verdict` removed `returned_hunks`; the inverse of `remove_hunks`."""
     waiting = list(returned_hunks)
     hunks: list[Hunk] = []
     shift = 0
@@ -202,8 +204,8 @@ def reinsert_hunks(rest: Sequence[Hunk], returned_hunks: Sequence[Hunk], verdict
 def _is_before(first: Hunk, second: Hunk, verdict: Verdict) -> bool:
     """True if the first hunk comes before the second.
 
-    Compared on the side that the verdict left as it was; hunks that touch may begin at the same line there, and then
-    the other side tells: where that is the same too, the second has been moved up by the first.
+    They are compared on the side that the verdict did not change. Adjacent hunks may begin at the same line there; then
+    the other side decides. If that is equal too, the first hunk has shifted the second up.
     """
     if second.moves:
         return False

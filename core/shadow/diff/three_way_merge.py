@@ -19,7 +19,7 @@ class SideEdit(Struct, frozen=True):
 
 
 class MergeChunk(Struct, frozen=True):
-    """base[start:end] as merged (`mine` and `theirs` are equal), or, where it clashes, as each side has it."""
+    """base[start:end] as merged (`mine` and `theirs` are equal), or, where it clashes, the versions of both sides."""
 
     start: int
     end: int
@@ -29,9 +29,9 @@ class MergeChunk(Struct, frozen=True):
 
 
 def merge_three_way(base: bytes, ours: bytes, theirs: bytes, *, prefer_ours: bool = False) -> bytes | None:
-    """Return the merge, or None where both sides changed the same or touching lines differently.
+    """Return the merge, or None where both sides changed the same or adjacent lines differently.
 
-    `prefer_ours`: take our side there instead (and of files that can't be merged by lines).
+    `prefer_ours`: take our side there instead, and of files that cannot be merged by lines.
     """
     if theirs in (ours, base):
         return ours
@@ -46,12 +46,12 @@ def merge_three_way(base: bytes, ours: bytes, theirs: bytes, *, prefer_ours: boo
 
 
 def is_mergeable(base: bytes, ours: bytes, theirs: bytes) -> bool:
-    """True if all three are text in encodings that can stand in one file."""
+    """True if all three are text in compatible encodings."""
     return is_divisible(base, ours) and is_divisible(base, theirs) and is_divisible(ours, theirs)
 
 
 def split_chunks(old: bytes, ours: bytes, theirs: bytes) -> list[MergeChunk]:
-    """Split the whole base into chunks, in order. A side's edits that touch none of the other's stand in both sides."""
+    """Split the whole base into chunks, in order. An edit that touches no edit of the other side is in both sides."""
     chunks: list[MergeChunk] = []
     base, position = split_lines(old), 0
     for own_edits, others in _group_touching(_list_edits(old, ours), _list_edits(old, theirs)):
@@ -89,15 +89,15 @@ def _list_edits(base: bytes, side: bytes) -> list[SideEdit]:
 def _group_touching(
     our_edits: list[SideEdit], their_edits: list[SideEdit]
 ) -> Iterator[tuple[list[SideEdit], list[SideEdit]]]:
-    """Yield the edits of both sides in groups that touch; edits of one side never touch each other."""
+    """Yield the edits of both sides in groups that touch; edits of one side never touch."""
     group: tuple[list[SideEdit], list[SideEdit]] = ([], [])
-    reach = -1
+    group_end = -1
     both = [*((edit, 0) for edit in our_edits), *((edit, 1) for edit in their_edits)]
     for edit, side in sorted(both, key=lambda pair: (pair[0].start, pair[0].end, pair[1])):
-        if edit.start > reach and (group[0] or group[1]):
+        if edit.start > group_end and (group[0] or group[1]):
             yield group
             group = ([], [])
         group[side].append(edit)
-        reach = max(reach, edit.end)
+        group_end = max(group_end, edit.end)
     if group[0] or group[1]:
         yield group

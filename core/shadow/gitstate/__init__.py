@@ -1,1 +1,1 @@
-"""The state of git that commands left: what it holds, whether it may be taken over, and in which form."""
+"""The state of git that commands left: its preview, its checks, and the layer that accepting it writes."""

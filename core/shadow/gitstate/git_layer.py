@@ -1,8 +1,8 @@
-"""The layer of what is taken over of git's state: references, HEAD and index as they may be, and the objects they need.
+"""The layer that accepting a state of git writes: references, HEAD, index, and the objects that they need.
 
-All of it is written from what was compared, nothing is copied as commands left it. Objects of the project are never
-removed, and of new ones come only those that something accepted leads to. A log gets a line of ours for what moves, and
-no text of an unfinished commit comes along. Whatever else lies there is named.
+It is written from the compared values; no file of the commands is copied. Objects of the project are never removed, and
+only new objects that are reachable from something accepted are added. The log of a moved reference gets a line of ours,
+and the text of an unfinished commit is not included. Everything else gets a note.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from msgspec import Struct
 
 from core.clock import now_ms
 from core.git.history import is_object_name
+from core.shadow.content.paths import list_parents
+from core.shadow.gitstate.git_objects import RawObject, parse_person, read_object
 from core.shadow.gitstate.outcome import STASH, GitOutcome
-from core.shadow.gitstate.raw_objects import RawObject, parse_person, read_object
 from core.shadow.gitstate.repository_copy import RepositoryCopy
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import get_place, make_whiteout
-from core.shadow.paths import list_parents
+from core.shadow.layers.overlayfs import get_layer_path, make_whiteout
 
 _LOGGED_BY = "agent-tui <agent-tui@localhost>"
 _ACCEPTED = b"agent-tui: accepted from a command"
@@ -42,12 +42,12 @@ def _name_head(head: str) -> str:
 
 
 class GitLayer(Struct, eq=False):
-    """Write the layer of one repository below `place`."""
+    """Write the layer of one repository below `location`."""
 
     tree: MergedTree
     repository: RepositoryCopy
     outcome: GitOutcome
-    place: Path
+    location: Path
 
     def write(self) -> None:
         """Write the layer. Raises OSError and `GitFailed`."""
@@ -65,7 +65,7 @@ class GitLayer(Struct, eq=False):
         self._set_directory_modes()
 
     def _get_path(self, inside: str) -> Path:
-        return get_place(self.place, f"{self.repository.rel}/{inside}".rstrip("/"))
+        return get_layer_path(self.location, f"{self.repository.rel}/{inside}".rstrip("/"))
 
     def _make_parents(self, inside: str) -> Path:
         target = self._get_path(inside)
@@ -73,7 +73,7 @@ class GitLayer(Struct, eq=False):
         return target
 
     def _write_file(self, inside: str, data: bytes) -> None:
-        """Write a file, with the mode that the project's own has."""
+        """Write a file with the mode of the project's own."""
         target = self._make_parents(inside)
         target.write_bytes(data)
         node = self.tree.find_on_disk(f"{self.repository.rel}/{inside}")
@@ -91,7 +91,7 @@ class GitLayer(Struct, eq=False):
         return self.tree.find_on_disk(f"{self.repository.rel}/{inside}") is not None
 
     def _set_directory_modes(self) -> None:
-        """Give directories the modes that they have in the project: those of commands are no state."""
+        """Set the modes of directories to those of the project, as commands' modes are no state."""
         top = self._get_path("")
         for directory in (top, *(path for path in top.rglob("*") if path.is_dir())):
             inside = directory.relative_to(top).as_posix()
@@ -114,7 +114,7 @@ class GitLayer(Struct, eq=False):
             self._remove_packed(removed_names)
 
     def _remove_packed(self, names: Iterable[str]) -> None:
-        """Remove references, with what is said of their targets, from the file that holds many."""
+        """Remove references, with their peeled targets, from `packed-refs`."""
         data, remaining_lines, is_removed = self._read_disk("packed-refs"), list[bytes](), False
         removed_names = {name.encode("utf-8", "surrogateescape") for name in names}
         for line in data.splitlines(keepends=True):
@@ -131,10 +131,10 @@ class GitLayer(Struct, eq=False):
         node = self.tree.find_on_disk(rel)
         return self.tree.workspace.read_bytes(rel) if node is not None and node.kind == "file" else b""
 
-    # what is made
+    # logs and objects
 
     def _write_logs(self) -> None:
-        """One line of ours for every reference that moves; the stash is its log."""
+        """Write one line for every reference that moves; the stash consists of its log."""
         before, after = self.outcome.before, self.outcome.after
         none = "0" * (64 if self.repository.hash_name == "sha256" else 40)
         for name in {*before, *after}:
@@ -158,7 +158,7 @@ class GitLayer(Struct, eq=False):
             self._write_file(inside, self._read_disk(inside) + line)
 
     def _describe_move(self, log: bytes, oid: str) -> bytes:
-        """Describe a move in git's words, if the last line of the log has these and the subject of the commit."""
+        """Return git's description of a move if the last line of the log matches the commit's subject, else our own."""
         verb, _, text = log.rstrip(b"\n").rpartition(b"\n")[2].partition(b"\t")[2].partition(b": ")
         if not _VERB.match(verb):
             return _ACCEPTED
@@ -166,7 +166,7 @@ class GitLayer(Struct, eq=False):
         return verb + b": " + subject if text == subject else _ACCEPTED
 
     def _build_stash_log(self, data: bytes, none: str) -> bytes:
-        """Build the log that is the stash: the project's own lines as they are, others from what their commits say."""
+        """Build the log of the stash: the project's own lines unchanged, others from their commits."""
         own_lines, last, lines = set(self._read_disk(f"logs/{STASH}").split(b"\n")), none, list[bytes]()
         for line in data.split(b"\n"):
             names = line.split(b" ")[:2]
@@ -184,15 +184,15 @@ class GitLayer(Struct, eq=False):
         return f"{before} {oid} ".encode() + person + b"\t" + _read_subject(commit)
 
     def _write_objects(self) -> None:
-        """All that is new and accepted: as it lies there, else as one pack."""
-        room = self.repository.now
+        """Write all new and accepted objects, loose or as one pack."""
+        repository = self.repository.now
         before = set(self.outcome.before.values())
         oids = {*self.outcome.after.values(), *self.outcome.others, *self.outcome.loose} - before
         if not oids:
             return
         revisions = [*sorted(oids), *(f"^{oid}" for oid in sorted(before))]
         lines = "".join(f"{revision}\n" for revision in revisions).encode()
-        output = room.run("rev-list", "--objects", "--ignore-missing", "--stdin", stdin=lines, seconds=60.0)
+        output = repository.run("rev-list", "--objects", "--ignore-missing", "--stdin", stdin=lines, seconds=60.0)
         names = [line.split(b" ")[0].decode() for line in output.splitlines()]
         loose = [self.repository.now.directory / "objects" / name[:2] / name[2:] for name in names]
         if all(path.is_file() for path in loose):

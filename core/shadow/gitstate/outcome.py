@@ -1,12 +1,11 @@
-"""The outcome of accepting git's state: taken over, rebuilt from what was accepted, or refused.
+"""The outcome of accepting git's state: accepted as it is, rebuilt from accepted content, or refused.
 
-A state of git is what is listed here and nothing else: references (but for those that change how git reads others),
-HEAD as a branch or a commit, what is staged, the objects that these lead to, and one line in the log of each reference
-that moves.
+A state of git consists of references (except those that change how git reads others), HEAD as a branch or a commit, the
+staged entries, the objects reachable from these, and one line in the log of every moved reference.
 
-The law: nothing that git would hold then differs from what the user accepted. A commit, an index entry or a stash with
-other content is new to the repository only if every new file in it is on disk as it stands there; and of a path that
-was rejected or is pending, `HEAD` has nothing but what is on disk.
+The invariant: git's content afterwards never differs from what the user accepted. A commit, an index entry or a stash
+with other content may be new to the repository only if every new file in it is on disk with the same content. For a
+path that was rejected or is pending, `HEAD` has only the content on disk.
 """
 
 from __future__ import annotations
@@ -20,14 +19,13 @@ from msgspec.structs import replace
 from core.git import history
 from core.git.history import MISSING_MODE, GitCommit, GitEntry
 from core.git.repository import GitFailed
-from core.shadow.gitstate.accepted_content import AcceptedContent
+from core.shadow.content.paths import format_paths
+from core.shadow.gitstate.accepted_content import AcceptedContent, StagedIndex, compute_staged_index
 from core.shadow.gitstate.repository_copy import RepositoryCopy
-from core.shadow.gitstate.staged_index import StagedIndex, compute_staged_index
-from core.shadow.paths import format_paths
 
 MAX_COMMITS = 200
 STASH = "refs/stash"
-# Below `refs/`, what replaces objects or is a note of something under way: no state.
+# References that replace objects or belong to an operation in progress are no state.
 _NO_STATE = ("refs/replace/", "refs/bisect/", "refs/rewritten/", "refs/worktree/")
 _BRANCH = "ref: refs/heads/"
 _NAME_WITHOUT_CONTROLS = re.compile(r"[^\x00-\x1f\x7f]+\Z")
@@ -36,7 +34,7 @@ _MARKED = "commands changed which files git looks at, which is taken back: {}"
 
 
 class UnacceptedContent(Struct, frozen=True):
-    """Content that was not accepted, in a commit (None: the index). `is_pending`: it is still to be decided."""
+    """Content that was not accepted, in a commit (None: the index). `is_pending`: it is undecided."""
 
     commit: GitCommit | None
     path: str
@@ -44,12 +42,12 @@ class UnacceptedContent(Struct, frozen=True):
 
 
 class GitOutcome(Struct, frozen=True, kw_only=True):
-    """The outcome: `refused`, why nothing of it can be taken over ("" = it can). `before`, `after`: references and
-    `HEAD` by name. `made`: rebuilt commits by the old name. `notes`: what differs from what commands left. `fresh`: the
-    new commits, parents first; `loose`: objects that only the index names; `others`: those that the stash names.
-    `symbolic`: references that stand for another one; `head`: the text of HEAD before and after, "" for none; `index`:
-    its bytes (empty: none; None: the project's own stays); `staged` describes what it stages, and `staged_paths` are
-    the paths of that; `strange`: references that commands left and that are no state."""
+    """The outcome. `refused`: why nothing of it can be accepted ("" = it can). `before`, `after`: references and `HEAD`
+    by name. `made`: rebuilt commits by their old names. `notes`: differences from the state that commands left.
+    `fresh`: the new commits, parents first; `loose`: objects that only the index names; `others`: those that the stash
+    names. `symbolic`: symbolic references; `head`: the text of HEAD before and after, "" for none; `index`: its bytes
+    (b"" = none; None: the project's own stays); `staged` describes the staged changes, and `staged_paths` are their
+    paths; `strange`: references of commands that are no state."""
 
     refused: str = ""
     before: dict[str, str] = {}
@@ -67,24 +65,24 @@ class GitOutcome(Struct, frozen=True, kw_only=True):
     strange: tuple[str, ...] = ()
 
     def is_left_out(self, commit: GitCommit) -> bool:
-        """True if nothing is left of a rebuilt commit."""
+        """True if a rebuilt commit would be empty."""
         new_oid = self.made.get(commit.oid, commit.oid)
         return new_oid in {"", *(self.made.get(parent, parent) for parent in commit.parents)}
 
     def list_resulting(self) -> list[str]:
-        """List the new commits as they will be, parents first."""
+        """List the resulting new commits, parents first."""
         return [self.made.get(commit.oid, commit.oid) for commit in self.fresh if not self.is_left_out(commit)]
 
 
 def compute_outcome(accepted_content: AcceptedContent) -> GitOutcome:
-    """Compute the outcome for the disk and the verdicts as they are; rebuilt objects lie in `repository.now`."""
+    """Compute the outcome for the present disk and verdicts; rebuilt objects are written to `repository.now`."""
     repository = accepted_content.repository
     outcome = _read_state(repository)
     try:
         if obstacle := _describe_obstacle(repository, outcome):
             return _refuse(outcome, obstacle)
         roots = _find_roots(repository, outcome.before, outcome.after)
-        fresh = history.list_commits(repository.now, roots, _list_known(repository, outcome))
+        fresh = history.list_commits(repository.now, roots, _list_present(repository, outcome))
         outcome = replace(outcome, fresh=tuple(fresh))
         if len(outcome.fresh) > MAX_COMMITS:
             return _refuse(outcome, f"it has {len(outcome.fresh)} new commits; {MAX_COMMITS} can be compared")
@@ -99,7 +97,7 @@ def _refuse(outcome: GitOutcome, reason: str) -> GitOutcome:
 
 
 def _read_state(repository: RepositoryCopy) -> GitOutcome:
-    """Read references and HEAD on both sides. A reference that is no state stays as it is in the project."""
+    """Read references and HEAD of both sides. References that are no state are unchanged in the project."""
     heads = [
         head.decode("utf-8", "surrogateescape").strip() for head in (_get_head_before(repository), repository.head)
     ]
@@ -127,11 +125,11 @@ def _read_state(repository: RepositoryCopy) -> GitOutcome:
 
 
 def _get_head_before(repository: RepositoryCopy) -> bytes:
-    return repository.places.head if repository.places is not None else b""
+    return repository.layout.head if repository.layout is not None else b""
 
 
 def _is_state(name: str, target: str) -> bool:
-    """True if a reference belongs to the state; one that stands for another only as the main branch of a remote."""
+    """True if a reference belongs to the state; a symbolic one only as the main branch of a remote."""
     if name.startswith(_NO_STATE):
         return False
     base_name = name.removesuffix("/HEAD")
@@ -146,13 +144,13 @@ def _find_head(references: dict[str, str], head: str) -> dict[str, str]:
 
 
 def _resolve_head(outcome: GitOutcome) -> GitOutcome:
-    """Resolve the text of HEAD, which names a commit where no branch is checked out."""
+    """Resolve the text of HEAD, which names a commit if no branch is checked out."""
     old, new = outcome.head
     return outcome if new.startswith("ref: ") else replace(outcome, head=(old, outcome.after.get("HEAD", old)))
 
 
 def _find_roots(repository: RepositoryCopy, before: dict[str, str], now: dict[str, str]) -> dict[str, str]:
-    """Return the objects that git would hold on to from now on, with the name that does."""
+    """Return the objects that become reachable, with the names that reach them."""
     roots = {oid: name for name, oid in now.items() if before.get(name) != oid}
     file = repository.now.directory / "logs/refs/stash"
     for line in file.read_bytes().splitlines() if file.is_file() and before.get(STASH) != now.get(STASH) else ():
@@ -191,24 +189,24 @@ def _is_branch(repository: RepositoryCopy, head: str) -> bool:
 
 def _resolve_commits(accepted_content: AcceptedContent, outcome: GitOutcome) -> GitOutcome:
     repository = accepted_content.repository
-    bad = [content for commit in outcome.fresh for content in _find_unaccepted(accepted_content, commit)]
+    unaccepted = [content for commit in outcome.fresh for content in _find_unaccepted(accepted_content, commit)]
     in_head = _find_unaccepted_in_head(accepted_content, outcome)
-    if not bad and not in_head:
+    if not unaccepted and not in_head:
         return outcome
-    waiting = sorted({content.path for content in (*bad, *in_head) if content.is_pending})
+    waiting = sorted({content.path for content in (*unaccepted, *in_head) if content.is_pending})
     if waiting:
         verb = "waits" if len(waiting) == 1 else "wait"
         return _refuse(outcome, f"{format_paths(waiting)} {verb} in the review: decide that first")
     head = outcome.after.get("HEAD")
-    chain = history.list_commits(repository.now, [head], _list_known(repository, outcome)) if head else []
+    chain = history.list_commits(repository.now, [head], _list_present(repository, outcome)) if head else []
     inside = {commit.oid for commit in chain}
-    outside = [content for content in bad if content.commit is not None and content.commit.oid not in inside]
+    outside = [content for content in unaccepted if content.commit is not None and content.commit.oid not in inside]
     if not chain or not history.is_chain(chain) or outside:
-        return _refuse(outcome, _explain_refusal(repository, outcome, outside or bad or in_head))
+        return _refuse(outcome, _explain_refusal(repository, outcome, outside or unaccepted or in_head))
     return _rebuild_commits(accepted_content, outcome, chain)
 
 
-def _list_known(repository: RepositoryCopy, outcome: GitOutcome) -> list[str]:
+def _list_present(repository: RepositoryCopy, outcome: GitOutcome) -> list[str]:
     kinds = history.find_object_types(repository.now, set(outcome.before.values()))
     return [oid for oid, kind in kinds.items() if kind != "missing"]
 
@@ -222,11 +220,11 @@ def _rebuild_commits(accepted_content: AcceptedContent, outcome: GitOutcome, cha
     notes = tuple(_describe_commit(commit, result) for commit in chain if new_oids[commit.oid] != commit.oid)
     result = replace(result, notes=notes)
     commits = history.list_commits(
-        repository.now, _find_roots(repository, outcome.before, after), _list_known(repository, outcome)
+        repository.now, _find_roots(repository, outcome.before, after), _list_present(repository, outcome)
     )
-    bad = [content for commit in commits for content in _find_unaccepted(accepted_content, commit)]
-    bad += _find_unaccepted_in_head(accepted_content, result)
-    return _refuse(outcome, _explain_refusal(repository, result, bad)) if bad else result
+    unaccepted = [content for commit in commits for content in _find_unaccepted(accepted_content, commit)]
+    unaccepted += _find_unaccepted_in_head(accepted_content, result)
+    return _refuse(outcome, _explain_refusal(repository, result, unaccepted)) if unaccepted else result
 
 
 def _describe_commit(commit: GitCommit, outcome: GitOutcome) -> str:
@@ -246,7 +244,7 @@ def _find_unaccepted(accepted_content: AcceptedContent, commit: GitCommit) -> li
 
 
 def _find_unaccepted_in_head(accepted_content: AcceptedContent, outcome: GitOutcome) -> list[UnacceptedContent]:
-    """Find what HEAD would have of rejected or pending paths other than the disk."""
+    """Find rejected or pending paths whose content in HEAD would differ from the disk."""
     old, new = outcome.before.get("HEAD", ""), outcome.after.get("HEAD", "")
     if not new or old == new:
         return []
@@ -257,9 +255,9 @@ def _find_unaccepted_in_head(accepted_content: AcceptedContent, outcome: GitOutc
     ]
 
 
-def _explain_refusal(repository: RepositoryCopy, outcome: GitOutcome, bad: Sequence[UnacceptedContent]) -> str:
+def _explain_refusal(repository: RepositoryCopy, outcome: GitOutcome, unaccepted: Sequence[UnacceptedContent]) -> str:
     roots = _find_roots(repository, outcome.before, outcome.after)
-    first = bad[0]
+    first = unaccepted[0]
     if first.commit is None:
         return f"HEAD would hold {first.path} other than you accepted it"
     oid = first.commit.oid
@@ -267,7 +265,7 @@ def _explain_refusal(repository: RepositoryCopy, outcome: GitOutcome, bad: Seque
         (root_name for root, root_name in roots.items() if _is_ancestor(repository, root, oid)), ""
     )
     suffix = f" ({name})" if name else ""
-    others = len({content.path for content in bad}) - 1
+    others = len({content.path for content in unaccepted}) - 1
     files = f"{first.path}{f' and {others} more' if others else ''}"
     return f"commit {oid[:10]} “{first.commit.subject}”{suffix} holds {files} other than you accepted it"
 
@@ -284,7 +282,7 @@ def _is_ancestor(repository: RepositoryCopy, root: str, oid: str) -> bool:
 
 
 def _resolve_index(content: AcceptedContent, outcome: GitOutcome) -> GitOutcome:
-    """Resolve the index: an entry that was not accepted becomes what HEAD has of the path."""
+    """Resolve the index: an entry that was not accepted is replaced by that of HEAD."""
     repository = content.repository
     before = set(history.list_index(repository.before)) if repository.before is not None else set()
     now = history.list_index(repository.now) if (repository.now.directory / "index").is_file() else []
@@ -296,22 +294,25 @@ def _resolve_index(content: AcceptedContent, outcome: GitOutcome) -> GitOutcome:
     ]
     oids = {entry.oid for entry in changes}
     old = history.find_object_types(repository.before, oids) if repository.before is not None else {}
-    bad = [entry for entry in changes if not _can_stay(content, entry, old)]
+    unaccepted = [entry for entry in changes if not _is_acceptable(content, entry, old)]
     missing = {entry.path for entry in before} - {entry.path for entry in now}
     removals = [committed[path] for path in sorted(missing & committed.keys())]
     rejections = [e for e in removals if content.is_rejected_or_pending(e) and content.is_on_disk(e)]
-    bad += [GitEntry(entry.path, MISSING_MODE, "") for entry in rejections]
-    if bad:
+    unaccepted += [GitEntry(entry.path, MISSING_MODE, "") for entry in rejections]
+    if unaccepted:
         none = "0" * (64 if repository.hash_name == "sha256" else 40)
-        paths = sorted({entry.path for entry in bad})
+        paths = sorted({entry.path for entry in unaccepted})
         restored = (committed.get(path) or GitEntry(path, MISSING_MODE, none) for path in paths)
         history.update_index(repository.now, restored)
         repository.now.run("update-index", "--clear-resolve-undo")
-    loose = {entry.oid for entry in changes if entry not in bad and old.get(entry.oid, "missing") == "missing"}
+    loose = {entry.oid for entry in changes if entry not in unaccepted and old.get(entry.oid, "missing") == "missing"}
     untracked = [entry for entry in removals if entry not in rejections]
     groups = (
-        ("what was staged of {} is not what you accepted, and is taken out", bad),
-        ("staged otherwise than on disk: {}", [e for e in changes if e not in bad and not content.is_on_disk(e)]),
+        ("what was staged of {} is not what you accepted, and is taken out", unaccepted),
+        (
+            "staged otherwise than on disk: {}",
+            [e for e in changes if e not in unaccepted and not content.is_on_disk(e)],
+        ),
         ("no longer tracked, and still on disk: {}", [entry for entry in untracked if content.is_on_disk(entry)]),
     )
     notes = (
@@ -333,35 +334,37 @@ def _add_staged_index(outcome: GitOutcome, staged_index: StagedIndex) -> GitOutc
     )
 
 
-def _can_stay(accepted_content: AcceptedContent, entry: GitEntry, old: dict[str, str]) -> bool:
+def _is_acceptable(accepted_content: AcceptedContent, entry: GitEntry, old: dict[str, str]) -> bool:
     if accepted_content.is_on_disk(entry):
         return True
     return old.get(entry.oid, "missing") != "missing" and not accepted_content.is_rejected_or_pending(entry)
 
 
-# for the rules of the user
+# write rules
 
 
 def iterate_changed_paths(accepted_content: AcceptedContent, outcome: GitOutcome) -> Iterator[str]:
-    """Iterate over the paths whose content, mode or presence is another one in HEAD, in a new commit or in the index.
-    What is in a new commit below HEAD as HEAD has it now is none. Raises `GitFailed`.
+    """Yield the paths whose content, mode or presence changes in HEAD, in a new commit or in the index. A path in a new
+    commit does not count if its content is that of the present HEAD. Raises `GitFailed`.
 
-    A rule that denies writing a file is asked about these: a commit is how a change of it reaches everybody else.
+    Rules that deny writing a file are applied to these paths, as a commit distributes a change to everybody else.
     """
-    room = accepted_content.repository.now
+    repository = accepted_content.repository.now
     old, new = (references.get("HEAD", "") for references in (outcome.before, outcome.after))
     changed_entries = list[GitEntry]()
     if old != new:
-        changed_entries += history.diff_trees(room, old, new) if new else history.list_tree(room, old)
+        changed_entries += history.diff_trees(repository, old, new) if new else history.list_tree(repository, old)
     resulting = outcome.list_resulting()
     if resulting:
-        now = {entry.path: (entry.mode, entry.oid) for entry in history.list_tree(room, old)} if old else {}
-        chain = {commit.oid for commit in history.list_commits(room, [new], [old] if old else [])} if new else set()
+        now = {entry.path: (entry.mode, entry.oid) for entry in history.list_tree(repository, old)} if old else {}
+        chain = (
+            {commit.oid for commit in history.list_commits(repository, [new], [old] if old else [])} if new else set()
+        )
         for oid in resulting:
-            changes = history.list_commit_changes(room, history.read_commit(room, oid))
-            changed_entries += [change for change in changes if oid not in chain or not _is_as_before(change, now)]
+            changes = history.list_commit_changes(repository, history.read_commit(repository, oid))
+            changed_entries += [change for change in changes if oid not in chain or not _is_unchanged(change, now)]
     yield from sorted({*outcome.staged_paths, *map(accepted_content.get_path, changed_entries)})
 
 
-def _is_as_before(entry: GitEntry, now: dict[bytes, tuple[str, str]]) -> bool:
+def _is_unchanged(entry: GitEntry, now: dict[bytes, tuple[str, str]]) -> bool:
     return entry.mode != MISSING_MODE and now.get(entry.path) == (entry.mode, entry.oid)

@@ -1,7 +1,7 @@
-"""A copy of a repository as commands left it, laid out so that git can be asked about it.
+"""A copy of a repository in the state that commands left, which git can read safely.
 
-Objects are taken in by their content: one that is not what its name says, or stands for one that the project has, is
-left out. So what git says afterwards is true, whatever was written below `.git/objects`.
+Only objects whose content matches their name are copied, and none that replaces an object of the project. So git's
+answers about the copy are true, whatever was written below `.git/objects`.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _MAX_DIRECTORIES = 100_000
 
 
 class RepositoryCopy(Struct, frozen=True):
-    """A repository at `rel`: `now`, with what commands left; `before`, the project's own, None if it has none. `head`
-    of `now`; `hash_name`, the algorithm of its object names; `under_way`, directories of a rebase that commands
-    began; `ended`, marks of what is under way in the project and commands ended; `signs`: the settings of the user or
-    of the repository ask for a signature of each commit."""
+    """A repository at `rel`: `now` is the state that commands left; `before` the project's own, None if there is none.
+    `head` of `now`; `hash_name`: the algorithm of its object names; `under_way`: directories of a rebase that commands
+    began; `ended`: marker files of operations in the project that commands ended; `signs`: the settings of the user or
+    of the repository require signed commits."""
 
     rel: str
     now: GitRepository
     before: GitRepository | None
-    places: RepositoryLayout | None
+    layout: RepositoryLayout | None
     head: bytes
     hash_name: str
     under_way: tuple[str, ...] = ()
@@ -51,19 +51,19 @@ class RepositoryCopy(Struct, frozen=True):
 
     @property
     def oid_bytes(self) -> int:
-        """The length of an object's name in bytes."""
+        """The length of an object name in bytes."""
         return 32 if self.hash_name == "sha256" else 20
 
 
 @contextmanager
 def copy_repository(tree: MergedTree, rel: str) -> Iterator[RepositoryCopy]:
-    """Copy the repository in the directory `rel`, which is named `.git`. Raises `GitFailed` if git can't read it."""
+    """Copy the repository in the directory `rel`, which is named `.git`. Raises `GitFailed` if git cannot read it."""
     root = (tree.workspace.root / rel).parent
     with make_temporary_directory() as directory, open_repository(root) as before:
-        nowhere = directory / "tree"
-        nowhere.mkdir()
-        now = GitRepository(find_git(root), directory, root if root.is_dir() else nowhere)
-        places = find_layout(root) if before else None
+        empty_tree = directory / "tree"
+        empty_tree.mkdir()
+        now = GitRepository(find_git(root), directory, root if root.is_dir() else empty_tree)
+        layout = find_layout(root) if before else None
         if before is None and os.path.lexists(root / ".git" / "HEAD"):
             raise GitFailed(f"{rel} of the project is no repository of its own.")
         head = _read_file(tree, f"{rel}/HEAD")
@@ -75,16 +75,16 @@ def copy_repository(tree: MergedTree, rel: str) -> Iterator[RepositoryCopy]:
         if "reftable" in tree.list_names(rel):
             raise GitFailed(f"{rel} keeps its references in a reftable, which is not compared here.")
         _copy_files(tree, rel, now.directory)
-        if places is not None and (shallow := _read_shallow(places)):
+        if layout is not None and (shallow := _read_shallow(layout)):
             (now.directory / "shallow").write_bytes(shallow)
-        _copy_objects(tree, rel, now, places, hashes)
+        _copy_objects(tree, rel, now, layout, hashes)
         begun_operations = tuple(
             name for name in UNDER_WAY if isinstance(tree.stack.find(f"{rel}/{name}"), LayeredEntry)
         )
         on_disk = (name for name in _ENDED if before is not None and tree.find_on_disk(f"{rel}/{name}") is not None)
         ended_operations = tuple(name for name in on_disk if tree.find_node(f"{rel}/{name}") is None)
         signs = is_true(find_last([*users, *own_settings], "commit.gpgsign"))
-        yield RepositoryCopy(rel, now, before, places, head, hashes, begun_operations, ended_operations, signs)
+        yield RepositoryCopy(rel, now, before, layout, head, hashes, begun_operations, ended_operations, signs)
 
 
 def _read_file(tree: MergedTree, rel: str, limit: int = _MAX_FILE_BYTES) -> bytes:
@@ -92,16 +92,16 @@ def _read_file(tree: MergedTree, rel: str, limit: int = _MAX_FILE_BYTES) -> byte
     return tree.read(rel, node, limit) if node is not None and node.kind == "file" else b""
 
 
-def _read_shallow(places: RepositoryLayout) -> bytes:
-    """Read where the project's own history ends; what commands left there would hide commits."""
+def _read_shallow(layout: RepositoryLayout) -> bytes:
+    """Read the shallow boundary of the project's own history; one written by commands would hide commits."""
     try:
-        return read_small_file(places.common / "shallow")
+        return read_small_file(layout.common / "shallow")
     except OSError:
         return b""
 
 
 def _copy_files(tree: MergedTree, rel: str, directory: Path) -> None:
-    """Copy references with their logs, and the index: nothing that changes how git reads them."""
+    """Copy references with their logs, and the index, but nothing that changes how git reads them."""
     for subdirectory in ("refs/heads", "refs/tags", "objects/pack", "objects/info"):
         (directory / subdirectory).mkdir(parents=True, exist_ok=True)
     for name, kind in tree.list_names(rel).items():
@@ -118,20 +118,20 @@ def _copy_files(tree: MergedTree, rel: str, directory: Path) -> None:
                 (directory / inside / name).write_bytes(_read_file(tree, f"{rel}/{inside}/{name}"))
 
 
-def _copy_objects(tree: MergedTree, rel: str, now: GitRepository, places: RepositoryLayout | None, hashes: str) -> None:
+def _copy_objects(tree: MergedTree, rel: str, now: GitRepository, layout: RepositoryLayout | None, hashes: str) -> None:
     objects = now.directory / "objects"
-    if places is not None:
-        (objects / "info" / "alternates").write_bytes(os.fsencode(places.common / "objects") + b"\n")
+    if layout is not None:
+        (objects / "info" / "alternates").write_bytes(os.fsencode(layout.common / "objects") + b"\n")
     for path, entry in tree.stack.walk(f"{rel}/objects"):
         if entry is None or not stat.S_ISREG(entry.stats.st_mode):
             continue
-        name, source = path.removeprefix(f"{rel}/objects/"), Path(os.fsdecode(entry.place))
+        name, source = path.removeprefix(f"{rel}/objects/"), Path(os.fsdecode(entry.location))
         if name.startswith("pack/pack-") and name.endswith(".pack"):
             with suppress(GitFailed):
                 target = objects / name
                 target.symlink_to(source)
                 now.run("index-pack", "-o", str(target.with_suffix(".idx")), str(target), seconds=60.0)
-        elif places is not None and os.path.lexists(places.common / "objects" / name):
+        elif layout is not None and os.path.lexists(layout.common / "objects" / name):
             continue
         elif _LOOSE.match(name) and _is_intact(source, name, hashes):
             (objects / name).parent.mkdir(exist_ok=True)
@@ -139,7 +139,7 @@ def _copy_objects(tree: MergedTree, rel: str, now: GitRepository, places: Reposi
 
 
 def _is_intact(source: Path, name: str, hashes: str) -> bool:
-    """True if a loose object is what its name says."""
+    """True if the content of a loose object matches its name."""
     digest, decompressor = hashlib.new(hashes), zlib.decompressobj()
     try:
         with source.open("rb") as file:

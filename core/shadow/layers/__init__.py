@@ -1,1 +1,1 @@
-"""Layers: what each command wrote, their stack over the workspace, and the tree that they make together."""
+"""Layers: the writes of every command, their stack over the workspace, and the merged tree."""

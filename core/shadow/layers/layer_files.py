@@ -1,7 +1,7 @@
-"""The files of layers: linked, copied and fingerprinted, every step relative to descriptors.
+"""Operations on the files of layers: linking, copying and fingerprinting, always relative to descriptors.
 
-A copy keeps content, permissions and modification time; a hard link costs nothing, and the content of a linked file is
-never changed in place.
+A copy has the original's content, permissions and modification time. A hard link takes no space, and the content of a
+linked file is never changed in place.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from core.filesystem.directory_cursor import DirectoryCursor
 from core.filesystem.open_beneath import open_beneath, open_parent
 from core.filesystem.removal import remove_path
 from core.protocol.review import FileState
+from core.shadow.content.paths import list_parents
 from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.overlayfs import (
-    encode_place,
-    get_place,
+    encode_layer_path,
+    get_layer_path,
     is_opaque,
     is_whiteout,
     list_missing_parents,
     make_passable_at,
     set_opaque,
 )
-from core.shadow.paths import list_parents
 from core.workspace import Workspace
 from core.workspace.path_status import PERMISSION_BITS
 
@@ -38,13 +38,13 @@ _CHUNK = 1 << 20
 
 
 def fingerprint_entry(entry: LayeredEntry) -> FileState | None:
-    """Return the state of a layer's file or link; None: it is neither."""
-    with open_parent(entry.place) as (directory, name):
+    """Return the state of a layer's file or link; None if it is neither."""
+    with open_parent(entry.location) as (directory, name):
         return fingerprint_file(directory, name)
 
 
 def fingerprint_file(directory: int, name: bytes) -> FileState | None:
-    """Return the state of a file of any size, or of a link; None: it is neither. Raises OSError."""
+    """Return the state of a file of any size, or of a link; None if it is neither. Raises OSError."""
     stats = os.stat(name, dir_fd=directory, follow_symlinks=False)
     if stat.S_ISLNK(stats.st_mode):
         target = os.readlink(name, dir_fd=directory)
@@ -64,7 +64,7 @@ def fingerprint_file(directory: int, name: bytes) -> FileState | None:
 
 
 def copy_file(source: tuple[int, bytes], target: tuple[int, bytes], *, sync: bool) -> None:
-    """Copy a file (content, permissions, modification time) or a link to a name that is free. Raises OSError."""
+    """Copy a file (content, permissions, modification time) or a link to a free name. Raises OSError."""
     (from_directory, from_name), (to_directory, to_name) = source, target
     stats = os.stat(from_name, dir_fd=from_directory, follow_symlinks=False)
     if stat.S_ISLNK(stats.st_mode):
@@ -80,19 +80,20 @@ def copy_file(source: tuple[int, bytes], target: tuple[int, bytes], *, sync: boo
         os.utime(file.fileno(), ns=(stats.st_atime_ns, stats.st_mtime_ns))
 
 
-def make_room(layer: Path, path: str, mode: Callable[[str], int]) -> Path:
-    """Make the directories to a path in a layer, with the modes that they have elsewhere; return the path there."""
+def make_parent_directories(layer: Path, path: str, mode: Callable[[str], int]) -> Path:
+    """Create the directories above a path in a layer, with the modes that `mode` returns; return the path in the
+    layer."""
     for parent in list_missing_parents(layer, path):
-        with open_parent(encode_place(layer, parent)) as (directory, name):
+        with open_parent(encode_layer_path(layer, parent)) as (directory, name):
             os.mkdir(name, 0o700, dir_fd=directory)
             os.chmod(name, mode(parent) | 0o700, dir_fd=directory)
-    return get_place(layer, path)
+    return get_layer_path(layer, path)
 
 
 def copy_into_layer(workspace: Workspace, rel: str, layer: Path) -> None:
-    """Copy a file or link of the workspace into a layer that hides its place. Raises OSError."""
+    """Copy a file or link of the workspace into a layer that hides it. Raises OSError."""
     for parent in list_parents(rel):
-        path = get_place(layer, parent)
+        path = get_layer_path(layer, parent)
         is_hidden = os.path.lexists(path) and is_whiteout(path.lstat())
         if is_hidden:
             path.unlink()
@@ -102,12 +103,12 @@ def copy_into_layer(workspace: Workspace, rel: str, layer: Path) -> None:
             path.mkdir()
             path.chmod(mode)
             set_opaque(path, is_hidden)
-    with open_parent(encode_place(layer, rel)) as into, workspace.open_parent(rel) as source:
+    with open_parent(encode_layer_path(layer, rel)) as into, workspace.open_parent(rel) as source:
         copy_file(source, into, sync=False)
 
 
 def link_entry(source: Path, target: Path) -> None:
-    """Link a file, link or whiteout at another place; copy it where the file system has no (more) links."""
+    """Hard-link a file, link or whiteout; copy it where the file system supports no (more) links."""
     with (
         open_parent(os.fsencode(source)) as (source_parent, name),
         open_parent(os.fsencode(target)) as (target_parent, other),
@@ -132,7 +133,7 @@ def _link_at(source: tuple[int, bytes], target: tuple[int, bytes]) -> None:
 
 
 def link_tree(source: Path, target: Path) -> None:
-    """Copy a layer: directories of its own, hard links to the same files. Raises OSError, and leaves nothing then."""
+    """Copy a layer: new directories with hard links to the same files. Raises OSError, and leaves nothing then."""
     try:
         _copy_tree(source, target)
     except OSError:

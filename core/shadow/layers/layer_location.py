@@ -1,4 +1,4 @@
-"""The location of layers: the session's own directory if its file system can be an upper one, else memory."""
+"""The location of a session's layers: its own directory if the file system supports overlayfs uppers, else memory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _REFERENCE = "place"
 
 
 def find_location(layers: Path) -> Path:
-    """Return the directory in which layers are made, for a session whose layers belong into `layers` (made if missing).
+    """Return the directory for the layers of a session, preferably `layers` itself (created if missing).
 
-    If that can't hold uppers, a file in it names the directory in memory. Raises `StateError` if there is none.
+    If that does not support uppers, a file in it names the directory in memory. Raises `StateError` if there is none.
     """
     try:
         layers.mkdir(mode=0o700, exist_ok=True)
@@ -34,7 +34,7 @@ def find_location(layers: Path) -> Path:
 
 
 def _read_reference(layers: Path) -> Path | None:
-    """Return the directory in memory of an earlier start, if it is still there and ours."""
+    """Return the directory in memory of an earlier start, if it still exists and belongs to us."""
     try:
         path = Path(os.fsdecode((layers / _REFERENCE).read_bytes()))
         stats = path.lstat()
@@ -59,6 +59,6 @@ def _make_in_memory(layers: Path) -> Path:
 
 
 def remove_location(layers: Path) -> None:
-    """Remove what a session has in memory; for when the session itself is removed."""
+    """Remove the layers of a session in memory, when the session itself is removed."""
     if location := _read_reference(layers):
         remove_tree(location)

@@ -1,9 +1,8 @@
-"""Several layers as one: what a stack of overlayfs layers shows of a path, without a mount.
+"""A stack of overlayfs layers: what it shows at a path, without a mount.
 
-As the kernel does it: the topmost layer that has a name wins, directories are merged, a whiteout or anything else that
-is no directory hides what the layers below have at and below its place, an opaque directory what is below it. A
-`LayerStack` is short-lived: it caches what it has found of a directory, so that a tree costs what it holds, however
-deep it is.
+It follows the kernel: the topmost layer with an entry wins, directories are merged, a whiteout or any other entry that
+is no directory hides the layers below, and an opaque directory hides their content below it. A `LayerStack` is
+short-lived: it caches directories, so the cost of a walk depends on the number of entries, not on their depth.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from core.filesystem.directory_cursor import DirectoryCursor
+from core.shadow.content.paths import inherit
 from core.shadow.layers.overlayfs import is_opaque, is_whiteout
-from core.shadow.paths import inherit
 from core.workspace.file_names import from_os_name, to_os_name
 
 HIDDEN: Final = "hidden"
-_NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG}  # the last: no layer keeps a path of that length
+_NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG}  # ENAMETOOLONG: no layer can have such a path
 
 
 class LayeredEntry(Struct, frozen=True):
-    """An entry of the stack: the layer that shows it, its path there, and its stats."""
+    """An entry of the stack: its layer, its path there, and its stats."""
 
     layer: Path
-    place: bytes
+    location: bytes
     stats: os.stat_result
 
     @property
@@ -40,14 +39,14 @@ class LayeredEntry(Struct, frozen=True):
 
 
 class StackListing(Struct, frozen=True):
-    """The stack's entries in a directory, by name (None: a whiteout); `closed`: nothing below the stack shows."""
+    """The stack's entries in a directory, by name (None: a whiteout); `closed`: it hides the workspace's entries."""
 
     entries: dict[str, LayeredEntry | None]
     closed: bool
 
 
 class _LayerDirectory(Struct, frozen=True, gc=False):
-    """A directory in a layer, from its top (None: it has none); `closed`: what lower layers have is hidden."""
+    """A directory in a layer, by its path there (None: it has none); `closed`: it hides the entries of lower layers."""
 
     path: bytes | None
     closed: bool
@@ -61,7 +60,7 @@ class _Layer:
         self._open = DirectoryCursor(path)
 
     def find_directory(self, rel: str) -> _LayerDirectory:
-        """Return what the layer has of a directory and its parents."""
+        """Return the layer's state of a directory and its parents."""
         return inherit(self._known, rel, self._descend)
 
     def _descend(self, rel: str, above: _LayerDirectory) -> _LayerDirectory:
@@ -87,14 +86,14 @@ class _Layer:
             return None
 
     def find_entry(self, rel: str) -> LayeredEntry | Literal["hidden"] | None:
-        """Return the layer's entry at a path; HIDDEN: nothing is there; None: it says nothing."""
+        """Return the layer's entry at a path; HIDDEN: the layer removes it; None: the layer has none."""
         above, name, stats = self._look_up(rel)
         if above.path is None or stats is None:
             return HIDDEN if above.closed else None
         return HIDDEN if is_whiteout(stats) else self._build_entry(above.path, name, stats)
 
     def _look_up(self, rel: str) -> tuple[_LayerDirectory, bytes, os.stat_result | None]:
-        """Return the directory of a path, the name in it, and the stats of what is there."""
+        """Return the directory of a path, the name in it, and the stats of the entry."""
         directory, _, name = rel.rpartition("/")
         above, os_name = self.find_directory(directory or "."), to_os_name(name)
         return above, os_name, None if above.path is None else self._read_stats(above.path, os_name)
@@ -103,7 +102,7 @@ class _Layer:
         return LayeredEntry(self.at, b"/".join(part for part in (self._top, directory, name) if part), stats)
 
     def forget(self, rel: str) -> None:
-        """Remove the layer's entry at a path, unless that is a directory."""
+        """Remove the layer's entry at a path, unless it is a directory."""
         above, name, stats = self._look_up(rel)
         if above.path is not None and stats is not None and not stat.S_ISDIR(stats.st_mode):
             os.unlink(name, dir_fd=self._open.open_at(above.path))
@@ -123,7 +122,7 @@ class LayerStack:
         self._layers = tuple(_Layer(layer) for layer in layers)
 
     def find(self, rel: str) -> LayeredEntry | Literal["hidden"] | None:
-        """Return the entry at a path; HIDDEN: the stack says that nothing is there; None: it says nothing."""
+        """Return the entry at a path; HIDDEN: the stack removes it; None: the stack has none."""
         for layer in self._layers:
             entry = layer.find_entry(rel)
             if entry is not None:
@@ -131,7 +130,7 @@ class LayerStack:
         return None
 
     def list_directory(self, rel: str) -> StackListing:
-        """Return the stack's entries in a directory; "." is the top."""
+        """Return the stack's entries in a directory; "." is the root."""
         entries: dict[str, LayeredEntry | None] = {}
         for layer in self._layers:
             directory = layer.find_directory(rel)
@@ -143,7 +142,7 @@ class LayerStack:
         return StackListing(entries, closed=False)
 
     def walk(self, rel: str) -> Iterator[tuple[str, LayeredEntry | None]]:
-        """Yield everything that the stack shows at and below a path, directories first; None: nothing is there."""
+        """Yield all entries of the stack at and below a path, directories first; None stands for a whiteout."""
         top_entry = self.find(rel)
         if top_entry is None:
             return
@@ -158,7 +157,7 @@ class LayerStack:
                     waiting.append(path)
 
     def find_hiding_layer(self, rel: str) -> Path | None:
-        """Return the layer that says of a path that nothing is there; None: none does."""
+        """Return the layer that removes a path; None if none does."""
         for layer in self._layers:
             entry = layer.find_entry(rel)
             if entry is not None:
@@ -166,7 +165,7 @@ class LayerStack:
         return None
 
     def forget(self, rel: str) -> None:
-        """Remove a file, link or whiteout from every layer, so that the workspace shows. Raises OSError."""
+        """Remove a file, link or whiteout from every layer, so that the workspace's entry shows. Raises OSError."""
         for layer in self._layers:
             layer.forget(rel)
 

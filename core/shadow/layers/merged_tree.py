@@ -1,6 +1,6 @@
-"""The merged tree, as the agent sees it: pending changes over what commands left behind over the workspace.
+"""The merged tree, as the agent sees it: pending changes over the retained layers over the workspace.
 
-Commands see the same, mounted. Paths are workspace-relative; `find_node` and `list_names` follow no link,
+Commands see the same tree, mounted. Paths are workspace-relative; `find_node` and `list_names` follow no link,
 `resolve_links` does.
 """
 
@@ -19,10 +19,10 @@ from core.filesystem.open_beneath import DIRECTORY, open_beneath, open_parent
 from core.filesystem.regular_file import read_open_file
 from core.protocol.review import Change, FileState
 from core.shadow.content.contents import Contents
+from core.shadow.content.paths import AnyAncestor, collect_directories, walk_directory
 from core.shadow.layers.layer_files import copy_into_layer
 from core.shadow.layers.layer_stack import HIDDEN, NO_LAYERS, LayeredEntry, LayerStack
-from core.shadow.layers.layer_store import KeptLayers, LayerStore
-from core.shadow.paths import AnyAncestor, collect_directories, walk_directory
+from core.shadow.layers.layer_store import LayerStore, RetainedLayers
 from core.state.review import ReviewState
 from core.workspace import ABSENT, DirectoryEntry, Workspace
 from core.workspace.file_names import from_os_name, to_os_name
@@ -32,7 +32,7 @@ _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class TreeNode(Struct, frozen=True, kw_only=True):
-    """An entry of the merged tree: `pending` from a pending change, `layered` from a kept layer, else from disk."""
+    """An entry of the merged tree: `pending` from a pending change, `layered` from a retained layer, else from disk."""
 
     kind: PathKind
     mode: int
@@ -42,11 +42,11 @@ class TreeNode(Struct, frozen=True, kw_only=True):
 
 
 class _TreeCache(Struct, eq=False):
-    """Lookups in a tree while the `version` of the review and the record `kept` stay the same. `covered`: True for
+    """Cached lookups while the `version` of the review and the record `retained` are unchanged. `covered`: True for
     paths below a pending file or link; `shows`: by removed directory, True if it has content again."""
 
     version: int
-    kept: KeptLayers
+    retained: RetainedLayers
     stack: LayerStack
     covered: AnyAncestor
     shows: dict[str, bool] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class _ThreadCache(threading.local):
     """Per thread: the depth of `MergedTree.cache_lookups`, and its cache."""
 
     depth = 0
-    look: _TreeCache | None = None
+    cache: _TreeCache | None = None
 
 
 class MergedTree(Struct, eq=False):
@@ -72,26 +72,26 @@ class MergedTree(Struct, eq=False):
 
     @contextmanager
     def cache_lookups(self) -> Iterator[None]:
-        """Cache lookups for a walk: nothing writes to the kept layers meanwhile. (The project may change.)"""
+        """Cache lookups for a walk, during which nothing writes to the retained layers. (The project may change.)"""
         self._still.depth += 1
         try:
             yield
         finally:
             self._still.depth -= 1
             if not self._still.depth:
-                self._still.look = None
+                self._still.cache = None
 
     @property
     def _cache(self) -> _TreeCache:
-        version, kept_layers = self.state.version, self.layers.kept
-        tree_cache = self._still.look
-        if tree_cache is not None and tree_cache.version == version and tree_cache.kept is kept_layers:
+        version, retained_layers = self.state.version, self.layers.retained
+        tree_cache = self._still.cache
+        if tree_cache is not None and tree_cache.version == version and tree_cache.retained is retained_layers:
             return tree_cache
-        stack = LayerStack(self.layers.list_uppers()) if kept_layers.layers else NO_LAYERS
-        look = _TreeCache(version, kept_layers, stack, AnyAncestor(self._is_pending_file))
+        stack = LayerStack(self.layers.list_uppers()) if retained_layers.layers else NO_LAYERS
+        cache = _TreeCache(version, retained_layers, stack, AnyAncestor(self._is_pending_file))
         if self._still.depth:
-            self._still.look = look
-        return look
+            self._still.cache = cache
+        return cache
 
     def _is_pending_file(self, path: str) -> bool:
         change = self.state.changes.get(path)
@@ -99,20 +99,20 @@ class MergedTree(Struct, eq=False):
 
     @property
     def is_workspace_only(self) -> bool:
-        """True if the workspace is all there is to see."""
-        return not self.state.changes and not self.layers.kept.layers
+        """True if there are neither pending changes nor retained layers."""
+        return not self.state.changes and not self.layers.retained.layers
 
     @property
     def stack(self) -> LayerStack:
-        """The kept layers."""
+        """The retained layers."""
         return self._cache.stack
 
     def forget(self, rel: str, *, shows: bool = True) -> None:
-        """Remove a file, link or whiteout from the kept layers. With `shows`, the workspace's file or link shows then,
-        even if the layers hide its directory. Raises OSError."""
+        """Remove a file, link or whiteout from the retained layers. With `shows`, the workspace's file or link becomes
+        visible even if the layers hide its directory. Raises OSError."""
         if self.stack.find(rel) is None:
             return
-        self._still.look = None
+        self._still.cache = None
         self.layers.unshare()
         LayerStack(self.layers.list_uppers()).forget(rel)
         layer = self.stack.find_hiding_layer(rel) if shows else None
@@ -121,14 +121,14 @@ class MergedTree(Struct, eq=False):
             copy_into_layer(self.workspace, rel, layer)
 
     def resolve_links(self, rel: str) -> str:
-        """Return `rel` with the links of the merged tree followed. Raises `PathRefused` if one leads out."""
+        """Return `rel` with the links of the merged tree resolved. Raises `PathRefused` if one leads outside."""
         if self.is_workspace_only:
             return self.workspace.resolve(rel)
         with self.cache_lookups():
             return self.workspace.resolve(rel, self._read_link)
 
     def resolve_parent_links(self, rel: str) -> str:
-        """Return `rel` with the links of its directory followed, but not the last part."""
+        """Return `rel` with the links of its directory resolved, but not the last part."""
         directory, _, name = rel.rpartition("/")
         above = self.resolve_links(directory or ".")
         return name if above == "." else f"{above}/{name}"
@@ -142,15 +142,15 @@ class MergedTree(Struct, eq=False):
             return self.contents.read(node.pending)
         with suppress(OSError):
             if node.layered is not None:
-                return os.fsencode(Path(os.fsdecode(node.layered.place)).readlink())
+                return os.fsencode(Path(os.fsdecode(node.layered.location)).readlink())
             with self.workspace.open_parent(rel) as (directory, name):
                 return os.readlink(name, dir_fd=directory)
         return None
 
-    # one path
+    # single paths
 
     def find_node(self, rel: str) -> TreeNode | None:
-        """Return what is at a path itself; None: nothing."""
+        """Return the entry at a path, without following a link; None if there is none."""
         if rel == ".":
             return self.find_on_disk(rel)
         change = self.state.changes.get(rel)
@@ -161,14 +161,14 @@ class MergedTree(Struct, eq=False):
             return None
         if rel in self.list_live_directories():
             return TreeNode(kind="directory", mode=self.get_directory_mode(rel))
-        if state is not None and not self.is_kept_directory(rel):
+        if state is not None and not self.is_retained_directory(rel):
             return None
         node = self.find_below_pending(rel)
-        is_gone = node is not None and node.kind == "directory" and rel in self.layers.kept.gone
+        is_gone = node is not None and node.kind == "directory" and rel in self.layers.retained.gone
         return None if is_gone and not self._has_content(rel) else node
 
-    def is_kept_directory(self, rel: str) -> bool:
-        """True if a kept layer has a directory there, whatever the workspace has."""
+    def is_retained_directory(self, rel: str) -> bool:
+        """True if a retained layer has a directory there, regardless of the workspace."""
         entry = self.stack.find(rel)
         return isinstance(entry, LayeredEntry) and entry.is_directory
 
@@ -180,19 +180,20 @@ class MergedTree(Struct, eq=False):
         return self._live[1]
 
     def find_below_pending(self, rel: str) -> TreeNode | None:
-        """Return what is at a path without the pending changes; None: nothing."""
+        """Return the entry at a path without the pending changes; None if there is none."""
         entry = self.stack.find(rel)
         if entry == HIDDEN:
             return None
         return self.find_on_disk(rel) if entry is None else _build_node(entry.stats, entry)
 
     def get_directory_mode(self, rel: str) -> int:
-        """Return the mode of a directory that pending changes need: that of the one that is there, or a new one's."""
+        """Return the mode of a directory that pending changes need: that of the existing one, or the default of new
+        ones."""
         below = self.find_below_pending(rel)
         return below.mode if below and below.kind == "directory" else self.workspace.directory_mode
 
     def find_on_disk(self, rel: str) -> TreeNode | None:
-        """Return what the workspace itself has at a path; None: nothing."""
+        """Return the workspace's own entry at a path; None if there is none."""
         with suppress(OSError), self.workspace.open_parent(rel) as (directory, name):
             return _build_node(os.stat(name or b".", dir_fd=directory, follow_symlinks=False))
         return None
@@ -208,7 +209,7 @@ class MergedTree(Struct, eq=False):
         return [path for path, change in self.state.changes.items() if change.pending.kind != "absent"]
 
     def walk_disk(self, rel: str) -> list[tuple[str, TreeNode]]:
-        """Return a directory of the workspace itself and everything below it; empty if there is none."""
+        """Return a directory of the workspace itself and everything below it; nothing if there is none."""
         node = self.find_on_disk(rel)
         if node is None or node.kind != "directory":
             return []
@@ -218,14 +219,14 @@ class MergedTree(Struct, eq=False):
     # directories
 
     def list_names(self, rel: str) -> dict[str, PathKind]:
-        """Return the entries of a directory with their kinds; empty if it is no directory."""
+        """Return the entries of a directory with their kinds; nothing if it is no directory."""
         kinds = self._list_with_removed(rel)
         hidden_names = [name for name, path in self._filter_removed(rel, kinds) if not self._has_content(path)]
         return {name: kind for name, kind in kinds.items() if name not in hidden_names} if hidden_names else kinds
 
     def _filter_removed(self, rel: str, names: Mapping[str, PathKind]) -> list[tuple[str, str]]:
-        """Filter the entries for directories that commands removed; return their names and paths."""
-        prefix, removed_directories = "" if rel == "." else f"{rel}/", self.layers.kept.gone
+        """Return the names and paths of the entries that are directories removed by commands."""
+        prefix, removed_directories = "" if rel == "." else f"{rel}/", self.layers.retained.gone
         paths = (
             ((name, prefix + name) for name, kind in names.items() if kind == "directory")
             if removed_directories
@@ -234,7 +235,7 @@ class MergedTree(Struct, eq=False):
         return [(name, path) for name, path in paths if path in removed_directories]
 
     def _has_content(self, rel: str) -> bool:
-        """True if a removed directory has content again, itself or further down."""
+        """True if a removed directory has content again, directly or further down."""
         visibility = self._cache.shows
         waiting = [] if rel in visibility else [rel]
         while waiting:
@@ -250,7 +251,7 @@ class MergedTree(Struct, eq=False):
         return visibility[rel]
 
     def _list_with_removed(self, rel: str) -> dict[str, PathKind]:
-        """Return `list_names` with directories that were removed and are empty."""
+        """Return `list_names` including removed directories that are empty."""
         kinds = self._list_below_pending(rel)
         for name, entry in self._list_pending_in(rel).items():
             if entry is not None:
@@ -277,7 +278,7 @@ class MergedTree(Struct, eq=False):
         return kinds
 
     def _list_pending_in(self, rel: str) -> Mapping[str, DirectoryEntry | None]:
-        """Return what pending changes put into a directory, by name; None: they remove it."""
+        """Return the pending entries of a directory, by name; None: a pending deletion."""
         prefix = "" if rel == "." else f"{rel}/"
         directory_entries: dict[str, DirectoryEntry | None] = {}
         for path, change in self.state.changes.items():
@@ -294,7 +295,7 @@ class MergedTree(Struct, eq=False):
     # content
 
     def read(self, rel: str, node: TreeNode, limit: int) -> bytes:
-        """Return at most `limit` bytes of what `find_node(rel)` found, of a link its target. Raises `PathRefused`."""
+        """Return at most `limit` bytes of the file `node` at `rel`, or the target of a link. Raises `PathRefused`."""
         if node.kind == "symlink":
             return self._read_link(to_os_name(rel)) or b""
         if node.pending is not None:
@@ -314,20 +315,21 @@ class MergedTree(Struct, eq=False):
             raise PathRefused(f"{rel!r} can't be read: {error.strerror}.", code="not_a_file") from error
 
     def read_state_below(self, rel: str) -> FileState:
-        """Return the state without pending changes, its bytes stored. Raises `PathRefused`: no file, or too large."""
+        """Return the state without pending changes, its bytes stored. Raises `PathRefused` if it is no file or too
+        large."""
         entry = self.stack.find(rel)
         if entry == HIDDEN:
             return ABSENT
         if entry is None:
             return self.read_disk_state(rel)
         try:
-            with open_parent(entry.place) as (directory, name):
+            with open_parent(entry.location) as (directory, name):
                 return self.contents.store(*read_state_at(directory, name, rel))
         except OSError as error:
             raise PathRefused(f"{rel!r}: {error.strerror}.") from error
 
     def read_disk_state(self, rel: str) -> FileState:
-        """Return the workspace's own state at a path, its bytes stored; behind a link there is nothing."""
+        """Return the workspace's own state at a path, its bytes stored; a path behind a link is absent."""
         try:
             return self.contents.store(*self.workspace.read_state(rel))
         except PathRefused as error:

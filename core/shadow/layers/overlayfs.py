@@ -1,8 +1,4 @@
-"""The format of overlayfs's layers: whiteouts, opaque directories, and what may be done to a layer without a mount.
-
-A whiteout is a character device 0:0, an opaque directory carries `user.overlay.opaque` (kernel documentation,
-filesystems/overlayfs; mounted with `userxattr`). Nothing here follows a symbolic link.
-"""
+"""The format of overlayfs layers (whiteouts, opaque directories): scanning and editing layers without a mount."""
 
 from __future__ import annotations
 
@@ -10,34 +6,43 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from core.filesystem.directory_cursor import DirectoryCursor
 from core.filesystem.open_beneath import DIRECTORY, open_parent
 from core.filesystem.removal import remove_at
-from core.workspace.file_names import to_os_name
+from core.workspace.file_names import from_os_name, to_os_name
+from core.workspace.path_status import classify_mode
 
 OPAQUE = "user.overlay.opaque"
 _NO_ATTRIBUTE = {errno.ENODATA, errno.EOPNOTSUPP, errno.EACCES, errno.ENOENT}
+LayerEntryKind = Literal["file", "symlink", "directory", "whiteout", "special"]
+_MAX_PATH_BYTES = 3800  # bytes: the kernel allows 4096, and paths in layers are longer than those in a workspace
+_MAX_FULL_PATH_BYTES = 4000  # bytes including the layer's directory; those of other layers are slightly longer
 
 
 def is_whiteout(stats: os.stat_result) -> bool:
-    """True if a layer's entry says that the name does not exist."""
+    """True if an entry of a layer marks a removed name."""
     return stat.S_ISCHR(stats.st_mode) and stats.st_rdev == 0
 
 
 def make_whiteout(path: Path) -> None:
-    """Make a whiteout. Raises OSError, also if there is an entry already."""
+    """Create a whiteout. Raises OSError, also if there is an entry already."""
     os.mknod(path, stat.S_IFCHR, os.makedev(0, 0))
 
 
-def encode_place(layer: Path, path: str) -> bytes:
-    """Return the place of a workspace-relative path in a layer, as the system names it."""
+def encode_layer_path(layer: Path, path: str) -> bytes:
+    """Return the absolute path in a layer of a workspace-relative path, as bytes."""
     return os.fsencode(layer) + b"/" + to_os_name(path)
 
 
-def get_place(layer: Path, path: str) -> Path:
-    """Return the place of a workspace-relative path in a layer; a deep path costs less as bytes."""
-    return Path(os.fsdecode(encode_place(layer, path)))
+def get_layer_path(layer: Path, path: str) -> Path:
+    """Return the absolute path in a layer of a workspace-relative path; for deep paths `encode_layer_path` is
+    cheaper."""
+    return Path(os.fsdecode(encode_layer_path(layer, path)))
 
 
 def list_missing_parents(layer: Path, path: str) -> list[str]:
@@ -58,7 +63,7 @@ def _is_directory(path: bytes) -> bool:
 
 
 def is_opaque(directory: Path | bytes | int) -> bool:
-    """True if the directory (its path, or a descriptor) hides what lower layers have at its place."""
+    """True if the directory (its path, or a descriptor) hides the directories of lower layers."""
     try:
         return os.getxattr(directory, OPAQUE, follow_symlinks=isinstance(directory, int)) == b"y"
     except OSError as error:
@@ -68,7 +73,8 @@ def is_opaque(directory: Path | bytes | int) -> bool:
 
 
 def set_opaque(directory: Path | int, opaque: bool) -> None:
-    """Set or clear the opaque mark. Raises OSError; without user attributes only when there is something to set."""
+    """Set or clear the opaque mark. Raises OSError; without support for user attributes, only when there is a mark to
+    set."""
     follow = isinstance(directory, int)
     if opaque:
         os.setxattr(directory, OPAQUE, b"y", follow_symlinks=follow)
@@ -83,8 +89,8 @@ def set_opaque(directory: Path | int, opaque: bool) -> None:
 def merge_down(upper: Path, lower: Path) -> None:
     """Move all of the layer `upper` into the layer below it, by renames; `upper` is empty afterwards.
 
-    After every single step both layers together show the same, so an interruption leaves nothing to mend: what the
-    lower one loses was hidden already, and what it gains hides the same from the same place.
+    After every step both layers together show the same, so an interruption needs no repair: entries that the lower
+    layer loses were hidden already, and entries that it gains hide the same as before.
     """
     with os.scandir(upper) as entries:
         names = [entry.name for entry in entries]
@@ -112,7 +118,7 @@ def merge_entry(source: Path, target: Path) -> None:
 
 
 def _move_whole(source: int, target: int, name: bytes) -> bool:
-    """Move an entry as a whole, if it can be; False if both directories have a directory of that name."""
+    """Move an entry as a whole, if possible; False if both layers have a directory with that name."""
     try:
         below = os.stat(name, dir_fd=target, follow_symlinks=False)
     except FileNotFoundError:
@@ -124,7 +130,7 @@ def _move_whole(source: int, target: int, name: bytes) -> bool:
     elif stat.S_ISDIR(below.st_mode):
         return False
     else:
-        _make_opaque(source, name)  # what hid the layers below from it goes
+        _make_opaque(source, name)  # the entry that hid the layers below is removed
         os.unlink(name, dir_fd=target)
     os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
     return True
@@ -139,7 +145,7 @@ def _make_opaque(above: int, name: bytes) -> None:
 
 
 def _open_up(sources: DirectoryCursor, targets: DirectoryCursor, path: bytes) -> int:
-    """Prepare a directory of both layers for merging. Return the mode that it is to have."""
+    """Prepare a directory of both layers for merging. Return its final mode."""
     above, _, name = path.rpartition(b"/")
     mode = make_passable_at(sources.open_at(above), name)
     make_passable_at(targets.open_at(above), name)
@@ -161,6 +167,66 @@ def make_passable_at(above: int, name: bytes) -> int:
 
 
 def make_passable(directory: Path) -> int:
-    """Let the owner list and change a directory given by path; return its previous mode."""
+    """Let the owner list and change a directory; return its previous mode."""
     with open_parent(os.fsencode(directory)) as (above, name):
         return make_passable_at(above, name)
+
+
+class LayerEntry(Struct, frozen=True, gc=False):
+    """One entry of a layer. `mode` without the type; `size` in bytes; `blocks`: bytes on disk, divided by the number of
+    hard links; `opaque`: a directory that replaces one."""
+
+    path: str
+    kind: LayerEntryKind
+    mode: int
+    size: int
+    blocks: int = 0
+    opaque: bool = False
+
+
+class LayerScan(Struct, frozen=True):
+    """All entries of a layer, parents first; `too_deep` are the paths longer than the system allows, below which
+    nothing was read."""
+
+    entries: list[LayerEntry]
+    too_deep: list[str]
+
+
+def scan_layer(layer: Path) -> LayerScan:
+    """Read the entries of a layer. Directories that their owner may not read are made readable. Raises OSError."""
+    scan = LayerScan([], [])
+    longest = min(_MAX_PATH_BYTES, _MAX_FULL_PATH_BYTES - len(os.fsencode(layer)))
+    waiting = [(b"", -1)]
+    with DirectoryCursor(layer) as descent:
+        while waiting:
+            above, number = waiting.pop()
+            try:
+                directory = descent.open_at(above)
+            except PermissionError:
+                make_passable(layer / os.fsdecode(above))
+                directory = descent.open_at(above)
+            if number >= 0 and is_opaque(directory):
+                scan.entries[number] = replace(scan.entries[number], opaque=True)
+            with os.scandir(directory) as entries:
+                below = [
+                    _add_entry(entry, above, longest, scan)
+                    for entry in sorted(entries, key=lambda entry: os.fsencode(entry.name))
+                ]
+            waiting += [child for child in reversed(below) if child is not None]
+    return scan
+
+
+def _add_entry(entry: os.DirEntry[str], above: bytes, longest: int, into: LayerScan) -> tuple[bytes, int] | None:
+    """Add an entry; return the path and the index of a directory."""
+    name = os.fsencode(entry.name)
+    path = above + b"/" + name if above else name
+    if len(path) > longest:
+        into.too_deep.append(from_os_name(path))
+        return None
+    stats = entry.stat(follow_symlinks=False)
+    kind: LayerEntryKind | Literal["other"] = classify_mode(stats.st_mode)
+    if kind == "other":
+        kind = "whiteout" if is_whiteout(stats) else "special"
+    blocks = stats.st_blocks * 512 // (1 if kind == "directory" else stats.st_nlink)
+    into.entries.append(LayerEntry(from_os_name(path), kind, stat.S_IMODE(stats.st_mode), stats.st_size, blocks))
+    return (path, len(into.entries) - 1) if kind == "directory" else None

@@ -1,24 +1,32 @@
 """The pending layer: all pending changes as one overlayfs layer, so that commands see them.
 
-It is derived from the review and never counts for more than that. It is brought up to date by replacing what differs,
-never by writing into a file; while a command runs over it, a new one is made beside it, of hard links. A record says
-what it holds, and names no layer while one is being worked on: then, and after the machine itself was restarted, it is
-built anew. Beside the pending changes the layer holds the files of `renewed_files`: what commands saw otherwise before.
+The layer is derived from the review, which is authoritative. An update replaces what differs and never writes into a
+file; while a command runs over the layer, the update makes a new layer of hard links. A record describes the content
+of the layer. It names no layer while an update is under way: after a crash then, or a restart of the machine, the
+layer is built from scratch.
+
+The layer also holds files whose change was rejected or undone, with the current time, as `git checkout` sets it. A
+build tool compares times: with the older time of the user's file, what was built from the rejected text would count as
+up to date. The user's file is not written; its copy with the new time stays in the layer until the user's file
+changes. It is no change in the review, as only commands see it.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection, Mapping
+import stat
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.errors import ContentLost, StateError
+from core.errors import ContentLost, PathRefused, StateError
 from core.filesystem.atomic_write import replace_file
 from core.filesystem.open_beneath import open_parent
 from core.filesystem.removal import remove_path, remove_tree
@@ -26,25 +34,133 @@ from core.ids import OptionalId
 from core.protocol.review import FileState
 from core.records import decode_json
 from core.shadow.content.contents import Contents, explain_lost_content
-from core.shadow.layers.layer_files import link_tree
-from core.shadow.layers.layer_store import KeptLayers, LayerStore
+from core.shadow.content.paths import AnyAncestor, collect_directories, list_parents
+from core.shadow.layers.layer_files import copy_file, link_tree
+from core.shadow.layers.layer_store import LayerStore, RetainedLayers
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import encode_place, get_place, make_passable, make_whiteout
-from core.shadow.layers.renewed_files import RenewedFile, RenewedFiles
-from core.shadow.paths import AnyAncestor, collect_directories
+from core.shadow.layers.overlayfs import encode_layer_path, get_layer_path, make_passable, make_whiteout
+from core.workspace import MAX_EDITED_BYTES
 
 _RECORD = "pending.json"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
+class RenewedFile(Struct, frozen=True, kw_only=True):
+    """A file of the project that is copied with a new time: its identity on disk (times in ns since 1970), and the time
+    of the copy (`made`). `absent`: the path no longer exists, and its directories get the new time. `is_target`: a
+    renewed link leads to it."""
+
+    kind: Literal["absent", "file", "symlink"]
+    inode: int = 0
+    size: int = 0
+    modified: int = 0
+    changed: int = 0
+    made: int = 0
+    is_target: bool = False
+
+    def is_same(self, other: RenewedFile) -> bool:
+        return replace(self, made=0, is_target=False) == replace(other, made=0, is_target=False)
+
+
 _Node = FileState | RenewedFile
 
 
+class RenewedFiles(Struct, eq=False):
+    """Plan which files of the project need a copy with a new time, and create the copies."""
+
+    tree: MergedTree
+
+    def plan(
+        self,
+        known_files: Mapping[str, RenewedFile],
+        returned_paths: Collection[str],
+        pending_paths: Collection[str],
+        last_ns: int,
+    ) -> dict[str, RenewedFile]:
+        """Return the files to renew, by path. `known_files`: those that are renewed already; `returned_paths`: paths
+        that commands saw with other content until now; `pending_paths`: the pending ones; `last_ns`: the last time at
+        which commands may have seen the other content."""
+        is_covered = AnyAncestor(lambda path: path in pending_paths)
+        planned_files: dict[str, RenewedFile] = {}
+        for path in {*returned_paths, *(path for path, file in known_files.items() if not file.is_target)}:
+            if path in pending_paths or is_covered(path) or self.tree.stack.find(path) is not None:
+                continue
+            file, before = self._identify(path), known_files.get(path)
+            if file is None:
+                continue
+            if before is not None and path not in returned_paths and before.is_same(file):
+                planned_files[path] = before
+            elif file.modified <= (before.made if before else last_ns):
+                planned_files[path] = replace(file, made=time.time_ns())
+        links = [(path, file.made) for path, file in planned_files.items() if file.kind == "symlink"]
+        for target, timestamp in self._find_targets(links):
+            file, before = self._identify(target), known_files.get(target)
+            is_own = (
+                target not in planned_files and target not in pending_paths and self.tree.stack.find(target) is None
+            )
+            if is_own and file is not None and file.kind == "file" and file.modified <= timestamp:
+                is_known = before is not None and before.is_target and before.is_same(file)
+                planned_files[target] = (
+                    before if before and is_known else replace(file, made=time.time_ns(), is_target=True)
+                )
+        return planned_files
+
+    def _find_targets(self, links: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+        """Yield the targets of links, with the times of the links, as build tools follow links."""
+        for path, timestamp in links:
+            with suppress(PathRefused):
+                yield self.tree.resolve_links(path), timestamp
+
+    def _identify(self, path: str) -> RenewedFile | None:
+        """Return the project's entry at a path; None for a directory, or a file that cannot be copied."""
+        try:
+            with self.tree.workspace.open_parent(path) as (directory, name):
+                stats = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except PathRefused:
+            return None
+        except OSError:
+            return RenewedFile(kind="absent", modified=self._find_directory_time(path))
+        if stats.st_size > MAX_EDITED_BYTES or not (stat.S_ISREG(stats.st_mode) or stat.S_ISLNK(stats.st_mode)):
+            return None
+        return RenewedFile(
+            kind="symlink" if stat.S_ISLNK(stats.st_mode) else "file",
+            inode=stats.st_ino,
+            size=stats.st_size,
+            modified=stats.st_mtime_ns,
+            changed=stats.st_ctime_ns,
+        )
+
+    def _find_directory_time(self, path: str) -> int:
+        """Return when the nearest existing directory above a path changed (ns since 1970)."""
+        for directory in (*reversed(list_parents(path)), "."):
+            with suppress(OSError, PathRefused), self.tree.workspace.open_parent(directory) as (above, name):
+                return os.stat(name or b".", dir_fd=above, follow_symlinks=False).st_mtime_ns
+        return 0
+
+    def copy(self, path: str, file: RenewedFile, target: Path) -> bool:
+        """Copy a file of the project, with the current time. Return False if it is no longer that file."""
+        with suppress(OSError, PathRefused):
+            with self.tree.workspace.open_parent(path) as source, open_parent(os.fsencode(target)) as into:
+                copy_file(source, into, sync=False)
+            os.utime(target, follow_symlinks=False)
+            return (now := self._identify(path)) is not None and now.is_same(file)
+        return False
+
+    def find_directories(self, renewed_files: Mapping[str, RenewedFile]) -> set[str]:
+        """Return the existing directories of paths that no longer exist."""
+        above = {
+            parent for path, file in renewed_files.items() if file.kind == "absent" for parent in list_parents(path)
+        }
+        return {
+            parent for parent in above if (node := self.tree.find_node(parent)) is not None and node.kind == "directory"
+        }
+
+
 class PendingRecord(Struct, frozen=True, kw_only=True):
-    """The content of the layer `name` ("": it has to be built anew): pending files, links and whiteouts (absent), files
-    of the project with a new time, and directories with their modes. `seen`: what commands last saw of pending paths;
-    `times`: when commands modified those of them that they left (ns since 1970); `lost`: files of the project whose
-    copies with a new time are gone."""
+    """The content of the layer `name` ("": it has to be rebuilt): pending files, links and whiteouts (absent), files of
+    the project with a new time, and directories with their modes. `seen`: the states of pending paths that commands saw
+    last; `times`: modification times of pending files that commands wrote (ns since 1970); `lost`: files of the project
+    whose copies with a new time are gone."""
 
     name: OptionalId = ""
     boot: str = ""
@@ -61,7 +177,7 @@ class PendingRecord(Struct, frozen=True, kw_only=True):
         return self.nodes | {path: file for path, file in self.renewed.items() if file.kind != "absent"}
 
     def forget_layer(self) -> PendingRecord:
-        """Return what has been seen, without a layer that shows it."""
+        """Return the record of the seen states without a layer."""
         return PendingRecord(seen=self.seen, times=self.times, lost=tuple({*self.lost, *self.renewed}))
 
 
@@ -79,12 +195,12 @@ class PendingLayer:
 
     @property
     def name(self) -> str:
-        """The directory in the layers' place that is in use, "" before the first one."""
+        """The name of the current directory in the location of the layers, "" before the first one."""
         return self._held.name if self._held else self._read_record().name
 
     def sync(self, pending_states: Mapping[str, FileState]) -> Path | None:
-        """Return the layer's directory, brought up to date with `pending_states` (visible states by path); None if
-        there is nothing to show. Raises `StateError` if it can't be written."""
+        """Update the layer to `pending_states` (visible states by path) and return its directory; None if it would be
+        empty. Raises `StateError` if it cannot be written."""
         if self._held is None:
             if not pending_states and not self._layers.exists:
                 return None
@@ -114,10 +230,12 @@ class PendingLayer:
             or record != replace(new_record, name=record.name, boot=record.boot)
             or (not record.name and (new_record.entries or directories))
         ):
-            self._bring_about(record, new_record)
-        return self._layers.place / self._held.name if self._held.name and (new_record.entries or directories) else None
+            self._update(record, new_record)
+        return (
+            self._layers.location / self._held.name if self._held.name and (new_record.entries or directories) else None
+        )
 
-    def _bring_about(self, record: PendingRecord, new_record: PendingRecord) -> None:
+    def _update(self, record: PendingRecord, new_record: PendingRecord) -> None:
         try:
             self._held = self._replace(record, new_record)
             self._due.clear()
@@ -127,19 +245,19 @@ class PendingLayer:
         except OSError as error:
             self._held = record.forget_layer()
             raise StateError(
-                f"The pending changes can't be laid out in {self._layers.place}: {error.strerror}.",
+                f"The pending changes can't be laid out in {self._layers.location}: {error.strerror}.",
                 hint="Make room, then try again.",
             ) from error
 
     def list_replaced(self, pending_states: Mapping[str, FileState]) -> list[tuple[str, FileState]]:
-        """Return the files that commands saw otherwise than they are pending now, with what they saw."""
+        """Return the files whose pending states differ from those that commands saw, with the latter."""
         if self._held is None and self._layers.exists:
             self._held = self._read_record()
         seen_states = self._held.seen if self._held else {}
         return [(path, state) for path, state in seen_states.items() if pending_states.get(path) != state]
 
-    def note_seen(self, states: Mapping[str, FileState]) -> None:
-        """Note what a command has made of files, and may have built from. Raises `StateError`."""
+    def record_seen(self, states: Mapping[str, FileState]) -> None:
+        """Record the states that a command left, from which it may have built something. Raises `StateError`."""
         record = self._read_record() if self._held is None else self._held
         times = {path: self._adopted_times[path] for path in states if path in self._adopted_times}
         self._adopted_times.clear()
@@ -147,16 +265,17 @@ class PendingLayer:
             older = {path: timestamp for path, timestamp in record.times.items() if path not in states}
             self._held = replace(record, seen=record.seen | dict(states), times=older | times)
             try:
-                replace_file(self._layers.place / _RECORD, msgspec.json.encode(self._held), durable=False)
+                replace_file(self._layers.location / _RECORD, msgspec.json.encode(self._held), durable=False)
             except OSError as error:
-                raise StateError(f"The record {self._layers.place / _RECORD} can't be written: {error}.") from error
+                raise StateError(f"The record {self._layers.location / _RECORD} can't be written: {error}.") from error
 
     def renew(self, paths: Collection[str]) -> None:
-        """Give files the time of now in what commands see from now on: something was made from other text of them."""
+        """Show files to commands with the current time from now on, as something was built from other content of
+        them."""
         self._due |= set(paths)
 
     def adopt(self, path: str, state: FileState, source: Path) -> None:
-        """Take a file of a command's layer over as the pending one at `path`: it keeps its times."""
+        """Move a file of a command's layer into the pending layer at `path`, preserving its times."""
         slot = self._reserve_place(path)
         with suppress(OSError):
             remove_path(slot)
@@ -165,13 +284,13 @@ class PendingLayer:
             self._adopted_times[path] = slot.lstat().st_mtime_ns
 
     def _reserve_place(self, path: str) -> Path:
-        """Return a place of its own for what is ready for a path; what was ready for it before is removed."""
+        """Return a free path for a prepared file; an earlier one for the same `path` is removed."""
         if (ready_entry := self._ready.pop(path, None)) is not None:
             remove_path(ready_entry[1])
         self._ready_count += 1
-        return self._layers.place / f"ready-{self._ready_count}"
+        return self._layers.location / f"ready-{self._ready_count}"
 
-    # what it has to hold
+    # planning
 
     def _plan_nodes(self, pending_states: Mapping[str, FileState]) -> tuple[dict[str, FileState], dict[str, int]]:
         live = {path for path, state in pending_states.items() if state.kind != "absent"}
@@ -181,16 +300,16 @@ class PendingLayer:
         is_in_gone = AnyAncestor(removed_directories.__contains__)
         nodes = {
             path: pending_states[path] for path in live - needed_directories
-        }  # where the user has a directory again, that is there
+        }  # except where the user has created the directory again
         for path, state in pending_states.items():
             if state.kind == "absent" and path not in needed_directories and not is_in_live(path):
                 hidden_path = path
                 while is_in_gone(hidden_path):
                     hidden_path = hidden_path.rpartition("/")[0]
-                directory = hidden_path.rpartition("/")[0]  # there has to be one for the path to be hidden in
+                directory = hidden_path.rpartition("/")[0]  # a path can be hidden only in an existing directory
                 node = self._tree.find_below_pending(directory) if directory else None
                 is_there = not directory or (node is not None and node.kind == "directory")
-                if is_there and not self._tree.is_kept_directory(hidden_path):
+                if is_there and not self._tree.is_retained_directory(hidden_path):
                     nodes[hidden_path] = state
         nodes |= {top: FileState(kind="absent", mode=0) for top in removed_directories if not is_in_gone(top)}
         return nodes, {parent: self._tree.get_directory_mode(parent) for parent in collect_directories(nodes)}
@@ -198,7 +317,7 @@ class PendingLayer:
     def _plan_renewed(
         self, record: PendingRecord, pending_states: Mapping[str, FileState], taken_paths: Collection[str]
     ) -> dict[str, RenewedFile]:
-        """Plan the files of the project that get a new time, and copy those that have none yet."""
+        """Plan the files of the project with a new time, and copy those that have no copy yet."""
         returned_paths = {*record.seen, *record.lost, *self._due} - pending_states.keys()
         if not returned_paths and not record.renewed:
             return {}
@@ -218,10 +337,10 @@ class PendingLayer:
         return renewed_files
 
     def _find_removed(self, needed_directories: set[str], live: set[str]) -> set[str]:
-        """Return the removed directories: nothing in them is left, and nothing has taken their place."""
+        """Return the removed directories that are empty and not replaced."""
         is_in_live = AnyAncestor(live.__contains__)
         removed_directories = set()
-        for directory in self._layers.kept.gone:
+        for directory in self._layers.retained.gone:
             if directory in needed_directories or directory in live or is_in_live(directory):
                 continue
             below = self._tree.find_below_pending(directory)
@@ -229,18 +348,18 @@ class PendingLayer:
                 removed_directories.add(directory)
         return removed_directories
 
-    # bringing it about
+    # writing
 
     def _read_record(self) -> PendingRecord:
         try:
-            record = decode_json((self._layers.place / _RECORD).read_bytes(), PendingRecord)
+            record = decode_json((self._layers.location / _RECORD).read_bytes(), PendingRecord)
         except (OSError, msgspec.MsgspecError):
             return PendingRecord()
-        is_there = record.name and record.boot == _read_boot_id() and (self._layers.place / record.name).is_dir()
+        is_there = record.name and record.boot == _read_boot_id() and (self._layers.location / record.name).is_dir()
         return record if is_there else record.forget_layer()
 
     def _replace(self, record: PendingRecord, new_record: PendingRecord) -> PendingRecord:
-        directory = self._layers.place
+        directory = self._layers.location
         replace_file(directory / _RECORD, msgspec.json.encode(record.forget_layer()), durable=False)
         due = self._due & new_record.nodes.keys()
         if record.name and not self._layers.open_layers:
@@ -248,7 +367,7 @@ class PendingLayer:
         else:
             name = f"pending-{os.urandom(6).hex()}"
             (directory / name).mkdir(mode=0o755)
-            record = self._link_kept(record, name, new_record, due)
+            record = self._link_retained(record, name, new_record, due)
         draft = _LayerDraft(directory / name, record, self._contents, self._ready)
         draft.write(new_record, due)
         for _, leftover in self._ready.values():
@@ -263,21 +382,21 @@ class PendingLayer:
                     remove_tree(path)
         return final_record
 
-    def _link_kept(
+    def _link_retained(
         self, record: PendingRecord, name: str, new_record: PendingRecord, due: Collection[str]
     ) -> PendingRecord:
-        """Make a new layer with hard links of what the old one holds and is still wanted as it is."""
+        """Create a new layer with hard links to the entries of the old one that are still valid."""
         if not record.name:
             return PendingRecord(name=name)
-        old, new = self._layers.place / record.name, self._layers.place / name
+        old, new = self._layers.location / record.name, self._layers.location / name
         entries = new_record.entries
         same = {path for path, node in record.entries.items() if entries.get(path) == node and path not in due}
         directories = collect_directories(same)
         for directory in sorted(directories):
-            with open_parent(encode_place(new, directory)) as (above, os_name):
+            with open_parent(encode_layer_path(new, directory)) as (above, os_name):
                 os.mkdir(os_name, 0o700, dir_fd=above)
         for path in same:
-            os.link(get_place(old, path), get_place(new, path), follow_symlinks=False)
+            os.link(get_layer_path(old, path), get_layer_path(new, path), follow_symlinks=False)
         return PendingRecord(
             name=name,
             nodes={path: node for path, node in record.nodes.items() if path in same},
@@ -286,26 +405,26 @@ class PendingLayer:
         )
 
 
-def copy_layers(source: LayerStore, kept_layers: KeptLayers, target: LayerStore) -> None:
-    """Copy kept layers of one session to another, by links where that is possible, so that gigabytes cost nothing.
+def copy_layers(source: LayerStore, retained_layers: RetainedLayers, target: LayerStore) -> None:
+    """Copy retained layers of one session to another, by hard links where possible, so that gigabytes take no space.
     Raises OSError, `StateError`."""
-    if not source.exists or kept_layers == KeptLayers():
+    if not source.exists or retained_layers == RetainedLayers():
         return
-    for name in kept_layers.layers:
-        link_tree(source.place / name, target.place / name)
-    target.write_record(kept_layers)
+    for name in retained_layers.layers:
+        link_tree(source.location / name, target.location / name)
+    target.write_record(retained_layers)
     copy_seen(source, target)
 
 
 def copy_seen(source: LayerStore, target: LayerStore) -> None:
-    """Let a copy of the kept layers know what commands saw that made the original."""
+    """Copy the record of what commands saw along with a copy of the retained layers."""
     with suppress(FileNotFoundError):
-        (target.place / _RECORD).write_bytes((source.place / _RECORD).read_bytes())
-    target.note_use()
+        (target.location / _RECORD).write_bytes((source.location / _RECORD).read_bytes())
+    target.record_use()
 
 
 class _LayerDraft(Struct, eq=False):
-    """A layer's directory while it is changed from one content to another."""
+    """A layer's directory while its content is being updated."""
 
     top: Path
     held: PendingRecord
@@ -313,11 +432,12 @@ class _LayerDraft(Struct, eq=False):
     ready: Mapping[str, tuple[_Node, Path]]
 
     def write(self, new_record: PendingRecord, due: Collection[str]) -> None:
-        """Remove, then make, then set the modes; `due`: what is made again as it is. Raises OSError."""
+        """Remove entries, create others, then set the modes; `due`: unchanged entries to create again. Raises
+        OSError."""
         entries, nodes, directories = self.held.entries, new_record.entries, new_record.directories
         self._clear(nodes, directories)
         for directory in sorted(set(directories) - set(self.held.directories)):
-            with open_parent(encode_place(self.top, directory)) as (above, name):
+            with open_parent(encode_layer_path(self.top, directory)) as (above, name):
                 os.mkdir(name, dir_fd=above)
         for path, state in nodes.items():
             if entries.get(path) != state or path in due:
@@ -325,23 +445,23 @@ class _LayerDraft(Struct, eq=False):
                     self._put(path, state, new_record.times.get(path))
         for directory, mode in directories.items():
             if self.held.directories.get(directory) != mode or mode & 0o700 != 0o700:
-                with open_parent(encode_place(self.top, directory)) as (above, name):
+                with open_parent(encode_layer_path(self.top, directory)) as (above, name):
                     os.chmod(name, mode, dir_fd=above)
 
     def _clear(self, nodes: Mapping[str, _Node], directories: Mapping[str, int]) -> None:
-        """Remove what is not wanted, or is of another kind."""
+        """Remove entries that are not needed or of another kind."""
         for directory in [directory for directory, mode in self.held.directories.items() if mode & 0o700 != 0o700]:
-            make_passable(get_place(self.top, directory))
+            make_passable(get_layer_path(self.top, directory))
         for path, state in self.held.entries.items():
             if path not in nodes or nodes[path].kind != state.kind:
-                get_place(self.top, path).unlink()
+                get_layer_path(self.top, path).unlink()
         for directory in sorted(set(self.held.directories) - set(directories), reverse=True):
-            with open_parent(encode_place(self.top, directory)) as (above, name):
+            with open_parent(encode_layer_path(self.top, directory)) as (above, name):
                 os.rmdir(name, dir_fd=above)
 
     def _put(self, path: str, state: _Node, modified_ns: int | None) -> None:
-        """Lay a file out; what a command has left keeps its time, for which build tools look."""
-        target = get_place(self.top, path)
+        """Write a file; one that a command left preserves its time, which build tools compare."""
+        target = get_layer_path(self.top, path)
         temporary = self.top.with_name(f"{self.top.name}.new")
         remove_path(temporary)
         ready = self.ready.get(path)

@@ -1,1 +1,1 @@
-"""Promotion: accepted bytes become files of the user, journalled and atomic."""
+"""Promotion: journalled, atomic writes of accepted content into the user's files."""

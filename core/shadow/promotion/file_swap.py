@@ -1,9 +1,9 @@
-"""The write of one path in a promotion: new content replaces the old in one step, which is checked afterwards.
+"""The write of one path in a promotion: new content replaces the old in one step, which is verified afterwards.
 
-The new file and the old one exchange their names: whatever a user's program wrote until that moment is still there,
-under the temporary name, and is compared with what the change was made from. A temporary name is removed only when its
-content is known: the new, or the old one. Any other bytes are somebody's work: they go back to where they were, and if
-that place is taken, to a name beside it (`.kept-<8 hex>`) that the user is told of.
+The new file and the old one exchange their names. Whatever another program wrote until that moment is still there,
+under the temporary name, and is compared with the base of the change. A temporary name is removed only if its content
+is known: the new, or the old one. Any other bytes are somebody's work: they return to their name or, if that is taken,
+get a name next to it (`.kept-<8 hex>`), which is reported to the user.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TemporaryContent = Literal["nothing", "new", "old", "other"]
 
 
 class FileSwaps(Struct, eq=False):
-    """Carry out single writes of a transaction. `step` is called between any two effects."""
+    """The single writes of a transaction. `step` is called between any two effects."""
 
     workspace: Workspace
     blobs: BlobStore
@@ -52,11 +52,11 @@ class FileSwaps(Struct, eq=False):
                 copy_attributes(directory, name, temporary, state.mode)
 
     def swap(self, write: PathWrite) -> None:
-        """Exchange old and new content. Raises `ReviewConflict` if the disk holds something else than `write.before`,
-        and leaves it; `PathRefused`, OSError."""
+        """Exchange old and new content. Raises `ReviewConflict`, and leaves the disk alone, if its state is not
+        `write.before`; also `PathRefused`, OSError."""
         with self.workspace.open_parent(write.path) as target:
             if _read_state(target, write.path) != write.before:
-                raise build_moved_on_error(write)
+                raise build_outdated_error(write)
         self.step(f"verified {write.path}")
         with (
             self.workspace.open_parent(write.temporary_path) as temporary,
@@ -64,35 +64,35 @@ class FileSwaps(Struct, eq=False):
         ):
             if write.after.kind == "absent":
                 if write.before.kind != "absent":
-                    self._take_out(write, temporary, target)
+                    self._remove_target(write, temporary, target)
             elif write.before.kind == "absent":
-                _move_in(temporary, target, write)
+                _move_to_target(temporary, target, write)
             elif exchange_names(temporary, target):
                 if not _has_state(temporary, write.path, write.before):
-                    self._exchange_other_back(write, temporary, target)
+                    self._undo_exchange(write, temporary, target)
             elif _read_state(target, write.path) != write.before:
-                raise build_moved_on_error(write)
+                raise build_outdated_error(write)
             else:
                 os.rename(temporary[1], target[1], src_dir_fd=temporary[0], dst_dir_fd=target[0])
 
-    def _take_out(self, write: PathWrite, temporary: NameInDirectory, target: NameInDirectory) -> None:
+    def _remove_target(self, write: PathWrite, temporary: NameInDirectory, target: NameInDirectory) -> None:
         try:
             move_to_free_name(target, temporary)
         except FileNotFoundError:
-            raise build_moved_on_error(write) from None
+            raise build_outdated_error(write) from None
         if not _has_state(temporary, write.path, write.before):
-            with suppress(FileExistsError):  # else `discard` keeps it
+            with suppress(FileExistsError):  # else `discard` preserves it
                 move_to_free_name(temporary, target)
-            raise build_moved_on_error(write)
+            raise build_outdated_error(write)
 
-    def _exchange_other_back(self, write: PathWrite, temporary: NameInDirectory, target: NameInDirectory) -> None:
+    def _undo_exchange(self, write: PathWrite, temporary: NameInDirectory, target: NameInDirectory) -> None:
         exchange_names(temporary, target)
         if not _has_state(temporary, write.path, write.after):
-            exchange_names(temporary, target)  # written to twice meanwhile: the later of the two keeps the name
-        raise build_moved_on_error(write)
+            exchange_names(temporary, target)  # both were written meanwhile: the later file gets the name
+        raise build_outdated_error(write)
 
     def is_untouched(self, write: PathWrite) -> bool:
-        """True if what was replaced is unchanged: a program that had it open may write to it even then."""
+        """True if the replaced file is unchanged: a program that has it open may still write to it."""
         if write.before.kind == "absent":
             return True
         try:
@@ -105,20 +105,20 @@ class FileSwaps(Struct, eq=False):
         return state in {ABSENT, write.after} or _is_same_content(state, write.before)
 
     def restore(self, write: PathWrite) -> None:
-        """Restore the file before a write, unless others changed it since. Raises OSError, `ReviewConflict`."""
+        """Restore the previous file, unless others changed it since. Raises OSError, `ReviewConflict`."""
         with (
             self.workspace.open_parent(write.temporary_path) as temporary,
             self.workspace.open_parent(write.path) as target,
         ):
             if write.before.kind == "absent":
-                self._take_out_again(write, temporary, target)
+                self._remove_written(write, temporary, target)
             elif write.after.kind == "absent":
-                _move_in(temporary, target, write)
+                _move_to_target(temporary, target, write)
             else:
                 self._exchange_back(write, temporary, target)
             sync_directory(target[0])
 
-    def _take_out_again(self, write: PathWrite, temporary: NameInDirectory, target: NameInDirectory) -> None:
+    def _remove_written(self, write: PathWrite, temporary: NameInDirectory, target: NameInDirectory) -> None:
         if self._classify_temporary(write, temporary) == "new":
             os.unlink(temporary[1], dir_fd=temporary[0])
         with suppress(FileNotFoundError):
@@ -139,12 +139,12 @@ class FileSwaps(Struct, eq=False):
             os.rename(temporary[1], target[1], src_dir_fd=temporary[0], dst_dir_fd=target[0])
 
     def _classify_temporary(self, write: PathWrite, temporary: NameInDirectory) -> TemporaryContent:
-        """Classify the content of the temporary name. "new": also a part of it, from an interrupted write."""
+        """Classify the content under the temporary name. "new" includes an incomplete file of an interrupted write."""
         try:
             state, data = read_state_at(*temporary, write.temporary_path)
         except FileNotFoundError:
             return "nothing"
-        except PathRefused:  # a directory, or larger than what can be edited
+        except PathRefused:  # a directory, or larger than the limit for edits
             return "other"
         if _is_same_content(state, write.before):
             return "old"
@@ -155,10 +155,10 @@ class FileSwaps(Struct, eq=False):
         return "new" if is_new else "other"
 
     def discard(self, write: PathWrite) -> str:
-        """Remove the temporary name. If it holds somebody's work, that gets a name of its own, which is returned ("" =
+        """Remove the temporary name. Somebody's work under it gets another name, which is returned ("" = there was
         none).
 
-        Raises OSError: FileNotFoundError when its directory is gone.
+        Raises OSError: FileNotFoundError when its directory no longer exists.
         """
         with self.workspace.open_parent(write.temporary_path) as temporary:
             match self._classify_temporary(write, temporary):
@@ -174,7 +174,7 @@ class FileSwaps(Struct, eq=False):
                     return f"{above}/{name}" if above else name
 
 
-def build_moved_on_error(write: PathWrite) -> ReviewConflict:
+def build_outdated_error(write: PathWrite) -> ReviewConflict:
     return ReviewConflict(
         f"{write.path} is no longer what the change was made from; nothing was written.",
         hint="Look at the change again, then accept or reject it.",
@@ -195,12 +195,12 @@ def _has_state(location: NameInDirectory, path: str, state: FileState) -> bool:
 
 
 def _is_same_content(one: FileState, other: FileState) -> bool:
-    """True if no byte differs; modes may."""
+    """True if all bytes are equal; modes may differ."""
     return (one.kind, one.blob) == (other.kind, other.blob)
 
 
-def _move_in(temporary: NameInDirectory, target: NameInDirectory, write: PathWrite) -> None:
+def _move_to_target(temporary: NameInDirectory, target: NameInDirectory, write: PathWrite) -> None:
     try:
         move_to_free_name(temporary, target)
     except FileExistsError:
-        raise build_moved_on_error(write) from None
+        raise build_outdated_error(write) from None

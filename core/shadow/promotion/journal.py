@@ -1,5 +1,7 @@
-"""The promotion journal: what is about to be done to the user's files, on disk before the first of them changes. One
-JSON record a line. A transaction is an intent, then a commit or an abort, then done (its events are in the log)."""
+"""The promotion journal: the intended writes of the user's files, on disk before the first of them happens.
+
+It has one JSON record a line. A transaction is an intent, then a commit or an abort, then done (its events are logged).
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,16 @@ from core.protocol.events import AnyEvent
 from core.protocol.review import FileState
 from core.records import decode_json
 
-_END_BYTES: Final = 200  # more than a record has that ends a transaction
+_END_BYTES: Final = 200  # more than the last record of a transaction has
 
 
 class PathWrite(Struct, frozen=True, kw_only=True):
-    """One path to be taken from `before` to `after`; `temporary` is a name in the same directory.
+    """One path to be changed from `before` to `after`; `temporary` is a name in the same directory.
 
-    `pending`: what was proposed for the path when this was decided (None: nothing). `directories`, outermost first, are
-    made for a new file (with their `modes`, where those are known), and removed with one that goes, as far as they are
-    empty. `aside`: another directory for the temporary name, where its own one comes or goes with this transaction.
-    `emptied`: directories with their modes, the path itself first, that give way to the file.
+    `pending`: the pending state of the path at the verdict (None: nothing). `directories`, outermost first, are created
+    for a new file (with their `modes`, where known), and removed with a deleted file if they are empty. `aside`:
+    another directory for the temporary name, if the path's own one is created or removed in this transaction.
+    `emptied`: directories with their modes, the path itself first, that the file replaces.
     """
 
     path: str
@@ -46,7 +48,7 @@ class PathWrite(Struct, frozen=True, kw_only=True):
 
 
 class IntentRecord(Struct, frozen=True, kw_only=True, tag="intent"):
-    """`events` tell the log once all of `writes` are done."""
+    """The start of a transaction; `events` are logged once all of `writes` are done."""
 
     id: Id
     writes: tuple[PathWrite, ...]
@@ -69,19 +71,19 @@ JournalRecord = IntentRecord | CommitRecord | AbortRecord | DoneRecord
 
 
 class Transaction(Struct, frozen=True):
-    """An intent that has not been brought to its end."""
+    """An intent whose transaction has not ended."""
 
     intent: IntentRecord
     is_committed: bool
 
 
 class Journal(Struct, eq=False):
-    """`journal.jsonl` of a session, mode 0600."""
+    """The file `journal.jsonl` of a session, mode 0600."""
 
     path: Path
 
     def append(self, record: JournalRecord, *, durable: bool) -> None:
-        """Append one record; on an error nothing of it stays. Raises OSError."""
+        """Append one record, atomically. Raises OSError."""
         line = msgspec.json.encode(record) + b"\n"
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
@@ -99,7 +101,7 @@ class Journal(Struct, eq=False):
             os.close(descriptor)
 
     def list_unfinished(self) -> list[Transaction]:
-        """List the transactions without an end, oldest first. A torn record was never acted on and does not count."""
+        """List the transactions that have not ended, oldest first. A torn record had no effect and does not count."""
         try:
             lines = self.path.read_bytes().split(b"\n")
         except FileNotFoundError:
@@ -119,7 +121,7 @@ class Journal(Struct, eq=False):
 
     @property
     def has_ended(self) -> bool:
-        """True if the last transaction was brought to its end, as far as the last line tells: that is read alone."""
+        """True if the last transaction has ended, judged by the last line alone."""
         try:
             with self.path.open("rb") as file:
                 file.seek(0, os.SEEK_END)
@@ -130,7 +132,7 @@ class Journal(Struct, eq=False):
         return lines == [b""] or isinstance(_decode_record(lines[-1]), AbortRecord | DoneRecord)
 
     def clear(self) -> None:
-        """Empty the journal; for when all transactions have ended. Raises OSError."""
+        """Empty the journal once all transactions have ended. Raises OSError."""
         if self.path.exists():
             os.truncate(self.path, 0)
 

@@ -1,9 +1,9 @@
-"""Promotion: accepted content into the user's files, all of a transaction or none of it, whatever dies meanwhile.
+"""Promotion: writes accepted content into the user's files, all of a transaction or none of it, even after a crash.
 
-intent (synced) -> temporary files beside their targets (synced) -> for each: does the disk still hold the base? then
-the two exchange their names (`file_swap`) -> sync the directories -> has anybody written to what was replaced? ->
-commit (synced) -> events -> done. What was replaced or removed stays under its temporary name until the commit, so that
-it can be rolled back. `recover` finishes or rolls back what a crash left.
+intent (synced) -> temporary files next to their targets (synced) -> for every file: verify the base on disk, then
+exchange the names (`file_swap`) -> sync the directories -> verify that nobody wrote to the replaced files -> commit
+(synced) -> events -> done. Replaced and removed files stay under their temporary names until the commit, so that they
+can be rolled back. `recover` finishes or rolls back what a crash interrupted.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from core.filesystem.renaming import make_temporary_name
 from core.ids import new_id
 from core.protocol.events import AnyEvent, Notice
 from core.protocol.review import FileState
-from core.shadow.content.blob_store import BlobStore
+from core.shadow.content.blob_store import BlobStore, run_concurrently
 from core.shadow.content.contents import explain_lost_content
-from core.shadow.content.parallel_sync import run_for_each
+from core.shadow.content.paths import list_parents, walk_directory
 from core.shadow.layers.layer_store import LayerStore
-from core.shadow.paths import list_parents, walk_directory
-from core.shadow.promotion.file_swap import FileSwaps, build_moved_on_error
+from core.shadow.promotion.file_swap import FileSwaps, build_outdated_error
 from core.shadow.promotion.journal import (
     AbortRecord,
     CommitRecord,
@@ -38,22 +37,22 @@ from core.shadow.promotion.journal import (
 )
 from core.workspace import Workspace
 
-IsNews = Callable[[IntentRecord, AnyEvent], bool]
+IsUnlogged = Callable[[IntentRecord, AnyEvent], bool]
 _GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 
 class PromotionFailed(AgentTuiError):
-    """A file could not be written; the ones before it have been put back."""
+    """A file could not be written; the files before it have been restored."""
 
     code = "promotion_failed"
 
 
-def keep_going(_: str) -> None:
-    """The `step` of a promotion that nothing stops."""
+def ignore_step(_: str) -> None:
+    """The default `step` of a promotion, which does nothing."""
 
 
 class Promotion:
-    """Carry out transactions on the workspace. `step` is called between any two effects (tests stop there)."""
+    """Transactions on the workspace. `step` is called between any two effects (tests interrupt there)."""
 
     def __init__(
         self,
@@ -70,8 +69,8 @@ class Promotion:
         self._notices: list[Notice] = []
 
     def plan_write(self, path: str, before: FileState, after: FileState, pending: FileState | None) -> PathWrite:
-        """Plan a write of a transaction, with the directories that it makes, takes along or replaces."""
-        removed_directories, directories = self.layers.kept.gone, list[str]()
+        """Plan a write of a transaction, with the directories that it creates, removes or replaces."""
+        removed_directories, directories = self.layers.retained.gone, list[str]()
         if after.kind == "absent":
             directories = [parent for parent in list_parents(path) if parent in removed_directories]
         elif before.kind == "absent":
@@ -99,10 +98,10 @@ class Promotion:
         return tuple((directory, stats.mode) for directory in below if (stats := self.workspace.stat(directory)))
 
     def run(self, writes: Sequence[PathWrite], events: Iterable[AnyEvent]) -> None:
-        """Do all writes, then emit the events; without writes nothing but the events is left to do.
+        """Do all writes, then emit the events; without writes, only emit the events.
 
-        Raises `ReviewConflict` (the disk has changed), `PathRefused` or `PromotionFailed` if it can't be done; then
-        every file is as it was.
+        Raises `ReviewConflict` (the disk has changed), `PathRefused` or `PromotionFailed`; every file is as before
+        then.
         """
         if not writes:
             for event in events:
@@ -112,7 +111,7 @@ class Promotion:
         intent = IntentRecord(id=new_id("txn"), writes=tuple(writes), events=tuple(events))
         for write in writes:
             if not self._is_before(write):
-                raise build_moved_on_error(write)
+                raise build_outdated_error(write)
         try:
             for write in writes:
                 with explain_lost_content(write.path):
@@ -128,7 +127,7 @@ class Promotion:
         except AgentTuiError:
             self._emit_notices()
             raise
-        # Without these two records the next start finds all files in place and comes to the same end.
+        # Without these two records the next start finds all files written and reaches the same state.
         with suppress(OSError):
             self.journal.append(CommitRecord(id=intent.id), durable=True)
         self.step("commit")
@@ -139,8 +138,8 @@ class Promotion:
             self.emit(self._notices.pop(0))
 
     def _is_before(self, write: PathWrite) -> bool:
-        """True if the disk holds what the write starts from; for directories that give way, if they are there or have
-        gone already. Behind a link that gives way there is nothing as yet."""
+        """True if the disk is in the state before the write. Replaced directories may have been removed already, and
+        everything behind a replaced link is absent."""
         try:
             return self.workspace.read_state(write.path)[0] == write.before
         except PathRefused as error:
@@ -149,23 +148,23 @@ class Promotion:
                 raise
         return True
 
-    def recover(self, is_news: IsNews) -> list[str]:
-        """Finish every unfinished transaction: forward if it had begun to show, else back.
+    def recover(self, is_unlogged: IsUnlogged) -> list[str]:
+        """Finish every unfinished transaction: forward if it had visible effects, else back.
 
-        `is_news` tells events that the log does not have yet. Return a sentence for each transaction.
+        `is_unlogged` is true for events that the log does not have yet. Return a sentence for every transaction.
         """
-        sentences = [self._recover(transaction, is_news) for transaction in self.journal.list_unfinished()]
+        sentences = [self._recover(transaction, is_unlogged) for transaction in self.journal.list_unfinished()]
         if not self.journal.list_unfinished():
             with suppress(OSError):
                 self.journal.clear()
         return sentences
 
-    def _recover(self, transaction: Transaction, is_news: IsNews) -> str:
+    def _recover(self, transaction: Transaction, is_unlogged: IsUnlogged) -> str:
         intent = transaction.intent
         paths = ", ".join(write.path for write in intent.writes)
-        news = [event for event in intent.events if is_news(intent, event)]
+        news = [event for event in intent.events if is_unlogged(intent, event)]
         if transaction.is_committed or self._roll_forward(intent):
-            if not transaction.is_committed:  # a crash from here on finds the end, not files that it would take back
+            if not transaction.is_committed:  # after another crash, recovery must not roll these files back
                 with suppress(OSError):
                     self.journal.append(CommitRecord(id=intent.id), durable=True)
             self._finish(IntentRecord(id=intent.id, writes=intent.writes, events=tuple(news)))
@@ -175,7 +174,7 @@ class Promotion:
         return f"An interrupted write of {paths} was taken back."
 
     def _roll_forward(self, intent: IntentRecord) -> bool:
-        """Do the rest of the writes if some are in place. True if all are then."""
+        """Do the remaining writes if some are done. True if all are done then."""
         finished_writes = [write for write in intent.writes if self._read_state(write) == write.after]
         if not finished_writes:
             return False
@@ -184,9 +183,9 @@ class Promotion:
             if not all(self._is_before(write) for write in rest):
                 return False
             self._discard(rest)
-            self._lay_out(rest)
+            self._write_temporaries(rest)
             for write in rest:
-                self._make_way(write)
+                self._clear_destination(write)
                 self._swaps.swap(write)
             self._sync_directories(intent.writes)
         except (OSError, AgentTuiError):
@@ -200,29 +199,29 @@ class Promotion:
 
     def _carry_out(self, intent: IntentRecord) -> None:
         try:
-            self._lay_out(intent.writes)
+            self._write_temporaries(intent.writes)
             for write in intent.writes:
                 with _explain_write_error(write.path):
                     if write.emptied or write.aside is not None:
-                        self._make_way(write)
+                        self._clear_destination(write)
                     self._swaps.swap(write)
                 self.step(f"swapped {write.path}")
             with _explain_write_error(intent.writes[-1].path):
                 self._sync_directories(intent.writes)
             for write in intent.writes:
                 if not self._swaps.is_untouched(write):
-                    raise build_moved_on_error(write)
+                    raise build_outdated_error(write)
         except AgentTuiError:
             self._roll_back(intent)
             raise
 
-    def _lay_out(self, writes: Sequence[PathWrite]) -> None:
-        """Make the directories, and write the new contents beside their targets."""
+    def _write_temporaries(self, writes: Sequence[PathWrite]) -> None:
+        """Create the directories, and write the new contents next to their targets."""
         for write in writes:
             if write.directories and write.after.kind != "absent" and write.aside is None:
                 with _explain_write_error(write.path):
                     self._make_directories(write)
-        run_for_each(writes, self._prepare)
+        run_concurrently(writes, self._prepare)
 
     def _prepare(self, write: PathWrite) -> None:
         if write.after.kind != "absent":
@@ -236,8 +235,8 @@ class Promotion:
             with self.workspace.open_parent(path) as (directory, name):
                 os.chmod(name, mode, dir_fd=directory)
 
-    def _make_way(self, write: PathWrite) -> None:
-        """Make the directories that were in the way before, and remove the empty ones that the file replaces."""
+    def _clear_destination(self, write: PathWrite) -> None:
+        """Create the directories that were blocked before, and remove the empty ones that the file replaces."""
         if write.aside is not None and write.after.kind != "absent":
             self._make_directories(write)
         for path, _ in sorted(write.emptied, reverse=True):
@@ -248,22 +247,24 @@ class Promotion:
                 continue
             except OSError as error:
                 if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
-                    raise build_moved_on_error(write) from None
+                    raise build_outdated_error(write) from None
                 raise
 
     def _sync_directories(self, writes: Sequence[PathWrite]) -> None:
-        run_for_each(list({write.path.rpartition("/")[0]: write for write in writes}.values()), self._sync_directory)
+        run_concurrently(
+            list({write.path.rpartition("/")[0]: write for write in writes}.values()), self._sync_directory
+        )
 
     def _sync_directory(self, write: PathWrite) -> None:
         try:
             with self.workspace.open_parent(write.path) as (directory, _):
                 sync_directory(directory)
         except OSError as error:
-            if write.after.kind != "absent" or error.errno not in _GONE:  # else it went with its last file
+            if write.after.kind != "absent" or error.errno not in _GONE:  # else it was removed with its last file
                 raise
 
     def _roll_back(self, intent: IntentRecord) -> None:
-        """Roll back every file that the transaction changed; a file changed by others since is left."""
+        """Roll back every file that the transaction changed, unless others changed it since."""
         is_complete = True
         for write in reversed(intent.writes):
             try:
@@ -271,7 +272,7 @@ class Promotion:
                     self._swaps.restore(write)
                 self._restore_emptied(write)
             except (OSError, AgentTuiError):
-                is_complete = False  # the next start tries again; what is needed for that stays where it is
+                is_complete = False  # the next start tries again, and needs the temporary file for that
                 continue
             is_complete = self._discard([write]) and is_complete
             if write.after.kind != "absent":
@@ -281,29 +282,32 @@ class Promotion:
                 self.journal.append(AbortRecord(id=intent.id), durable=True)
 
     def _restore_emptied(self, write: PathWrite) -> None:
-        """Make the directories again that gave way, if nothing has taken their place."""
+        """Recreate the replaced directories, if their path is free."""
         for path, mode in sorted(write.emptied):
             with suppress(FileExistsError), self.workspace.open_parent(path) as (directory, name):
                 os.mkdir(name, 0o700, dir_fd=directory)
                 os.chmod(name, mode, dir_fd=directory)
 
     def _discard(self, writes: Iterable[PathWrite], *, looks_around: bool = True) -> bool:
-        """Remove the temporary names, and with `looks_around` those whose directories have been moved elsewhere.
+        """Remove the temporary names, and with `looks_around` also those in directories that have been moved.
 
-        False: some may still be there.
+        False: some may still exist.
         """
-        is_complete, stray_writes = True, dict[str, PathWrite]()
+        is_complete, moved_temporaries = True, dict[str, PathWrite]()
         for write in writes:
             try:
                 if backup_name := self._swaps.discard(write):
-                    self._notices.append(_build_kept_notice(write, backup_name))
+                    self._notices.append(_build_backup_notice(write, backup_name))
             except (FileNotFoundError, NotADirectoryError):
-                stray_writes[write.temporary] = write
+                moved_temporaries[write.temporary] = write
             except OSError:
                 is_complete = False
-        if stray_writes and looks_around:
-            return self._discard(_find_strayed(self.workspace, stray_writes), looks_around=False) and is_complete
-        return is_complete and not stray_writes
+        if moved_temporaries and looks_around:
+            return (
+                self._discard(_find_moved_temporaries(self.workspace, moved_temporaries), looks_around=False)
+                and is_complete
+            )
+        return is_complete and not moved_temporaries
 
     def _finish(self, intent: IntentRecord) -> None:
         self._discard(intent.writes)
@@ -323,7 +327,7 @@ class Promotion:
 
 @contextmanager
 def _explain_write_error(path: str) -> Iterator[None]:
-    """Raise `PromotionFailed` with the name of the file that can't be written."""
+    """Raise `PromotionFailed` with the name of the file that cannot be written."""
     try:
         yield
     except OSError as error:
@@ -333,7 +337,7 @@ def _explain_write_error(path: str) -> Iterator[None]:
         ) from error
 
 
-def _build_kept_notice(write: PathWrite, backup_name: str) -> Notice:
+def _build_backup_notice(write: PathWrite, backup_name: str) -> Notice:
     return Notice(
         level="warning",
         message=f"{write.path} was written by another program while it was being changed here.",
@@ -341,25 +345,29 @@ def _build_kept_notice(write: PathWrite, backup_name: str) -> Notice:
     )
 
 
-def _find_strayed(workspace: Workspace, stray_writes: Mapping[str, PathWrite]) -> Iterator[PathWrite]:
-    """Yield the writes whose temporary names (the keys) are in another directory by now, with that as their `aside`."""
+def _find_moved_temporaries(workspace: Workspace, moved_temporaries: Mapping[str, PathWrite]) -> Iterator[PathWrite]:
+    """Yield the writes whose temporary names (the keys) are in another directory by now, which becomes their
+    `aside`."""
     for path, kind in walk_directory(workspace, ".") or ():
         directory, _, name = path.removeprefix("./").rpartition("/")
-        if kind != "directory" and name in stray_writes:
-            yield replace(stray_writes[name], aside=directory)
+        if kind != "directory" and name in moved_temporaries:
+            yield replace(moved_temporaries[name], aside=directory)
 
 
 def arrange_writes(writes: Sequence[PathWrite]) -> list[PathWrite]:
-    """Sort removals first, and place temporary names outside of directories that come or go with the transaction."""
+    """Sort removals first, and place temporary names outside of directories that the transaction creates or removes."""
     emptied_paths = [write.path for write in writes if write.emptied]
     removed_paths = {write.path for write in writes if write.after.kind == "absent"}
     in_order = sorted(writes, key=lambda write: (write.after.kind != "absent", write.path))
     if not removed_paths and not emptied_paths:
         return in_order
-    return [_place_aside(write, removed_paths if write.after.kind != "absent" else emptied_paths) for write in in_order]
+    return [
+        _relocate_temporary(write, removed_paths if write.after.kind != "absent" else emptied_paths)
+        for write in in_order
+    ]
 
 
-def _place_aside(write: PathWrite, moving: Collection[str]) -> PathWrite:
+def _relocate_temporary(write: PathWrite, moving: Collection[str]) -> PathWrite:
     parents = list_parents(write.path)
     top = next((parent for parent in parents if parent in moving), None)
     if top is None:

@@ -1,1 +1,1 @@
-"""The review: verdicts on hunks, conflicts, competing versions, edits of hunks."""
+"""The review: proposals, risks, renames, verdicts on hunks, edits of hunks, and conflicts."""

@@ -1,13 +1,21 @@
-"""A change in conflict as three sides (base, the user's file, the agent's), and its resolution by choices.
+"""Conflicts of changes: the hunks that clash, the competing versions of other agents, and their resolution.
 
-Of a change with a competing version the sides are what that began with, what is pending, and what it made. Resolving
-never writes to the project: the result is a pending change made from the file as it is on disk, which is accepted like
-any other, with the same guards.
+A hunk clashes if it shares a chunk of the three-way merge with what the user's file has there, or with another agent's
+version. The other hunks can be accepted all the same. Where that cannot be computed (no text, a deletion), no hunk is
+marked, and all of them count as clashing.
+
+Of two agents' clashing versions of a path, ours is pending and theirs is a competing version of the change. The parts
+of theirs that fit are merged into the pending state, so the user resolves only where both differ.
+
+A conflict has three sides: base, the user's file and the agent's; with a competing version, the sides are its base,
+the pending state and its result. Resolving never writes to the project: the result is a pending change against the
+file on disk, which is accepted like any other, with the same guards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 
 from msgspec.structs import replace
 
@@ -23,23 +31,148 @@ from core.protocol.review import (
     FileState,
     VerdictRecord,
 )
-from core.shadow.content.contents import ChangeSides, assign_todo
+from core.shadow.content.contents import ChangeSides, Contents, assign_todo
 from core.shadow.diff.text_lines import (
     Encoding,
     decode_line,
     encode_line,
+    find_display_encodings,
     find_newline,
-    find_shown_encodings,
     is_binary,
     split_lines,
 )
 from core.shadow.diff.three_way_merge import MergeChunk
-from core.shadow.review.competing_versions import describe_clash, include_competing_versions, reconcile
-from core.shadow.review.review_part import ReviewPart
-from core.shadow.review.verdict_plan import build_pending_events
+from core.shadow.review.verdict_plan import ReviewPart, build_pending_events
 
+LineRange = tuple[int, int]  # lines, 0-indexed, the end excluded
+BASE_CHANGED = "the file was changed in the same place since that work began."
 CONTEXT_LINES = 3  # lines shown above a clash
 MAX_SIDE_LINES = 2_000  # lines of one side of a clash
+
+
+def mark_clashes(change: Change, contents: Contents, disk: FileState | None = None) -> Change:
+    """Return a change in conflict with its clashing hunks marked: those that clash with its competing versions, or with
+    the file on `disk` (None: the disk is in the base state)."""
+    in_base = [] if disk is None else _find_base_ranges(change, disk, contents)
+    in_pending = [_find_pending_ranges(change, version, contents) for version in change.competing_versions]
+    if in_base is None or None in in_pending:
+        return _clear_clashes(change)
+    pending_ranges = [line_range for ranges in in_pending if ranges for line_range in ranges]
+    hunks = tuple(
+        replace(
+            hunk,
+            clashes=not hunk.moves
+            and (
+                _is_touching(hunk.old_start, hunk.old_lines, in_base)
+                or _is_touching(hunk.new_start, hunk.new_lines, pending_ranges)
+            ),
+        )
+        for hunk in change.hunks
+    )
+    marked_change = replace(change, hunks=hunks)
+    return (
+        marked_change if any(hunk.clashes for hunk in hunks) and marked_change.clean_hunks else _clear_clashes(change)
+    )
+
+
+def _clear_clashes(change: Change) -> Change:
+    return replace(change, hunks=tuple(replace(hunk, clashes=False) for hunk in change.hunks))
+
+
+def _find_base_ranges(change: Change, disk: FileState, contents: Contents) -> list[LineRange] | None:
+    """Return the ranges of the base where the disk and the pending state clash; None if they are no texts."""
+    chunks = contents.split_chunks(change.base, disk, change.pending)
+    return None if chunks is None else [(chunk.start, chunk.end) for chunk in chunks if chunk.clashes]
+
+
+def _find_pending_ranges(change: Change, version: CompetingVersion, contents: Contents) -> list[LineRange] | None:
+    """Return the ranges of the pending file where a competing version differs; None if they are no texts."""
+    chunks = contents.split_chunks(version.base, change.pending, version.theirs)
+    if chunks is None:
+        return None
+    ends = list(accumulate((len(chunk.mine) for chunk in chunks), initial=0))
+    return [(start, end) for chunk, (start, end) in zip(chunks, pairwise(ends), strict=True) if chunk.clashes]
+
+
+def _is_touching(first: int, count: int, ranges: list[LineRange]) -> bool:
+    """True if `count` lines from line `first` (from 1) overlap or touch one of the ranges."""
+    return any(first - 1 <= end and start <= first - 1 + count for start, end in ranges)
+
+
+def describe_clash(change: Change) -> str:
+    """Describe the conflict of a change with its competing versions, "" = it has none."""
+    if not change.competing_versions:
+        return ""
+    names = list(dict.fromkeys(competing_version.name for competing_version in change.competing_versions))
+    return f"{' and '.join(names)} changed the same place in another way."
+
+
+def describe_other_conflict(change: Change) -> str:
+    """Describe a conflict apart from the competing versions; "" = there is no other."""
+    return "" if change.conflict == describe_clash(change) else change.conflict
+
+
+def has_conflict_with(change: Change | None, subagent_id: str) -> bool:
+    """True if the work of `subagent_id` on a path is unresolved: as a competing version, or over a changed file."""
+    return change is not None and (
+        bool(describe_other_conflict(change))
+        or any(competing_version.by == subagent_id for competing_version in change.competing_versions)
+    )
+
+
+def include_competing_versions(
+    change: Change, competing_versions: tuple[CompetingVersion, ...], contents: Contents
+) -> Change:
+    """Return a newly compared change with these competing versions. When nothing of ours remains, theirs becomes the
+    pending version, over their base, in conflict with the file."""
+    if not competing_versions:
+        return change
+    if change.base != change.pending:
+        return _retain_unmerged(change, competing_versions, contents)
+    first, rest = competing_versions[0], competing_versions[1:]
+    if (merged_state := contents.merge(first.base, change.base, first.theirs)) is not None:
+        sides = ChangeSides(base=change.base, pending=merged_state)
+        return include_competing_versions(
+            contents.build_change(change.path, sides, origin=change.origin), rest, contents
+        )
+    sides = ChangeSides(base=first.base, pending=first.theirs)
+    rebuilt_change = contents.build_change(change.path, sides, origin=change.origin)
+    return replace(rebuilt_change, conflict=BASE_CHANGED, competing_versions=rest)
+
+
+def _retain_unmerged(change: Change, competing_versions: tuple[CompetingVersion, ...], contents: Contents) -> Change:
+    """Merge the competing versions that fit by now, and retain the others."""
+    pending, remaining_versions = reconcile(change.pending, competing_versions, contents)
+    if pending != change.pending:
+        sides = ChangeSides(base=change.base, pending=pending)
+        updated_change = contents.build_change(change.path, sides, change.hunks, change.rename_source, change.origin)
+        todos = "" if len(competing_versions) > 1 else competing_versions[0].todo
+        hunks = assign_todo(updated_change.hunks, change.hunks, todos)
+        change = replace(updated_change, hunks=hunks, conflict=change.conflict, apart=change.apart)
+    updated_change = replace(change, competing_versions=remaining_versions)
+    updated_change = replace(updated_change, conflict=change.conflict or describe_clash(updated_change))
+    return (
+        mark_clashes(updated_change, contents)
+        if remaining_versions and updated_change.conflict == describe_clash(updated_change)
+        else updated_change
+    )
+
+
+def reconcile(
+    pending: FileState, competing_versions: tuple[CompetingVersion, ...], contents: Contents
+) -> tuple[FileState, tuple[CompetingVersion, ...]]:
+    """Merge all competing versions that fit into the pending state; return that and those that do not fit.
+
+    Of the latter, the parts that fit are merged as well.
+    """
+    remaining_versions = []
+    for competing_version in competing_versions:
+        merged_state = contents.merge(competing_version.base, pending, competing_version.theirs)
+        if merged_state is None:
+            remaining_versions.append(competing_version)
+            merged_state = contents.merge(competing_version.base, pending, competing_version.theirs, prefer_ours=True)
+        pending = merged_state or pending
+    return pending, tuple(remaining_versions)
 
 
 class Conflicts(ReviewPart):
@@ -75,7 +208,7 @@ class Conflicts(ReviewPart):
         )
 
     def _name_pending(self, path: str, clashes: Sequence[ConflictRegion]) -> str:
-        """Name the todos for which the pending side of these clashes was made, else the subagent; "" = neither."""
+        """Return the names of the todos of the pending side of these clashes, else of the subagent; "" = neither."""
         change = self.state.changes[path]
         todos = {
             hunk.todo
@@ -87,8 +220,9 @@ class Conflicts(ReviewPart):
         return ", ".join(sorted(filter(None, todos))) or (f"“{subagent}”" if subagent else "")
 
     def _select_sides(self, change: Change) -> tuple[Change, FileState, CompetingVersion | None]:
-        """Return the change to be resolved and the side called mine: what is pending, and the first competing version
-        in place of the agent's, if that is the conflict; else the user's file, and None."""
+        """Return the change to resolve, the state of the side `mine`, and the competing version. In a conflict with a
+        competing version, mine is the pending state and the first competing version replaces the agent's; else mine is
+        the user's file, and the version is None."""
         if not change.competing_versions or change.conflict != describe_clash(change):
             return change, self.contents.store(*self.workspace.read_state(change.path)), None
         first = change.competing_versions[0]
@@ -97,9 +231,9 @@ class Conflicts(ReviewPart):
     def resolve(
         self, path: str, choices: Sequence[ConflictChoice], our_blob: str = "", their_blob: str = ""
     ) -> Change | None:
-        """Make one pending change of the three sides; see `ConflictResolve`. None: nothing is pending any more.
+        """Combine the three sides into one pending change; see `ConflictResolve`. None: nothing is pending any more.
 
-        `our_blob`, `their_blob`: the blobs that were shown. Raises `CommandRejected` if they have changed since.
+        `our_blob`, `their_blob`: the blobs that were displayed. Raises `CommandRejected` if they have changed since.
         """
         previous = self.state.changes.get(path)
         if previous is None or not previous.conflict:
@@ -149,7 +283,7 @@ class Conflicts(ReviewPart):
             return states[choices[0].take]
         _require_choices(choices, sum(chunk.clashes for chunk in chunks))
         waiting = iter(choices)
-        (encoding,) = find_shown_encodings(self.contents.read(our_state))
+        (encoding,) = find_display_encodings(self.contents.read(our_state))
         lines = [
             line
             for chunk in chunks
@@ -160,7 +294,7 @@ class Conflicts(ReviewPart):
 
     def _list_clashes(self, change: Change, our_state: FileState, chunks: list[MergeChunk]) -> Iterator[ConflictRegion]:
         (encoding,), base = (
-            find_shown_encodings(self.contents.read(our_state)),
+            find_display_encodings(self.contents.read(our_state)),
             split_lines(self.contents.read(change.base)),
         )
         line, above = 1, list[bytes]()
@@ -184,7 +318,7 @@ class Conflicts(ReviewPart):
             return (f"(symbolic link to {data.decode('utf-8', 'replace')})",)
         if is_binary(data):
             return (f"(binary file of {state.size:,} bytes)",)
-        return _decode_lines(split_lines(data), find_shown_encodings(data)[0]) or ("(empty file)",)
+        return _decode_lines(split_lines(data), find_display_encodings(data)[0]) or ("(empty file)",)
 
 
 def _decode_lines(lines: Sequence[bytes], encoding: Encoding) -> tuple[str, ...]:
@@ -214,7 +348,7 @@ def _apply_choice(stretch: MergeChunk, choice: ConflictChoice, encoding: Encodin
 
 
 def _terminate_lines(lines: Sequence[bytes], encoding: Encoding) -> list[bytes]:
-    """Terminate all lines but the last: a side's last line can come to stand inside."""
+    """Terminate all lines but the last, as a side's last line can become an inner one."""
     newline = find_newline(lines, encoding).encode(encoding)
     return [
         line if index == len(lines) - 1 or decode_line(line, encoding)[1] != "none" else line + newline

@@ -1,7 +1,7 @@
-"""The user's own work on a hunk before its verdict: splitting, editing, commenting.
+"""The user's own edits of a hunk before its verdict: splitting, editing, commenting.
 
-A split changes how the difference is cut, never the bytes. An edit changes the pending bytes and nothing else: the
-base, and so what a rejection brings back, stays. Lines that are not edited keep their very bytes.
+A split changes the boundaries of hunks, never the bytes. An edit changes only the pending bytes: the base, which a
+rejection restores, stays. Lines that are not edited preserve their exact bytes.
 """
 
 from __future__ import annotations
@@ -27,23 +27,21 @@ from core.shadow.diff.text_lines import (
     decode_line,
     detect_encoding,
     encode_line,
+    find_display_encodings,
     find_newline,
-    find_shown_encodings,
     has_bom,
     split_lines,
 )
-from core.shadow.renames.rename_pairs import recount_hunks
-from core.shadow.review.competing_versions import describe_other_conflict, include_competing_versions
-from core.shadow.review.review_part import ReviewPart
-from core.shadow.review.verdict_plan import build_pending_events
+from core.shadow.review.conflicts import describe_other_conflict, include_competing_versions
+from core.shadow.review.rename_pairs import recount_hunks
+from core.shadow.review.verdict_plan import ReviewPart, build_pending_events
 from core.text.encodings.detection import is_in_unknown_encoding
 
 _BOM = "\ufeff"
 
 
 class HunkText(NamedTuple):
-    """The text that is edited for a hunk, with LF endings, the number of its first line, and its language, "" = not
-    known."""
+    """The editable text of a hunk, with LF endings, the number of its first line, and its language ("" = unknown)."""
 
     text: str
     start: int
@@ -54,16 +52,17 @@ class HunkEdits(ReviewPart):
     """Splits, edits and comments of hunks, for the pending changes of one session."""
 
     def split(self, path: str, hunk_id: str, line: int = 0) -> Change:
-        """Make several hunks of one; see `HunkSplit`. A rename becomes a new file and a deletion. Raises
-        `CommandRejected` if it can't be divided there."""
+        """Split a hunk into several; see `HunkSplit`. A rename becomes a new file and a deletion. Raises
+        `CommandRejected` if it cannot be divided there."""
         (_, hunk), change = self.find_hunk(path, hunk_id), self.divide(path, hunk_id, line)
         self.emit(ChangeRevised(change=change))
         later = (part for part in change.hunks if hunk.moves or part.old_start >= hunk.old_start)
-        self._carry_comment_over(path, hunk_id, next(later))
+        self._transfer_comment(path, hunk_id, next(later))
         return self.state.changes[path]
 
     def divide(self, path: str, hunk_id: str, line: int = 0) -> Change:
-        """Return the change as `split` would make it. Raises `CommandRejected` if the hunk can't be divided there."""
+        """Return the result of `split` without recording it. Raises `CommandRejected` if the hunk cannot be divided
+        there."""
         change, hunk = self.find_hunk(path, hunk_id)
         if hunk.moves:
             return replace(recount_hunks(self.contents, change, None), apart=True)
@@ -79,7 +78,7 @@ class HunkEdits(ReviewPart):
         return replace(change, hunks=every)
 
     def read_text(self, path: str, hunk_id: str) -> HunkText:
-        """Return the new side of a hunk; of a notebook the source of its cell. Raises `CommandRejected` if it is no
+        """Return the new side of a hunk, or the source of its cell in a notebook. Raises `CommandRejected` if it is no
         text."""
         change, hunk = self.find_hunk(path, hunk_id)
         _require_text(change, hunk)
@@ -88,12 +87,12 @@ class HunkEdits(ReviewPart):
             cell = _find_cell(notebook, hunk)
             return HunkText(cell.source, 1, notebook.language if cell.kind == "code" else "markdown")
         lines = _slice_side(new, hunk)
-        text = "".join(_decode_shown(line, find_shown_encodings(new)[0]) for line in lines)
+        text = "".join(_decode_shown(line, find_display_encodings(new)[0]) for line in lines)
         return HunkText(text, hunk.new_start, detect_language(path))
 
     def edit(self, path: str, hunk_id: str, text: str) -> Change:
-        """Put `text` in the place of a hunk's new side. Return the change as it is then (without hunks: nothing is
-        pending any more). Raises `CommandRejected` if it is no text."""
+        """Replace the new side of a hunk by `text`. Return the resulting change (without hunks: nothing is pending any
+        more). Raises `CommandRejected` if it is no text."""
         change, hunk = self.find_hunk(path, hunk_id)
         _require_text(change, hunk)
         old, new = self.contents.read_change(change)
@@ -131,7 +130,7 @@ class HunkEdits(ReviewPart):
         return edited_change
 
     def _apply_edit(self, change: Change, hunk: Hunk, file_lines: list[bytes], lines: list[bytes]) -> Change:
-        """Return the change with these pending lines: the other hunks as they are, wherever that is exact."""
+        """Return the change with these pending lines; the other hunks are unchanged wherever that is exact."""
         old, new = self.contents.read(change.counted_state), b"".join(file_lines)
         mode = change.base.mode if change.pending.kind == "absent" else change.pending.mode
         sides = ChangeSides(base=change.base, pending=self.contents.store_file(new, mode))
@@ -144,25 +143,25 @@ class HunkEdits(ReviewPart):
         )
 
     def _emit_edited(self, change: Change, hunk: Hunk, lines: Sequence[bytes]) -> None:
-        reach = (hunk.new_start, hunk.new_start + max(len(lines), 1))
+        touched_range = (hunk.new_start, hunk.new_start + max(len(lines), 1))
         edited_hunks = tuple(
-            edited_hunk for edited_hunk in change.hunks if reach[0] <= edited_hunk.new_start <= reach[1]
+            edited_hunk for edited_hunk in change.hunks if touched_range[0] <= edited_hunk.new_start <= touched_range[1]
         )
         if edited_hunks:
-            self._carry_comment_over(change.path, hunk.id, edited_hunks[0])
+            self._transfer_comment(change.path, hunk.id, edited_hunks[0])
         excerpt = build_excerpt(change, edited_hunks, *self.contents.read_change(change))
         self.emit(
             HunkEdited(id=new_id("edit"), path=change.path, start=hunk.new_start, lines=len(lines), excerpt=excerpt)
         )
 
-    def _carry_comment_over(self, path: str, hunk_id: str, heir: Hunk) -> None:
+    def _transfer_comment(self, path: str, hunk_id: str, heir: Hunk) -> None:
         comment = self.state.comments.get((path, hunk_id))
         if comment is not None and heir.id != hunk_id:
             self.comment(path, hunk_id, "")
             self.comment(path, heir.id, comment.text)
 
     def comment(self, path: str, hunk_id: str, text: str) -> None:
-        """Keep a comment on a hunk; an empty text removes it, also where the hunk is gone by now."""
+        """Store a comment on a hunk; an empty text removes it, even if the hunk no longer exists."""
         if not text.strip():
             if (path, hunk_id) not in self.state.comments:
                 raise CommandRejected(f"There is no comment on that hunk of {path}.", code="no_comment")
@@ -180,7 +179,7 @@ class HunkEdits(ReviewPart):
         self.emit(HunkCommented(comment=comment))
 
     def find_hunk(self, path: str, hunk_id: str) -> tuple[Change, Hunk]:
-        """Return a pending hunk and its change. Raises `CommandRejected` if it is not there (any more)."""
+        """Return a pending hunk and its change. Raises `CommandRejected` if it does not exist (any more)."""
         change = self.state.changes.get(path)
         if change is None:
             raise CommandRejected(f"Nothing is pending for {path}.", code="change_unknown")
@@ -195,7 +194,7 @@ class HunkEdits(ReviewPart):
 
 
 def _find_cell(notebook: Notebook, hunk: Hunk) -> Cell:
-    """Return the one cell that a hunk leaves. Raises `CommandRejected`."""
+    """Return the one cell that remains after a hunk. Raises `CommandRejected`."""
     cells = find_touched([cell.span for cell in notebook.cells], hunk.new_start, hunk.new_lines)
     if len(cells) != 1:
         hint = "Accept or reject it, or say what should be different." if hunk.new_lines else ""
@@ -242,16 +241,16 @@ def _decode_shown(line: bytes, encoding: Encoding) -> str:
 
 
 def _encode_lines(text: str, file: bytes, before: Sequence[bytes], *, at_end: bool) -> list[bytes]:
-    """Encode the lines of `text` for this file: those that were there as they were, others in the file's encoding and
-    with the line ending of their neighbours. Only the last line of a file (`at_end`) may be without one."""
-    (encoding,) = find_shown_encodings(file)
+    """Encode the lines of `text` for this file: unchanged lines with their old bytes, others in the file's encoding and
+    with the line ending of their neighbours. Only the last line of a file (`at_end`) may have no ending."""
+    (encoding,) = find_display_encodings(file)
     new_lines = [f"{line}\n" for line in text.replace("\r\n", "\n").split("\n")]
     new_lines[-1] = new_lines[-1][:-1]
     new_lines = new_lines if new_lines[-1] else new_lines[:-1]
     if new_lines and not new_lines[-1].endswith("\n") and not at_end:
         new_lines[-1] += "\n"
     decoded_lines = [_decode_shown(line, encoding) for line in before]
-    matches = _match_kept_lines(decoded_lines, new_lines)
+    matches = _match_unchanged_lines(decoded_lines, new_lines)
     ending = find_newline(before or split_lines(file), encoding)
     encoded_lines = [
         before[matches[index]] if index in matches else encode_line(line, ending, encoding)
@@ -266,7 +265,7 @@ def _encode_lines(text: str, file: bytes, before: Sequence[bytes], *, at_end: bo
 
 
 def _refuse_new_signs(text: str, decoded_lines: Sequence[str]) -> None:
-    """Raise for a character beyond ASCII that the lines have not had: it would be in another encoding than they are."""
+    """Raise for a new character beyond ASCII, which would be in another encoding than the existing lines."""
     known_signs = "".join(decoded_lines)
     if sign := next((sign for sign in text if not sign.isascii() and sign not in known_signs), ""):
         raise CommandRejected(
@@ -276,8 +275,8 @@ def _refuse_new_signs(text: str, decoded_lines: Sequence[str]) -> None:
         )
 
 
-def _match_kept_lines(before: Sequence[str], after: Sequence[str]) -> dict[int, int]:
-    """Map each line of `after` to the line of `before` that it equals."""
+def _match_unchanged_lines(before: Sequence[str], after: Sequence[str]) -> dict[int, int]:
+    """Map the lines of `after` to the equal lines of `before`."""
     matches: dict[int, int] = {}
     a = b = 0
     old, new = ([line.encode("utf-8", "surrogatepass") for line in side] for side in (before, after))

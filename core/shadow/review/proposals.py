@@ -1,5 +1,4 @@
-"""Proposals: an edit of a file tool, or what a command left at a path, as a pending change over the disk. The user's
-own edits win."""
+"""Proposals: edits of file tools and effects of commands as pending changes over the disk. The user's own edits win."""
 
 from __future__ import annotations
 
@@ -12,17 +11,15 @@ from core.errors import PathRefused
 from core.protocol.review import Change, CompetingVersion, FileState, Hunk, Origin
 from core.shadow.content.contents import ChangeSides, assign_todo
 from core.shadow.diff.hunks import compare_texts
-from core.shadow.review.clash_marking import mark_clashes
-from core.shadow.review.competing_versions import BASE_CHANGED, describe_other_conflict, include_competing_versions
-from core.shadow.review.review_part import ReviewPart
-from core.shadow.review.verdict_plan import build_pending_events
-from core.shadow.review.verdicts import describe_moved_on
+from core.shadow.review.conflicts import BASE_CHANGED, describe_other_conflict, include_competing_versions, mark_clashes
+from core.shadow.review.verdict_plan import ReviewPart, build_pending_events
+from core.shadow.review.verdicts import describe_outdated
 from core.workspace import ABSENT
 
 
 class ShadowEdit(Struct, frozen=True, kw_only=True):
-    """An edit as it was recorded: the pending change (without hunks: nothing is pending), the bytes before and after
-    it, as the agent sees them (None: absent), and the hunks between these two (none if they are no text)."""
+    """A recorded edit: the pending change (without hunks: nothing is pending), the bytes before and after it as the
+    agent sees them (None: absent), and the hunks between these two (none if they are no texts)."""
 
     change: Change
     before: bytes | None
@@ -31,26 +28,26 @@ class ShadowEdit(Struct, frozen=True, kw_only=True):
 
 
 class PathEffect(Struct, frozen=True, kw_only=True):
-    """The effect of a command, or of another session, on a path: it found `then`, and left `wanted`.
+    """The effect of a command, or of another session, on a path, from the state `base` to `result`.
 
-    `doubt` says why what it found may not be what the base has; `renamed_from` names a removed file of the same
-    content.
+    `conflict_reason`: why `base` may differ from the base of the change, "" = it does not; `renamed_from`: a removed
+    file with the same content.
     """
 
     path: str
-    then: FileState
-    wanted: FileState
+    base: FileState
+    result: FileState
     origin: Origin
-    doubt: str = ""
+    conflict_reason: str = ""
     renamed_from: str = ""
 
 
 class Proposals(ReviewPart):
-    """Record pending states. Whether a path may be written at all has been decided before."""
+    """Record pending states. Callers have checked that the path may be written at all."""
 
     def get_visible_state(self, change: Change) -> FileState:
-        """Return what the agent sees: the pending state, or in a conflict the user's file with those of the agent's
-        edits that still fit, so that the next edit builds on what the user has."""
+        """Return the state that the agent sees: the pending one, or in a conflict the user's file with those of the
+        agent's edits that still fit, so that the next edit is based on the user's version."""
         if not change.conflict:
             return change.pending
         try:
@@ -60,7 +57,7 @@ class Proposals(ReviewPart):
         return self.contents.merge(change.base, disk, change.pending, prefer_ours=True) or disk
 
     def find_original_path(self, path: str) -> str:
-        """Return the path that the project has for a file that is pending under another name."""
+        """Return the project's path of a file that is pending under another name."""
         change = self.state.changes.get(path)
         return change.renamed_from if change and change.operation == "rename" else path
 
@@ -73,7 +70,7 @@ class Proposals(ReviewPart):
         mode: int | None,
         layer_state: FileState | None = None,
     ) -> ShadowEdit:
-        """Put `data` (None: nothing) at a path. `layer_state`: the state in a kept layer; None: there is none."""
+        """Write `data` (None: delete) to a path. `layer_state`: the state in a retained layer; None: there is none."""
         change = self._find_or_start(path)
         visible_state = (
             self.get_visible_state(change) if layer_state is None or path in self.state.changes else layer_state
@@ -92,7 +89,7 @@ class Proposals(ReviewPart):
             visible_state,
             target_state,
         ) and proposed_change.source is None:
-            hunks = proposed_change.hunks  # nothing else is pending: the review's comparison is that of the edit
+            hunks = proposed_change.hunks  # nothing else is pending, so the review's hunks are those of the edit
         else:
             hunks = compare_texts(before or b"", data or b"")
         return ShadowEdit(change=proposed_change, before=before, after=data, hunks=hunks)
@@ -101,51 +98,55 @@ class Proposals(ReviewPart):
         """Record the effect of a command; return the pending change, None if nothing of it is pending."""
         change = self._find_or_start(effect.path)
         now = change.pending
-        if effect.wanted in (effect.then, now) and not change.conflict:
+        if effect.result in (effect.base, now) and not change.conflict:
             return self.state.changes.get(effect.path)
-        target_state, doubt = effect.wanted, effect.doubt
-        if now != effect.then and not doubt:
-            merged_state = self.contents.merge(effect.then, now, target_state)
-            doubt = "" if merged_state else "it was changed while the command ran; the command's version is shown."
+        target_state, conflict_reason = effect.result, effect.conflict_reason
+        if now != effect.base and not conflict_reason:
+            merged_state = self.contents.merge(effect.base, now, target_state)
+            conflict_reason = (
+                "" if merged_state else "it was changed while the command ran; the command's version is shown."
+            )
             target_state = merged_state or target_state
-        if not doubt:
+        if not conflict_reason:
             self._propose(change, target_state, effect.origin, effect.renamed_from)
         else:
-            # What it was made from is not known: an empty base differs from all that the user may have written.
-            base = self.contents.store_file(b"", 0o644) if effect.doubt else change.base
-            self._emit_change(change, ChangeSides(base=base, pending=target_state), effect.origin, conflict=doubt)
+            # The real base is unknown: an empty one differs from all that the user may have written.
+            base = self.contents.store_file(b"", 0o644) if effect.conflict_reason else change.base
+            self._emit_change(
+                change, ChangeSides(base=base, pending=target_state), effect.origin, conflict=conflict_reason
+            )
         return self.state.changes.get(effect.path)
 
     def merge_effect(self, effect: PathEffect) -> Change | None:
-        """Merge the effect of another agent into what is pending; return that, None if nothing of it is pending.
+        """Merge the effect of another agent into the pending state; return the change, None if nothing of it is
+        pending.
 
-        Where both clash, ours stays pending with the parts of theirs that fit, and theirs is kept as a competing
-        version.
+        Where both clash, ours stays pending with the parts of theirs that fit, and theirs becomes a competing version.
         """
         change = self._find_or_start(effect.path)
         now = change.pending
-        if effect.wanted in (effect.then, now):
+        if effect.result in (effect.base, now):
             return self.state.changes.get(effect.path)
-        merged_state = self.contents.merge(effect.then, now, effect.wanted)
+        merged_state = self.contents.merge(effect.base, now, effect.result)
         if merged_state is not None and not describe_other_conflict(change):
             self._propose(change, merged_state, effect.origin, effect.renamed_from)
         elif effect.path not in self.state.changes:
-            sides = ChangeSides(base=effect.then, pending=effect.wanted)
+            sides = ChangeSides(base=effect.base, pending=effect.result)
             self._emit_change(change, sides, effect.origin, conflict=BASE_CHANGED)
         else:
             version = CompetingVersion(
-                base=effect.then,
-                theirs=effect.wanted,
+                base=effect.base,
+                theirs=effect.result,
                 by=effect.origin.call,
                 todo=effect.origin.todo,
                 title=effect.origin.subagent,
             )
-            fitting = self.contents.merge(effect.then, now, effect.wanted, prefer_ours=True) or now
+            fitting = self.contents.merge(effect.base, now, effect.result, prefer_ours=True) or now
             conflict = describe_other_conflict(change)
             change = replace(change, competing_versions=(*change.competing_versions, version))
             sides = ChangeSides(base=change.base, pending=fitting)
             hunks = self.contents.build_change(change.path, sides, change.hunks, change.rename_source).hunks
-            # Those that are new were made for this todo.
+            # New hunks belong to this todo.
             updated_change = replace(change, hunks=assign_todo(hunks, change.hunks, effect.origin.todo))
             self._emit_change(updated_change, sides, change.origin, conflict=conflict, renamed_from=change.renamed_from)
         return self.state.changes.get(effect.path)
@@ -160,7 +161,7 @@ class Proposals(ReviewPart):
     def _propose(
         self, change: Change, target_state: FileState, origin: Origin | None, renamed_from: str = ""
     ) -> Change:
-        """Record what the agent wants a path to become, over the disk's present state."""
+        """Record the agent's version of a path over the present disk state."""
         sides, conflict = ChangeSides(base=change.base, pending=target_state), ""
         try:
             disk = self.read_disk(change.path)
@@ -168,12 +169,12 @@ class Proposals(ReviewPart):
             conflict = error.message
         else:
             if disk == change.base or change.conflict:
-                # In a conflict the agent has been shown the user's file: what it writes now is meant for that.
+                # In a conflict the agent sees the user's file, so its new version is based on that.
                 sides = replace(sides, base=disk)
             elif both := self._merge_with_disk(change, disk, target_state):
                 sides = ChangeSides(base=disk, pending=both)
             else:
-                conflict = describe_moved_on(change, disk)
+                conflict = describe_outdated(change, disk)
         return self._emit_change(change, sides, origin, conflict=conflict, renamed_from=renamed_from)
 
     def _merge_with_disk(self, change: Change, disk: FileState, target_state: FileState) -> FileState | None:

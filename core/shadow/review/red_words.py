@@ -1,7 +1,8 @@
-"""Words of a red text that may name others, however spelled: paths, ends of paths, directories, modules, calls.
+"""Words of a red text that may name other files, in any notation: paths, ends of paths, directories, modules, calls.
 
-Nothing here looks at a tree. A word is kept as it is meant (`Mark`) under the first part of its path, so that most of
-them cost one look at the names of a directory. A variable may stand for any directory, or for any part of a name.
+This is pure text analysis, without a tree. Words are stored with their meaning (`Mark`) under the first part of their
+path, so that most of them need one lookup in a directory. A variable may stand for any directory, or for any part of a
+name.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ BINARY = re.compile(r"\.(?:jar|so|dylib|dll|pyd|pyc|node|wasm|exe)\Z", re.I)
 SHELL = re.compile(r"\.(?:sh|bash|zsh|fish|ps1|bat|cmd|awk)\Z", re.I)
 _MAX_WORDS = 4_000  # of one text
 _MAX_GLOBS = 200
-_MAX_STARS = 3  # of one name
-_MAX_WORD = 2_000  # characters, with the braces in it
+_MAX_STARS = 3  # wildcards of one name
+_MAX_WORD = 2_000  # characters, including the braces in it
 _WILDCARDS = {"*": "[^/\n]*", "?": "[^/\n]"}
-_ANY = "\1"  # what a variable stands for
+_ANY = "\1"  # the value of a variable
 _VARIABLES = re.compile(
     r"\$\{\{.{0,200}?\}\}|\{\{.{0,200}?\}\}|<<.{0,200}?>>|\$\{[^{}\n]*\}|\$[A-Za-z_]\w*\$?|\$[0-9@*]|%\w+%|`[^`\n]*`|\$\(\)"
 )
@@ -66,7 +67,7 @@ _RUST = re.compile(r"\bmod\s+(?:r#)?(\w+)\s*;")
 _INCLUDED = re.compile(r"(?:\binclude(?:_str|_bytes)?!\s*\(|\bpath\s*=)\s*\"([^\"\n]+)\"")
 _REQUIRED = re.compile(r"\b(?:require_relative|load|dofile|do|require)\b[\s(]*[\"']([\w./-]+)[\"']")
 _FLAKES = {"flake": ("flake.nix",), "nix": ("shell.nix", "default.nix"), "devenv": ("devenv.nix", "devenv.yaml")}
-# Keys of a kind of file whose values name files of any kind, and those that name directories.
+# By kind of file: the keys whose values name files of any kind, and those that name directories.
 _KEYS: tuple[tuple[re.Pattern[str], tuple[str, ...], tuple[str, ...]], ...] = (
     (re.compile(r"taskfile[^/]*\Z"), ("includes", "taskfile", "dotenv"), ()),
     (re.compile(r"lefthook[^/]*\Z"), ("extends", "rc"), ("source_dir", "source_dir_local")),
@@ -84,8 +85,8 @@ _KEYS: tuple[tuple[re.Pattern[str], tuple[str, ...], tuple[str, ...]], ...] = (
 
 
 class Mark(StrEnum):
-    """The meaning of a word: a script, a file of any kind, anything there is, a program that Node finds, a module that
-    is run, and one that is imported."""
+    """The meaning of a word: a script, a file of any kind, a file or directory, a program that Node resolves, a module
+    that is run, and one that is imported."""
 
     SCRIPT = "script"
     FILE = "file"
@@ -105,12 +106,12 @@ ENDINGS[Mark.FILE] = ENDINGS[Mark.PROGRAM] = ENDINGS[Mark.SCRIPT]
 
 
 class RedWords(Struct, frozen=True):
-    """The words of a text. `exact`: words, a mark before each, by the first part of their path (".." = upward).
+    """The words of a text. `exact`: words with their marks, by the first part of their path (".." = upward).
 
-    `names`: ends of paths by the name that they end with, in small letters; `globs`: ends of paths with wildcards.
-    `places`: words that may be directories, by their first part; `tails`: ends of such; `run_places`: those all of
-    which may be run.
-    `data_globs`: whole paths of files of any kind, with wildcards; `undone`: the text without quotes, in small letters.
+    `names`: ends of paths by their last name, in lower case; `globs`: ends of paths with wildcards. `places`: words
+    that may be directories, by their first part; `tails`: ends of these; `run_places`: directories all of whose files
+    may be run. `data_globs`: whole paths of files of any kind, with wildcards; `undone`: the text without quotes, in
+    lower case.
     """
 
     exact: dict[str, tuple[str, ...]] = {}
@@ -126,12 +127,12 @@ class RedWords(Struct, frozen=True):
 
 
 def is_common(name: str) -> bool:
-    """True if many directories hold a file of this name, so that the name alone says little."""
+    """True if many directories have a file with this name, so that the name alone is inconclusive."""
     return _COMMON.match(name) is not None
 
 
 def read_words(path: str, text: str, *, imports: bool, is_bare: bool) -> RedWords:
-    """Read a text that runs something. `imports`: what its Python imports counts; `is_bare`: so do ends of paths."""
+    """Parse a text that runs something. `imports`: its Python imports count; `is_bare`: ends of paths count, too."""
     exact = list(dict.fromkeys((*_list_exact(path, text), *(_list_imports(path, text) if imports else ()))))
     files, globs = list[tuple[Mark, str]](), list[str]()
     for mark, word in _list_keyed(path.lower(), text):
@@ -146,7 +147,7 @@ def read_words(path: str, text: str, *, imports: bool, is_bare: bool) -> RedWord
 
 
 def sort_words(words: Iterable[tuple[Mark, str]]) -> dict[str, tuple[str, ...]]:
-    """Sort words that name paths by their first part, as `RedWords.exact`; leave out what no path is."""
+    """Sort words that are paths by their first part, as in `RedWords.exact`; others are omitted."""
     sorted_words = dict[str, dict[str, None]]()
     for mark, raw in list(words)[:_MAX_WORDS]:
         word = _LEADING.sub("", raw).strip("\\")
@@ -183,7 +184,7 @@ def _list_exact(path: str, text: str) -> Iterator[tuple[Mark, str]]:
 
 
 def _list_imports(path: str, text: str) -> Iterator[tuple[Mark, str]]:
-    """List the modules that a text in Python imports, or one that it hands to Python."""
+    """Yield the modules that a Python text imports, or that a text passes to Python."""
     if path.endswith("pyproject.toml"):
         for directory, backend in product(re.findall(r"'([^']*)'", text), re.findall(r"\] ([\w.]+)", text)):
             yield Mark.MODULE, posixpath.join(directory, backend.replace(".", "/"))
@@ -203,10 +204,10 @@ def _list_imports(path: str, text: str) -> Iterator[tuple[Mark, str]]:
 
 
 def _list_keyed(path: str, text: str) -> Iterator[tuple[Mark, str]]:
-    """List the words at the keys that name files, by the kind of the file."""
+    """Yield the values of the keys that name files, by the kind of the file."""
     _, files, places = next((row for row in _KEYS if row[0].search(path)), (None, (), ()))
     for mark, keys in ((Mark.FILE, files), (Mark.PLACE, places)):
-        blocks = [block for _, block in cut_blocks(_spread(text), keys)] if keys else []
+        blocks = [block for _, block in cut_blocks(_split_keys(text), keys)] if keys else []
         for raw in re.findall(r"[\w.@+~*/{}$-]+", "\n".join(blocks)):
             word = raw if "{" in raw else raw.rstrip("}")
             if "repo" in keys and not word.startswith((".", "/")):
@@ -219,16 +220,16 @@ def _list_keyed(path: str, text: str) -> Iterator[tuple[Mark, str]]:
                 yield from ((mark, f"{word}/*.{ending}") for ending in ("yml", "yaml"))
 
 
-def _spread(text: str) -> str:
-    """Give each key of a text in braces a line of its own."""
+def _split_keys(text: str) -> str:
+    """Put every key of a text in braces on its own line."""
     return re.sub(r"([{,])\s*(?=[\"']?[\w./]+[\"']?\s*:)", r"\1\n", text) if "{" in text else text
 
 
-# the ends of paths
+# ends of paths
 
 
 class _Tokens:
-    """The tokens of a text, gathered line by line."""
+    """The tokens of a text, collected line by line."""
 
     def __init__(self) -> None:
         self.names = dict[str, dict[str, None]]()
@@ -257,7 +258,7 @@ class _Tokens:
             self.run_places.update((path,) if runs_all else ())
 
     def _add_glob(self, above: str, name: str, *, runs_all: bool) -> None:
-        """Add a pattern for ends of paths, but for one that would take in what is only checked, such as all tests."""
+        """Add a pattern for ends of paths, except one that matches files that are only checked, such as all tests."""
         name = re.sub(r"\*.*\*", "*", name) if name.count("*") > _MAX_STARS and "**" not in name else name
         bare = re.sub(r"\.\w+\Z", "", name)
         stem = bare.strip("*?")
@@ -277,7 +278,7 @@ class _Tokens:
 
 def _add_tokens(text: str, exact: dict[str, tuple[str, ...]], data_globs: tuple[str, ...]) -> RedWords:
     tokens = _Tokens()
-    undone = _undo(text)
+    undone = _normalize_text(text)
     tokens.add(undone, runs_all=False)
     tokens.add("\n".join(line for line in undone.splitlines() if _RUNS_ALL.search(line)), runs_all=True)
     return RedWords(
@@ -294,20 +295,21 @@ def _add_tokens(text: str, exact: dict[str, tuple[str, ...]], data_globs: tuple[
     )
 
 
-def _undo(text: str) -> str:
-    """Return a text in small letters, with quotes as borders and again as nothing; without braces and variables."""
+def _normalize_text(text: str) -> str:
+    """Return a text in lower case in two variants, with quotes as boundaries and with quotes removed; without braces
+    and variables."""
     text = text.lower().replace("\\\n", " ")
     for _ in range(4):
         inner = "\n".join(_INNER_COMMAND.findall(text))
         text = _INNER_COMMAND.sub("$()", text) + "\n" + inner if inner else text
-    forms = [re.sub(r"[\\'\"]", " ", text), re.sub(r"[\\'\"]", "", text)]
-    forms += [re.sub(r"[\"']", " ", text.replace("\\\\", "/").replace("\\", "/"))] if "\\" in text else []
-    lines = dict.fromkeys(line for form in forms for line in form.splitlines())
-    plain = _CLASS.sub("?", _VARIABLES.sub(_ANY, "\n".join(lines)))
-    if "{" not in plain:
-        return plain
+    variants = [re.sub(r"[\\'\"]", " ", text), re.sub(r"[\\'\"]", "", text)]
+    variants += [re.sub(r"[\"']", " ", text.replace("\\\\", "/").replace("\\", "/"))] if "\\" in text else []
+    lines = dict.fromkeys(line for variant in variants for line in variant.splitlines())
+    normalized = _CLASS.sub("?", _VARIABLES.sub(_ANY, "\n".join(lines)))
+    if "{" not in normalized:
+        return normalized
     return "\n".join(
-        " ".join(map(_expand_braces, line.split(" "))) if "{" in line else line for line in plain.split("\n")
+        " ".join(map(_expand_braces, line.split(" "))) if "{" in line else line for line in normalized.split("\n")
     )
 
 
@@ -324,7 +326,7 @@ def _expand(match: re.Match[str]) -> str:
 
 
 def _list_ends(token: str) -> Iterator[tuple[str, bool]]:
-    """Yield what is known of the end of a path that a token means, and True if it may lie anywhere."""
+    """Yield the known ends of the path that a token means, and True if its directory is unknown."""
     words = [token.lstrip("@")]
     if re.match(r"-[a-z][\w./]", token):
         words.append(token[2:])  # an option with its value

@@ -1,8 +1,7 @@
-"""Risks of a pending path that come from its surroundings, seen in the tree as it would be.
+"""Risks of a pending path that come from its surroundings, in the tree with all pending changes.
 
-A name alone does not tell that git takes a directory for a repository, that hooks are taken from it, or that a link of
-another name leads to it. A change is checked when it is made, and all that are pending again when the tree is another
-one.
+A name alone does not reveal that git takes a directory for a repository or reads hooks from it, or that a link with
+another name leads to it. A change is checked when it is recorded, and all pending changes again when the tree changes.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from core.git.executed_programs import find_executed_paths, list_deciding_files
 from core.protocol.events import AnyEvent, ChangeRevised
 from core.protocol.renames import find_renames
 from core.protocol.review import WRITE_DENIED, Change, FileState
+from core.shadow.content.paths import collect_directories, list_parents
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.paths import collect_directories, list_parents
 from core.shadow.review.red_references import RedReferences
 from core.shadow.review.write_rules import LoadRules, WriteRules
 from core.workspace.file_names import from_os_name, is_git_internal
@@ -29,14 +28,14 @@ from core.workspace.protected_files import find_file_risk, may_hold_protected
 
 _LEADS_OUT = "leads out of the project: what is written to it lands elsewhere"
 _OF_A_REPOSITORY = {"HEAD", "config", "commondir", "hooks", "info", "objects", "packed-refs", "refs"}
-_MAX_DIRECTORIES = 400  # directories
-_MAX_LINKS = 400  # links
+_MAX_DIRECTORIES = 400
+_MAX_LINKS = 400
 _READ_BY_GIT = (".git/config", ".git/config.worktree", ".git/hooks")
 
 
 class Risks:
-    """The risks of one session's pending changes. `emit` tells the log which ones have become protected; `load_rules`
-    gives the user's rules."""
+    """The risks of one session's pending changes. `emit` logs newly protected changes; `load_rules` returns the user's
+    rules."""
 
     def __init__(self, tree: MergedTree, emit: Callable[[AnyEvent], None], load_rules: LoadRules) -> None:
         self.tree, self.emit = tree, emit
@@ -49,7 +48,7 @@ class Risks:
         self._marks: dict[str, int] = {}
 
     def refresh(self) -> None:
-        """Protect the changes that their surroundings make risky, for as long as they are pending."""
+        """Protect the changes that their surroundings make risky, until they are decided."""
         if not self._state.changes:
             return
         with self.tree.cache_lookups():
@@ -63,10 +62,10 @@ class Risks:
                 self._forget_denial(change)
 
     def _forget_denial(self, change: Change) -> None:
-        """Give a change the risk of its name again: the rule is gone that denied it."""
+        """Reset a change to the risk of its name, as the rule that denied it is gone."""
         with suppress(ContentLost):
-            lever = find_file_risk(change.path, *self.tree.contents.read_change(change))
-            is_protected, risk = (lever.is_protected, lever.risk) if lever else (False, "")
+            file_risk = find_file_risk(change.path, *self.tree.contents.read_change(change))
+            is_protected, risk = (file_risk.is_protected, file_risk.risk) if file_risk else (False, "")
             self.tree.contents.risks_by_path.pop(change.path, None)
             self.emit(ChangeRevised(change=replace(change, protected=is_protected, risk=risk)))
 
@@ -116,8 +115,8 @@ class Risks:
         for target, link in aliases:
             if _is_inside(path, target):
                 alias = f"{link}/{path}" if target == "." else link + path[len(target) :]
-                if (lever := find_file_risk(alias)) and lever.is_protected:
-                    return f"{lever.risk} (it is {alias} as well)"
+                if (file_risk := find_file_risk(alias)) and file_risk.is_protected:
+                    return f"{file_risk.risk} (it is {alias} as well)"
         inside = next(filter(is_bare, list_parents(path)), "")
         if not inside and path.split("/")[0] in _OF_A_REPOSITORY and is_bare("."):
             inside = "the project itself"
@@ -139,13 +138,13 @@ class Risks:
         return "leads into git's own directory" if is_git_internal(destination) else ""
 
     def _find_aliases(self) -> list[tuple[str, str]]:
-        """Return links whose name is protected, and where they lead to; also those reached through another."""
+        """Return links with protected names and their targets, including those reached through another link."""
         aliases: dict[tuple[str, str], None] = {}
         links = list(dict.fromkeys(self._list_links()))
-        waiting = [(link, link) for link in links]  # where it lies, and by which name it is looked at
-        for link, name in waiting:  # grows meanwhile
-            lever = find_file_risk(name) or find_file_risk(f"{name}/x")
-            if not (lever is not None and lever.is_protected) and not may_hold_protected(name):
+        waiting = [(link, link) for link in links]  # the link's path, and the name under which it is reached
+        for link, name in waiting:  # the loop appends to it
+            file_risk = find_file_risk(name) or find_file_risk(f"{name}/x")
+            if not (file_risk is not None and file_risk.is_protected) and not may_hold_protected(name):
                 continue
             try:
                 target = self.tree.resolve_links(link)
@@ -161,7 +160,7 @@ class Risks:
         return list(aliases)
 
     def _list_links(self) -> Iterator[str]:
-        """Yield pending links, and those in the directories of pending paths and in protected ones of the top."""
+        """Yield pending links, and those in the directories of pending paths and in protected top-level directories."""
         for path, change in self._state.changes.items():
             if change.pending.kind == "symlink":
                 yield path
@@ -174,7 +173,7 @@ class Risks:
                     yield from (below for below, is_one in self._list_entries(path) if is_one)
 
     def _list_entries(self, directory: str) -> Iterator[tuple[str, bool]]:
-        """Yield the links and directories in a directory of the project, and True for links."""
+        """Yield the links and directories in a directory of the project, with True for links."""
         try:
             with (
                 self.tree.workspace.open_parent(f"{directory}/x") as (descriptor, _),
@@ -187,17 +186,17 @@ class Risks:
         except OSError:
             return
 
-    # what git runs
+    # files that git runs
 
     def _find_read_by_git(self) -> dict[str, str]:
-        """Return the places of the project from which git takes what it runs or obeys, with a description of each."""
+        """Return the paths of the project from which git reads what it runs or obeys, with descriptions."""
         if self._marks != self._read_marks():
             self._by_git = find_executed_paths(self._root)
             self._marks = self._read_marks()
         return self._by_git
 
     def _read_marks(self) -> dict[str, int]:
-        """Read when these places were changed (ns since 1970; 0: there is nothing)."""
+        """Return when these paths were changed (ns since 1970; 0: there is nothing)."""
         marks = dict.fromkeys((*_READ_BY_GIT, *list_deciding_files(self._root), *self._by_git), 0)
         for path in marks:
             with suppress(OSError):
@@ -206,5 +205,5 @@ class Risks:
 
 
 def _is_inside(path: str, base: str) -> bool:
-    """True if a path is a place or lies below it; "." = the project, "" = no place."""
+    """True if `path` is `base` or below it; "." = the project, "" = nothing."""
     return base in (".", path) or path.startswith(f"{base}/")

@@ -1,5 +1,7 @@
-"""Verdicts: accept moves the base (and the file on disk) to the hunk, reject moves the pending state away from it. Both
-can be undone. Whatever a verdict is based on is compared with the disk first; the user's own edits win."""
+"""Verdicts: accepting a hunk moves the base (and the file on disk) to it, rejecting one moves the pending state away.
+
+Both can be undone. Before a verdict the disk is compared with the state that it is based on; the user's own edits win.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +15,20 @@ from core.ids import new_id
 from core.protocol import events as ev
 from core.protocol.review import Change, FileState, Hunk, Verdict, VerdictRecord
 from core.shadow.content.contents import ChangeSides, explain_lost_content, narrow_change
+from core.shadow.content.paths import list_parents
 from core.shadow.diff.diff_lines import build_excerpt
 from core.shadow.diff.hunks import reinsert_hunks, remove_hunks, select_hunks
-from core.shadow.gitstate.standing_repositories import refuse_lost_repositories
-from core.shadow.paths import list_parents
+from core.shadow.gitstate.lost_repositories import refuse_lost_repositories
 from core.shadow.promotion.journal import PathWrite
 from core.shadow.promotion.promotion import Promotion
-from core.shadow.review.change_groups import build_hard_link_notices, group_changes
-from core.shadow.review.clash_marking import mark_clashes
-from core.shadow.review.competing_versions import describe_clash, include_competing_versions
-from core.shadow.review.review_part import ReviewPart
+from core.shadow.review.conflicts import describe_clash, include_competing_versions, mark_clashes
 from core.shadow.review.verdict_plan import (
     PlannedVerdict,
+    ReviewPart,
+    build_hard_link_notices,
     build_pending_events,
     find_hunks,
+    group_changes,
     include_rename,
     is_apart_from_rename,
     link_rename_verdicts,
@@ -35,12 +37,12 @@ from core.shadow.review.write_rules import WriteRules
 
 
 class Verdicts(ReviewPart, eq=False):
-    """Give and undo verdicts on the changes of one session."""
+    """Record and undo verdicts on the changes of one session."""
 
     promotion: Promotion
     write_rules: WriteRules
 
-    # the disk
+    # disk
 
     def check_disk(self, path: str) -> Change | None:
         """Compare a pending change with the disk; see `Shadow.check_disk`."""
@@ -58,7 +60,7 @@ class Verdicts(ReviewPart, eq=False):
         with explain_lost_content(path):
             merged_state = self.contents.merge(change.base, disk, change.pending)
         if merged_state is None:
-            return self._mark_conflict(change, describe_moved_on(change, disk), disk)
+            return self._mark_conflict(change, describe_outdated(change, disk), disk)
         if merged_state == disk and not change.competing_versions:
             self.emit(ev.ChangeResolved(path=path))
             return None
@@ -78,7 +80,7 @@ class Verdicts(ReviewPart, eq=False):
             self.emit(ev.ChangeConflicted(path=change.path, reason=reason))
         return self.state.changes[change.path]
 
-    # giving
+    # verdicts
 
     def resolve(self, path: str, ids: tuple[str, ...], verdict: Verdict, reason: str) -> list[VerdictRecord]:
         """Accept or reject hunks; see `Shadow.resolve`."""
@@ -100,7 +102,7 @@ class Verdicts(ReviewPart, eq=False):
         )
 
     def accept_files(self, paths: Sequence[str]) -> list[VerdictRecord]:
-        """Accept all of some pending files; see `Shadow.accept_files`."""
+        """Accept whole pending files; see `Shadow.accept_files`."""
         grouped_changes = group_changes(self.state.changes, [self.state.changes[path] for path in paths], accepts=True)
         return self._carry_out(
             self._plan_verdict(change, change.hunks, "accept", "") for change in self._require_unmoved(grouped_changes)
@@ -116,9 +118,7 @@ class Verdicts(ReviewPart, eq=False):
         self.write_rules.refuse(accepted_paths)
         refuse_lost_repositories(self.write_rules.tree, accepted_paths, are_files=True)
         writes, events = list[PathWrite](), list[ev.AnyEvent]()
-        for (
-            planned_verdict
-        ) in planned_verdicts:  # of the events, the verdict itself comes last: that order survives an interruption
+        for planned_verdict in planned_verdicts:  # the verdict is the last event: an interruption preserves that order
             path, record = planned_verdict.record.path, planned_verdict.record
             before, after = record.base_before, record.base_after
             if record.verdict == "accept":
@@ -132,9 +132,9 @@ class Verdicts(ReviewPart, eq=False):
         return [planned_verdict.record for planned_verdict in planned_verdicts]
 
     def _require_unmoved(self, changes: list[Change], path: str = "", ids: Set[str] = frozenset()) -> list[Change]:
-        """Return the changes after a check of the disk. Raises `ReviewConflict` if one of them can't be promoted.
+        """Return the changes after a check of the disk. Raises `ReviewConflict` if one of them cannot be promoted.
 
-        Of `path` only the hunks `ids` are meant: it may be in conflict where they are not.
+        Of `path` only the hunks `ids` matter: it may be in conflict elsewhere.
         """
         checked_changes = [self.check_disk(change.path) for change in changes]
         conflicts = [checked_change for checked_change in checked_changes if checked_change and checked_change.conflict]
@@ -186,7 +186,7 @@ class Verdicts(ReviewPart, eq=False):
             check=change.check,
         )
         remainder = narrow_change(change, sides, rest) if rest else None
-        if remainder and change.origin and not any(hunk.yours for hunk in rest):  # none is the user's: the tool's alone
+        if remainder and change.origin and not any(hunk.yours for hunk in rest):  # all are the tool's
             remainder = replace(remainder, origin=change.origin.strip_user_edit())
         if remainder and remainder.competing_versions:
             remainder = include_competing_versions(
@@ -196,7 +196,7 @@ class Verdicts(ReviewPart, eq=False):
         return PlannedVerdict(change, record, remainder)
 
     def _rebase_on_disk(self, change: Change, base: FileState) -> tuple[FileState, FileState]:
-        """Return the file on disk, and that file with what moves the change's base to `base`."""
+        """Return the file on disk, and that file with the changes from the change's base to `base`."""
         disk = self.read_disk(change.path)
         merged_state = self.contents.merge(change.base, disk, base)
         if merged_state is None:
@@ -210,12 +210,12 @@ class Verdicts(ReviewPart, eq=False):
             return build_excerpt(change, selected_hunks, *self.contents.read_change(change))
         except ContentLost:
             with suppress(AgentTuiError):
-                self.read_disk(change.path)  # stores the base anew, if the project still has it
+                self.read_disk(change.path)  # stores the base again, if the project still has it
             return ""
 
     def _list_directories(self, path: str) -> tuple[str, ...]:
-        """Return the directories that accepting a new file will make, and those above it that were made for others:
-        whichever of these files goes last takes them with it."""
+        """Return the directories that accepting a new file will create, and those above it that were created for other
+        files: whichever of these files is removed last removes them, too."""
         above = set(list_parents(path))
         created_directories = {
             directory for record in self.state.verdicts for directory in record.directories if directory in above
@@ -223,21 +223,17 @@ class Verdicts(ReviewPart, eq=False):
         return tuple(sorted(created_directories.union(self.workspace.list_missing_directories(path))))
 
     def _divide_sides(self, change: Change, selected_hunks: tuple[Hunk, ...], verdict: Verdict) -> ChangeSides:
-        """Return both sides after a verdict on a part of the hunks."""
+        """Return both sides after a verdict on some of the hunks."""
         with explain_lost_content(change.path):
             old, new = self.contents.read_change(change)
-        counted_state, becomes = (
-            change.counted_state,
-            change.pending,
-        )  # one that is absent has no mode: the other's holds then
+        # An absent file has no mode, so that of the other state applies.
+        counted_state, other_state = change.counted_state, change.pending
         if verdict == "accept":
-            mode = counted_state.mode if counted_state.kind == "file" else becomes.mode
+            mode = counted_state.mode if counted_state.kind == "file" else other_state.mode
             base = self.contents.store_file(select_hunks(old, new, selected_hunks), mode)
             return ChangeSides(base=base, pending=change.pending)
-        remaining_hunks = [
-            hunk for hunk in change.hunks if hunk not in selected_hunks
-        ]  # where they stand in the pending bytes as yet
-        mode = becomes.mode if becomes.kind == "file" else counted_state.mode
+        remaining_hunks = [hunk for hunk in change.hunks if hunk not in selected_hunks]
+        mode = other_state.mode if other_state.kind == "file" else counted_state.mode
         pending = self.contents.store_file(select_hunks(old, new, remaining_hunks), mode)
         return ChangeSides(base=change.base, pending=pending)
 
@@ -249,23 +245,23 @@ class Verdicts(ReviewPart, eq=False):
                 self.check_disk(write.path)
             raise
 
-    # taking back
+    # undo
 
     def undo(self, verdict_id: str) -> VerdictRecord:
         """Undo a verdict; see `Shadow.undo`."""
-        record = self._find_standing(verdict_id)
+        record = self._find_verdict(verdict_id)
         if record.settled is not None:
             with explain_lost_content(record.path):
                 self._reopen(record, record.settled)
             return record
         both = [verdict for verdict in self.state.verdicts if verdict.id in {record.id, record.moved_with}]
-        both.sort(key=lambda verdict: not verdict.renamed_from)  # nothing is lost if only the new path has come back
+        both.sort(key=lambda verdict: not verdict.renamed_from)  # if only the new path returns, nothing is lost
         try:
             self._undo_all(both)
         except PathRefused as error:
             if len(both) == 1 or error.code != "not_a_file":
                 raise
-            self._undo_all([record])  # a directory stands where the other path was: its own verdicts go first
+            self._undo_all([record])  # a directory is at the other path: its own verdicts are undone first
         return record
 
     def _undo_all(self, records: Iterable[VerdictRecord]) -> None:
@@ -287,7 +283,7 @@ class Verdicts(ReviewPart, eq=False):
         sides = self._revert_sides(record, now)
         rename_source = (record.renamed_from, record.source) if record.source is not None else None
         rename_source = (change.rename_source if change else None) or rename_source
-        as_before = replace(record.origin, call="") if record.origin else None  # no new edit of that call
+        as_before = replace(record.origin, call="") if record.origin else None  # not a new edit of that call
         origin = change.origin if change else as_before
         if (
             not record.beside
@@ -299,7 +295,7 @@ class Verdicts(ReviewPart, eq=False):
             if rename_source:
                 current = replace(current, renamed_from=rename_source[0], source=rename_source[1])
             reopened = narrow_change(current, sides, reinsert_hunks(rest, record.hunks, record.verdict))
-            check = change.check if change and record.verdict == "accept" else None  # of the same text
+            check = change.check if change and record.verdict == "accept" else None  # it concerns the same text
             origin = (record.origin if change else origin) or current.origin
             reopened = replace(reopened, origin=origin, check=check or record.check)
         else:
@@ -308,7 +304,7 @@ class Verdicts(ReviewPart, eq=False):
         reopened = include_competing_versions(
             reopened, (*(change.competing_versions if change else ()), *record.competing_versions), self.contents
         )
-        if record.renamed_from and reopened.operation == "create":  # an earlier version of the program recorded it so
+        if record.renamed_from and reopened.operation == "create":  # the format of an earlier version of the program
             reopened = replace(reopened, operation="rename", renamed_from=record.renamed_from)
         events: list[ev.AnyEvent] = [*build_pending_events(reopened, is_revision=change is not None)]
         events.append(ev.VerdictUndone(id=record.id, path=record.path))
@@ -320,7 +316,7 @@ class Verdicts(ReviewPart, eq=False):
         return write, [ev.FileWritten(path=record.path, state=sides.base, before=disk), *events]
 
     def _reopen(self, record: VerdictRecord, before: Change) -> None:
-        """Bring a resolved conflict back, if its result is unchanged. Raises `ReviewConflict`."""
+        """Reopen a resolved conflict, if its result is unchanged. Raises `ReviewConflict`."""
         change = self.state.changes.get(record.path)
         if record.pending_after != (change.pending if change else record.base_after):
             raise ReviewConflict(
@@ -331,7 +327,7 @@ class Verdicts(ReviewPart, eq=False):
         self.emit(ev.VerdictUndone(id=record.id, path=record.path))
         self.check_disk(record.path)
 
-    def _find_standing(self, verdict_id: str) -> VerdictRecord:
+    def _find_verdict(self, verdict_id: str) -> VerdictRecord:
         for record in reversed(self.state.verdicts):
             if verdict_id in {"", record.id}:
                 return record
@@ -339,7 +335,7 @@ class Verdicts(ReviewPart, eq=False):
         raise CommandRejected(message, code="verdict_unknown")
 
     def _revert_sides(self, record: VerdictRecord, now: ChangeSides) -> ChangeSides:
-        """Return both sides without what the verdict did to one of them; later changes are kept."""
+        """Return both sides without the verdict's effect on one of them, preserving later changes."""
         if record.verdict == "accept":
             reverted_state = self.contents.merge(record.base_after, now.base, record.base_before)
         else:
@@ -352,8 +348,8 @@ class Verdicts(ReviewPart, eq=False):
         return replace(now, base=reverted_state) if record.verdict == "accept" else replace(now, pending=reverted_state)
 
 
-def describe_moved_on(change: Change, disk: FileState) -> str:
-    """Describe why a change can't be rebased on the disk's present state, in a sentence for the user."""
+def describe_outdated(change: Change, disk: FileState) -> str:
+    """Describe why a change cannot be rebased on the disk's present state, in a sentence for the user."""
     if disk.kind == "absent":
         return "the file was removed from the project since the change was made."
     if change.base.kind == "absent":

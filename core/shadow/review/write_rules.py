@@ -1,8 +1,8 @@
-"""The user's rules about writing, held where accepted content goes to the project: whoever wrote it, and however.
+"""The user's rules about writing, enforced where accepted content is written to the project.
 
-A tool is refused by its gate, and a command that touches a file has no gate for each: so what `deny = ["Write(…)"]`
-names is compared with every path that a verdict would write. Such a path stays pending, with the rule as its risk.
-Taking a verdict back or restoring a checkpoint puts the user's own bytes back, and is no such writing.
+The gate refuses tool calls, but a command that changes files has no gate for every file. So every path that a verdict
+would write is compared with `deny = ["Write(…)"]`. A denied path stays pending, with the rule as its risk. Undoing a
+verdict or restoring a checkpoint restores the user's own bytes, and is not denied.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from msgspec import Struct
 from core.errors import PathRefused, ReviewConflict
 from core.permissions.rules import PermissionRule, select_rules
 from core.protocol.review import WRITE_DENIED
+from core.shadow.content.paths import format_paths
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.paths import format_paths
 
 LoadRules = Callable[[], Sequence[PermissionRule]]
 
 
 class WriteRules(Struct, eq=False):
-    """The rules of one session. `load_rules` gives those that hold now; `list_links` the links of the project by which
-    a path may be known under another name."""
+    """The rules of one session. `load_rules` returns the present rules; `list_links` the links of the project that give
+    a path other names."""
 
     tree: MergedTree
     load_rules: LoadRules
@@ -30,11 +30,11 @@ class WriteRules(Struct, eq=False):
 
     @property
     def deny_any(self) -> bool:
-        """True if there is a rule that denies writing."""
+        """True if a rule denies writing."""
         return bool(select_rules(self.load_rules(), "Write", "deny"))
 
     def find_denials(self, paths: Iterable[str]) -> dict[str, str]:
-        """Return the paths that a rule denies, each with a text that completes the sentence "it …"."""
+        """Return the denied paths, with texts that complete the sentence "it …"."""
         rules = select_rules(self.load_rules(), "Write", "deny")
         if not rules:
             return {}
@@ -44,9 +44,9 @@ class WriteRules(Struct, eq=False):
                 path,
                 *(link + path[len(target) :] for link, target in aliases if f"{path}/".startswith(f"{target}/")),
             )
-            hits = ((rule, name) for name in names for rule in rules if rule.matches(name))
-            if hit := next(hits, None):
-                rule, name = hit
+            matches = ((rule, name) for name in names for rule in rules if rule.matches(name))
+            if match := next(matches, None):
+                rule, name = match
                 source_suffix = f" of {rule.source}" if rule.source else ""
                 alias = "" if name == path else f" (it is {name} as well)"
                 denials[path] = f"{WRITE_DENIED}: the rule deny {rule}{source_suffix} says so{alias}"
@@ -64,7 +64,7 @@ class WriteRules(Struct, eq=False):
             )
 
     def _find_aliases(self) -> list[tuple[str, str]]:
-        """Return links with the places that they lead to."""
+        """Return links with their targets."""
         aliases = []
         for link in dict.fromkeys(self.list_links()):
             try:

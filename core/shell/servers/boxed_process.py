@@ -27,8 +27,8 @@ from core.protocol.review import FileState, Origin
 from core.sandbox.box import BoxLimits, BoxRequest, BoxService, RunningCommand
 from core.sandbox.plain_text import strip_escapes
 from core.sandbox.tiers.masked_files import remove_masked_changes
-from core.shadow.layers.layer_store import KeptLayers
-from core.shadow.layers.live_layer import LiveLayer
+from core.shadow.layers.layer_delta import LiveLayer
+from core.shadow.layers.layer_store import RetainedLayers
 from core.shell.command_host import CommandHost
 from core.shell.execution import format_effects, get_memory_limit
 from core.tasks import finish_in_thread
@@ -61,12 +61,12 @@ class SeenState(Struct, frozen=True):
     """The pending changes that a process which starts now sees."""
 
     pending: Mapping[str, FileState]
-    kept: KeptLayers
+    retained: RetainedLayers
 
 
 def get_seen_state(host: CommandHost) -> SeenState:
     """Return what is pending now."""
-    return SeenState(host.shadow.list_visible_states(), host.shadow.layers.kept)
+    return SeenState(host.shadow.list_visible_states(), host.shadow.layers.retained)
 
 
 class ServerProcess:
@@ -139,7 +139,7 @@ class ServerProcess:
         return replace(request, proxy=proxy, services=services if proxy is not None else ())
 
     def _make_layer(self) -> Path:
-        self._home = home = self._host.shadow.layers.place / new_id("mcp")
+        self._home = home = self._host.shadow.layers.location / new_id("mcp")
         try:
             home.mkdir(mode=0o700)
             (home / "upper").mkdir(mode=0o755)
@@ -157,7 +157,7 @@ class ServerProcess:
     def is_outdated(self) -> bool:
         """True if there are changes now that it can't see. What was accepted and is on the disk since is as it was."""
         now = get_seen_state(self._host)
-        if now.kept != self.seen.kept or any(
+        if now.retained != self.seen.retained or any(
             self.seen.pending.get(path) != file_state for path, file_state in now.pending.items()
         ):
             return True
@@ -176,7 +176,7 @@ class ServerProcess:
         if self.running is not None:
             await self.running.stop()
 
-    async def take_in(self, origin: Origin) -> str:
+    async def capture_changes(self, origin: Origin) -> str:
         """Let what it wrote since the last time wait for the review while it goes on, and return the line about it; ""
         = nothing. Raises `ToolFailed`: then it can't go on, as it sees what nobody else does."""
         live, request = self._live, self._request
@@ -185,7 +185,7 @@ class ServerProcess:
         shadow, was_outdated = self._host.shadow, self.is_outdated
         layer = shadow.open_layer()
         try:
-            if not await finish_in_thread(live.copy_news, layer.upper):
+            if not await finish_in_thread(live.copy_changes, layer.upper):
                 shadow.drop_layer(layer)
                 return ""
             notes = await asyncio.to_thread(remove_masked_changes, replace(request, upper=layer.upper))

@@ -41,8 +41,8 @@ async def test_r3_many_files_beyond_the_quota_end_the_command_and_what_it_change
     result = await ran(terminal, f"echo two > a; {MANY}")
     assert (result.ended, result.exit_code) == ("disk_full", None)
     assert "room for 60 MB" in result.effects
-    place = terminal.host.shadow.layers.place
-    assert layers.measure_tree(place) < 1 << 20
+    location = terminal.host.shadow.layers.location
+    assert layers.measure_tree(location) < 1 << 20
     again = await ran(terminal, "cat a; echo three > a; echo more")
     assert (again.output, again.exit_code) == ("one\nmore\n", 0)
     assert (tmp_path / "project" / "a").read_text() == "one\n"
@@ -57,7 +57,7 @@ async def test_r3_what_is_written_to_a_repository_outside_counts_as_well(termina
     result = await ran(terminal, f"cd ../.git/objects && {MANY}")
     assert result.ended == "disk_full"
     assert "room for 60 MB" in result.effects
-    assert layers.measure_tree(terminal.host.shadow.layers.place) < 1 << 20
+    assert layers.measure_tree(terminal.host.shadow.layers.location) < 1 << 20
     assert list((tmp_path / ".git" / "objects").iterdir()) == []
 
 

@@ -9,13 +9,16 @@ from core.debug.probe_records import (
     MAX_LINE_BYTES,
     MAX_RECORDS,
     OUTPUT,
+    compare_runs,
+    count_records,
     decode_records,
     encode_records,
+    filter_records,
     format_record,
+    narrow_location,
     parse_record,
     read_log,
 )
-from core.debug.run_comparison import compare_runs, count_records, filter_records, narrow_place
 from core.protocol.debug import ProbeRecord
 
 JSON = st.recursive(
@@ -110,9 +113,9 @@ def test_two_runs_are_compared_place_by_place_and_what_a_command_said_is_one_pla
         ("d:4", "second"),
     ]
     assert (rows[3].first_count, rows[3].second_count) == (5, 3)
-    near = narrow_place(rows[3], 2)
+    near = narrow_location(rows[3], 2)
     assert ([probe_record.line for probe_record in near.first], list(near.second)) == ([7, 8], [])
-    assert narrow_place(rows[2], 5) == rows[2]
+    assert narrow_location(rows[2], 5) == rows[2]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("12")), max_size=8))

@@ -10,7 +10,7 @@ from core.index.file_rows import GONE, UNSURE, decode_source, read_rows
 from core.index.walk import FoundFile
 from core.notebooks.editing import create_notebook, insert_cell
 from core.notebooks.notebook import parse_notebook
-from core.notebooks.reading import find_notebook_text, list_cells
+from core.notebooks.rendering import find_notebook_text, list_cells
 from tests.support.notebook_files import read_notebook
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.notebooks.json_places import JsonProblem, scan_items, scan_members, scan_value
+from core.notebooks.json_spans import JsonProblem, scan_items, scan_members, scan_value
 from core.notebooks.notebook import NotebookInvalid, find_notebook, find_touched, parse_notebook
 from tests.support.notebook_files import STYLES, build_styles, read_notebook
 

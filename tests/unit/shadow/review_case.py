@@ -13,14 +13,14 @@ from core.state.review import ReviewState
 from core.workspace import Workspace
 
 
-def keep_going(_: str) -> None:
+def ignore_step(_: str) -> None:
     pass
 
 
 class ReviewCase:
     """`root` holds the user's files; every event is kept in `events` and applied to the state."""
 
-    def __init__(self, place: Path, step: Callable[[str], None] = keep_going) -> None:
+    def __init__(self, place: Path, step: Callable[[str], None] = ignore_step) -> None:
         self.root = place / "project"
         self.session = place / "state" / "session"
         self.root.mkdir(parents=True, exist_ok=True)

@@ -35,10 +35,10 @@ class Child(ReviewCase):
         place = review.session.parent.parent
         session = place / "state" / name
         layers = review.shadow.layers
-        if layers.kept.layers:
+        if layers.retained.layers:
             (session / "layers").mkdir(parents=True)
-            for layer in layers.kept.layers:
-                link_tree(layers.place / layer, session / "layers" / layer)
+            for layer in layers.retained.layers:
+                link_tree(layers.location / layer, session / "layers" / layer)
         super().__init__(place)
         self.session = session
         session.mkdir(exist_ok=True)
@@ -51,9 +51,9 @@ class Child(ReviewCase):
 
         self.events, self.state = [], ReviewState()
         self.shadow = Shadow(self.workspace, BlobStore(self.session / "blobs"), self.emit, self.state)
-        if review.shadow.layers.kept.layers:
-            self.shadow.layers.write_record(review.shadow.layers.kept)
-            self.emit(LayersChanged(layers=self.shadow.layers.kept.layers, bulks=review.state.bulks))
+        if review.shadow.layers.retained.layers:
+            self.shadow.layers.write_record(review.shadow.layers.retained)
+            self.emit(LayersChanged(layers=self.shadow.layers.retained.layers, bulks=review.state.bulks))
         for change in copy_for_subagent(review.state.changes.values()):
             for state in (change.base, change.pending):
                 if state.kind != "absent":

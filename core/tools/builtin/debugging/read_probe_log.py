@@ -7,8 +7,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from core.debug.probe_records import format_record
-from core.debug.run_comparison import compare_runs, filter_records, narrow_place
+from core.debug.probe_records import compare_runs, filter_records, format_record, narrow_location
 from core.errors import ToolInputInvalid
 from core.protocol.debug import ComparedLocation, ProbeRecord
 from core.text.counting import count
@@ -78,6 +77,6 @@ def _format_comparison(row: ComparedLocation, name: str, other: str) -> Iterator
         f"({row.first_count} and {row.second_count} lines)"
     )
     if row.side != "same":
-        compared_location = narrow_place(row, _SIDE)
+        compared_location = narrow_location(row, _SIDE)
         for run, records in ((name, compared_location.first), (other, compared_location.second)):
             yield from (f"  {format_probe_line(run, record.line, record.data or record.message)}" for record in records)

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final
 
 from msgspec import Meta
 
-from core.notebooks.reading import choose_limit, find_notebook_text
+from core.notebooks.rendering import choose_limit, find_notebook_text
 from core.protocol.queries import IndexStatus, SearchAnswer, SearchHit, SearchQuery
 from core.tools.base import Reader, ReadTool, ToolOutcome
 

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from core.edits.text_file import find_bytes
 from core.errors import PathRefused
 from core.notebooks.notebook import LARGEST, is_notebook_path
-from core.notebooks.reading import find_notebook_text, list_cells
+from core.notebooks.rendering import find_notebook_text, list_cells
 from core.tools.base import Reader, ReadTool, ToolOutcome
 from core.tools.builtin.editing.edit_targets import decode_project_file
 from core.tools.builtin.reading.ripgrep import RipgrepOutput, list_scope, run_ripgrep

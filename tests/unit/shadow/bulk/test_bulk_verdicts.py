@@ -32,8 +32,8 @@ def accepted(review: ReviewCase, *roots: str) -> list[str]:
     return [verdict.id for verdict in review.state.verdicts]
 
 
-def kept(review: ReviewCase) -> set[str]:
-    return {path.name for path in review.shadow.layers.place.iterdir() if "verdict_" in path.name}
+def retained(review: ReviewCase) -> set[str]:
+    return {path.name for path in review.shadow.layers.location.iterdir() if "verdict_" in path.name}
 
 
 def started_again(review: ReviewCase) -> Shadow:
@@ -45,7 +45,7 @@ def started_again(review: ReviewCase) -> Shadow:
 def test_the_oldest_verdicts_can_not_be_undone_when_it_takes_too_much(review, monkeypatch):
     monkeypatch.setattr(layers_module, "MAX_UNDO_BYTES", 150_000)
     first, second, third = accepted(review, "one", "two", "three")
-    assert kept(review) == {second, third}
+    assert retained(review) == {second, third}
     with pytest.raises(CommandRejected, match="not kept any more"):
         review.shadow.undo(first)
     review.shadow.undo(third)
@@ -57,19 +57,19 @@ def test_the_oldest_verdicts_can_not_be_undone_when_it_takes_too_much(review, mo
 def test_the_latest_verdict_can_be_undone_whatever_it_takes(review, monkeypatch):
     monkeypatch.setattr(layers_module, "MAX_UNDO_BYTES", 1)
     *_, last = accepted(review, "one", "two")
-    assert kept(review) == {last}
+    assert retained(review) == {last}
     review.shadow.undo()
     assert review.disk("two/big") is None
 
 
 def test_a_start_removes_what_no_verdict_needs_any_more(review, monkeypatch):
     first, second = accepted(review, "one", "two")
-    (review.shadow.layers.place / "verdict_of_nobody" / "saved").mkdir(parents=True)
+    (review.shadow.layers.location / "verdict_of_nobody" / "saved").mkdir(parents=True)
     started_again(review)
-    assert kept(review) == {first, second}
+    assert retained(review) == {first, second}
     monkeypatch.setattr(layers_module, "MAX_UNDO_BYTES", 1)
     started_again(review)
-    assert kept(review) == {second}
+    assert retained(review) == {second}
 
 
 def test_a_command_can_run_although_undoing_would_take_all_the_room(review):
@@ -78,7 +78,7 @@ def test_a_command_can_run_although_undoing_would_take_all_the_room(review):
     layer = Layer(review)
     layer.put("two/more", b"more")
     layer.absorb()
-    assert (kept(review), review.shadow.read("two/more")) == (set(), b"more")
+    assert (retained(review), review.shadow.read("two/more")) == (set(), b"more")
 
 
 def test_what_was_taken_back_stays_whatever_undoing_takes(review, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 
 from core.notebooks.editing import delete_cell, insert_cell, replace_source
 from core.notebooks.notebook import parse_notebook
-from core.shadow.diff.cell_diff import build_cell_diff
+from core.shadow.diff.cell_regions import build_cell_diff
 from core.shadow.diff.hunks import compute_hunks, remove_hunks, select_hunks
 from core.shadow.diff.three_way_merge import merge_three_way
 from tests.support.notebook_files import STYLES, build_styles, edit_by_chance, read_notebook, validate

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from core.secrets import MASK, Secret
 from core.shadow.diff import diff_lines as difflines
-from core.shadow.diff.word_marks import compute_marks
+from core.shadow.diff.diff_lines import compute_marks
 from tests.support.work import counted
 
 TEN = b"".join(b"line %d\n" % number for number in range(1, 11))

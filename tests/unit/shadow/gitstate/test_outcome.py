@@ -380,20 +380,20 @@ def test_n5_what_was_made_ready_before_the_verdict_counts_only_while_nothing_has
 
 def test_n5_what_was_made_ready_for_nothing_leaves_nothing(project):
     half_accepted(project, f"{GIT} commit -qam good")
-    before = sorted(project.shadow.layers.place.iterdir())
+    before = sorted(project.shadow.layers.location.iterdir())
     ready = project.shadow.bulks.prepare(".git")
     on_disk(project, f"echo mine > mine; git add mine; {GIT} commit -qm mine")
     with pytest.raises(ReviewConflict, match="changed in the project"):
         project.shadow.resolve_bulk(".git", ready=ready)
     assert project.shadow.bulks.prepare(".git") is None
-    assert sorted(project.shadow.layers.place.iterdir()) == before
+    assert sorted(project.shadow.layers.location.iterdir()) == before
 
 
 def test_n5_git_s_refusal_is_said_before_the_verdict_and_leaves_nothing(project):
     project.shadow.write("a.py", EVIL.encode())
     run(project, f"{GIT} commit -qam evil")
-    before = sorted(project.shadow.layers.place.iterdir())
+    before = sorted(project.shadow.layers.location.iterdir())
     with pytest.raises(ReviewConflict, match=r"a\.py waits in the review"):
         project.shadow.bulks.prepare(".git")
-    assert sorted(project.shadow.layers.place.iterdir()) == before
+    assert sorted(project.shadow.layers.location.iterdir()) == before
     assert project.shadow.layers.open_layers == ()

@@ -99,7 +99,7 @@ def test_what_was_only_copied_up_is_no_change(review):
     layer.put("a", b"one\n", 0o600)
     effects = layer.absorb()
     assert (effects.edited, review.state.changes, review.state.layers) == ((), {}, ())
-    assert not list(review.shadow.layers.place.glob("layer*"))
+    assert not list(review.shadow.layers.location.glob("layer*"))
 
 
 def test_a_mode_is_a_change_and_setuid_is_dropped_with_a_note(review):
@@ -297,7 +297,7 @@ def test_the_pending_layer_is_replaced_never_written_and_rebuilt_without_its_rec
     review.shadow.prepare_lowers()
     assert (held.read(), (pending / "a").read_bytes()) == (b"two\n", b"three\n")
     held.close()
-    (review.shadow.layers.place / "pending.json").unlink()
+    (review.shadow.layers.location / "pending.json").unlink()
     (pending / "a").write_bytes(b"not what is pending")
     (fresh,) = again(review).prepare_lowers()
     assert (fresh / "a").read_bytes() == b"three\n"
@@ -354,7 +354,9 @@ def test_d4_no_room_is_a_clear_error_and_nothing_is_left(review, monkeypatch):
     with pytest.raises(StateError, match="is the limit"):
         review.shadow.open_layer()
     assert not [
-        path for path in review.shadow.layers.place.iterdir() if path.name not in review.state.layers and path.is_dir()
+        path
+        for path in review.shadow.layers.location.iterdir()
+        if path.name not in review.state.layers and path.is_dir()
     ]
 
 
@@ -364,12 +366,12 @@ def test_layers_in_memory_where_the_state_can_hold_none(review, monkeypatch):
     layer = Layer(review)
     try:
         assert places.SHARED_MEMORY in layer.dirs.upper.parents
-        assert stat.S_IMODE(review.shadow.layers.place.stat().st_mode) == 0o700
+        assert stat.S_IMODE(review.shadow.layers.location.stat().st_mode) == 0o700
         layer.put("node_modules/x", b"x")
         layer.put("a", b"two\n")
         layer.absorb()
         assert again(review).read("node_modules/x") == b"x"
-        remove_tree(review.shadow.layers.place)
+        remove_tree(review.shadow.layers.location)
         shadow = again(review)
         assert "gone with the memory" in " ".join(shadow.recover())
         assert (shadow.read("node_modules/x"), shadow.read("a"), review.state.bulks) == (None, b"two\n", ())

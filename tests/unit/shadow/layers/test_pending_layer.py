@@ -240,7 +240,7 @@ def test_n28_nothing_is_copied_of_what_no_command_saw(old):
     old.shadow.write("a.c", b"pending\n")
     old.shadow.resolve("a.c", (), "reject")
     assert seen_time(old, "a.c") == OLD * 10**9
-    assert not list(Path(old.shadow.layers.place).glob("pending-*"))
+    assert not list(Path(old.shadow.layers.location).glob("pending-*"))
 
 
 def test_n28_what_a_command_left_keeps_its_time_also_for_another_process(old):

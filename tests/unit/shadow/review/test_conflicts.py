@@ -74,11 +74,11 @@ def test_p14_a_file_that_moves_on_after_settling_is_in_conflict_again(review):
     assert review.disk("a") == edited(TEN, 2, 8).replace(b"new", b"later")
 
 
-@pytest.mark.parametrize("changed", ["mine", "theirs"])
+@pytest.mark.parametrize("changed", ["our_blob", "their_blob"])
 def test_p14_choices_about_another_version_of_either_side_are_refused(review, changed):
     mine = two_clashes(review)
     sides = review.shadow.conflicts.read_sides("a")
-    side_blobs = {"mine": sides.mine.blob, "theirs": sides.theirs.blob}
+    side_blobs = {"our_blob": sides.mine.blob, "their_blob": sides.theirs.blob}
     with pytest.raises(CommandRejected, match="moved on"):
         review.shadow.conflicts.resolve("a", (THEIRS, THEIRS), **(side_blobs | {changed: "0" * 64}))
     assert review.disk("a") == mine

@@ -1,1 +1,0 @@
-"""Files at checkpoints: what a restore needs beside the layers."""

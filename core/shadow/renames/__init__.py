@@ -1,1 +1,0 @@
-"""Rename detection among the pending changes, by content, as git does it."""
