@@ -154,7 +154,7 @@ class _Check:
         return f"{directory} ({count} {'session' if count == 1 else 'sessions'} of this workspace)"
 
     def _count_hooks(self) -> str:
-        from core.hooks.places import load_hooks
+        from core.hooks.hook_files import load_hooks
 
         workspace = Workspace(self._directory)
         trust = TrustStore(workspace.root)

@@ -22,12 +22,12 @@ from core.engine.queries.hooks import list_hooks
 from core.errors import AgentTuiError
 from core.exits import ExitCode
 from core.hooks.answers import HookAnswer, HookRun, read_answer
-from core.hooks.events import EVENTS_BY_NAME, HookEvent
-from core.hooks.matching import select_hooks
+from core.hooks.dialect_names import EVENTS_BY_NAME, HookEvent
+from core.hooks.hook_files import HookTable, load_hooks
 from core.hooks.parsing import Hook
 from core.hooks.payload import HookScene, build_payload, encode_payload
-from core.hooks.places import HookTable, load_hooks
 from core.hooks.runner import HookRunner
+from core.hooks.session_hooks import select_hooks
 from core.permissions.trust import TrustStore
 from core.protocol import commands as cmd
 from core.protocol.queries import HookRow

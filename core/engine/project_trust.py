@@ -17,14 +17,14 @@ from core.extensions.plugins import find_extension_places
 from core.extensions.skills import load_skills
 from core.extensions.snippets import load_snippets
 from core.git.checks.named_programs import list_programs
-from core.hooks.parsing import HookFile
-from core.hooks.places import (
+from core.hooks.hook_files import (
     describe_changed_hooks,
     describe_hooks,
     is_hook_path,
     iterate_project_files,
     render_for_trust,
 )
+from core.hooks.parsing import HookFile
 from core.mcp.config_files import PROJECT_FILES as SERVER_FILES
 from core.mcp.config_files import show_project_files
 from core.permissions.trust import TrustStore, find_instructions, is_empty_directory

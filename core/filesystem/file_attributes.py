@@ -1,7 +1,8 @@
-"""Owner, extended attributes and access list of a file, which stay when another one takes its place.
+"""Owner, extended attributes and privileges of files: copied to a replacement, or taken from what commands wrote.
 
-Only the user's own names and the access list are copied (xattr(7), acl(5)). What gives rights to a program
-(`security.capability`) was given to the old content, and the marks of overlay file systems are no content at all.
+A replacement gets only the user's own attribute names and the access list (xattr(7), acl(5)): `security.capability` was
+granted to the old content, and the marks of overlay file systems are no content. Files with setuid or setgid bits or
+capabilities are harmless in a box, whose mounts ignore them, but not on the machine's own disk, where a cache lies.
 """
 
 from __future__ import annotations
@@ -10,12 +11,17 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Final
+
+from core.filesystem.open_beneath import DIRECTORY
 
 _ACCESS_LIST: Final = "system.posix_acl_access"
 _USERS: Final = "user."
 _OVERLAY: Final = "user.overlay."
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_PRIVILEGES: Final = stat.S_ISUID | stat.S_ISGID
+_CAPABILITIES: Final = "security.capability"
 
 
 def keep_owner(directory: int, name: bytes, temporary: bytes) -> None:
@@ -64,5 +70,57 @@ def _open_file(directory: int, name: bytes) -> Iterator[int | None]:
         return
     try:
         yield descriptor if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+    finally:
+        os.close(descriptor)
+
+
+def strip_privileges(top: Path) -> int:
+    """Take setuid and setgid bits and capabilities from all below a directory, and device nodes away; return of how
+    many. All is done by descriptors and through no link; what another program removes meanwhile is passed over."""
+    count = 0
+    with suppress(OSError):
+        for _, names, files, directory in os.fwalk(top, follow_symlinks=False, onerror=None):
+            if os.fstat(directory).st_mode & _PRIVILEGES:
+                os.fchmod(directory, stat.S_IMODE(os.fstat(directory).st_mode) & ~_PRIVILEGES)
+                count += 1
+            count += sum(_strip_file(directory, name) for name in (*files, *names))
+    return count
+
+
+def _strip_file(directory: int, name: str) -> bool:
+    with suppress(OSError):
+        mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+        if stat.S_ISDIR(mode) or stat.S_ISLNK(mode):  # a directory has its own turn
+            return False
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+            os.unlink(name, dir_fd=directory)
+            return True
+        if mode & _PRIVILEGES or (stat.S_ISREG(mode) and mode & 0o111 and _has_capabilities(directory, name)):
+            _make_plain(directory, name)
+            return True
+    return False
+
+
+def _has_capabilities(directory: int, name: str) -> bool:
+    if not hasattr(os, "getxattr"):
+        return False
+    with suppress(OSError):
+        return bool(os.getxattr(f"/proc/self/fd/{directory}/{name}", _CAPABILITIES, follow_symlinks=False))
+    return False
+
+
+def _make_plain(directory: int, name: str) -> None:
+    """Take the rights of one file; where it can't be opened as that, the file goes: it is one of a cache."""
+    try:
+        descriptor = os.open(name, DIRECTORY & ~os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+    except OSError:
+        os.unlink(name, dir_fd=directory)
+        return
+    try:
+        mode = os.fstat(descriptor).st_mode
+        os.fchmod(descriptor, stat.S_IMODE(mode) & ~_PRIVILEGES)
+        if stat.S_ISREG(mode):
+            with suppress(OSError):
+                os.removexattr(descriptor, _CAPABILITIES)
     finally:
         os.close(descriptor)

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from core.hooks.events import RULES
+from core.hooks.dialect_names import RULES
 from core.hooks.parsing import Hook
 from core.records import parse_json_part
 

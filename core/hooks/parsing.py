@@ -1,7 +1,9 @@
-"""Hook files of both dialects, read into one kind of record: what is no hook is told of, and the rest is used.
+"""Hook files of both dialects, parsed into one kind of record; what is no hook is reported, and the rest is used.
 
 Files in the wild mix the shapes (Cursor's entries in Claude's file, names in another case), so each entry is read by
-its own shape, whatever the file.
+its own shape, whatever the file. Matchers are names, patterns, or what people write in their place (a glob, a
+permission rule). A hook that never runs guards nothing, so such text is read as what it was meant as, and a matcher
+that can match no tool is reported.
 """
 
 from __future__ import annotations
@@ -9,18 +11,28 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
 
-from core.hooks.events import EVENTS_BY_NAME, NOT_RAISED, RULES, Dialect, HookEvent
-from core.hooks.matchers import read_matcher
+from core.config.rules.globs import matches
+from core.hooks.dialect_names import EVENTS_BY_NAME, KNOWN_NAMES, NOT_RAISED, RULES, Dialect, HookEvent
 from core.records import decode_json
 from core.text.counting import count
 from core.text.repairs.relaxed_json import to_strict_json
 
+MAX_SUBJECT: Final = 20_000  # characters of a command that a pattern is tried on
+TOOL_EVENTS: Final = frozenset(
+    {HookEvent.PRE_TOOL, HookEvent.POST_TOOL, HookEvent.POST_FAILURE, HookEvent.PERMISSION_REQUEST}
+)
+_EXACT: Final = re.compile(r"[A-Za-z0-9_ ,|-]+")
+_RULE: Final = re.compile(r"(?P<tool>[A-Za-z]\w*)\(.*\)", re.DOTALL)
+_OWN_NAME: Final = re.compile(r"mcp|[a-z]_[a-z]", re.IGNORECASE)  # of tools that are not known by name here
+_GLOB_SIGNS: Final = re.compile(r"[*?/.{\[]")
+_AS_GLOB: Final = "it is taken as a glob over what a call names"
 Scope = Literal["project", "user", "plugin"]
 MAX_HOOKS: Final = 200  # of one file
 MAX_SECONDS: Final = 600.0
@@ -35,6 +47,79 @@ _KNOWN_KEYS: Final = frozenset(
     }
 )
 _DIRECTORY: Final = re.compile(r"(\$\{(?:CLAUDE|CURSOR)_(?:PLUGIN_ROOT|PROJECT_DIR)\})")
+
+
+class Matcher(Struct, frozen=True):
+    """A matcher as it is used. `condition`: the permission rule that it was; `problem`: what is to be told of it."""
+
+    text: str = ""
+    condition: str = ""
+    is_glob: bool = False
+    problem: str = ""
+
+
+def read_matcher(pattern: object, event: HookEvent, *, is_exact: bool) -> Matcher:
+    """Read a matcher. `is_exact`: plain names are whole names, as in Claude's files."""
+    if isinstance(pattern, list) and all(isinstance(name, str) for name in pattern):
+        pattern = "|".join(pattern)
+    if pattern is None or pattern in ("", "*"):
+        return Matcher()
+    if not isinstance(pattern, str):
+        return Matcher(problem=f"the matcher {str(pattern)[:100]} is no text: the hook is asked about everything.")
+    if fault := explain_pattern(pattern):
+        return Matcher(pattern, is_glob=True, problem=f"the matcher {pattern!r} is no pattern: {fault}; {_AS_GLOB}.")
+    if event not in TOOL_EVENTS or _can_match_tool(pattern, is_exact=is_exact):
+        return Matcher(pattern)
+    rule = _RULE.fullmatch(pattern)
+    if rule is not None and rule["tool"] in KNOWN_NAMES:
+        return Matcher(rule["tool"], condition=pattern)
+    is_glob = _GLOB_SIGNS.search(pattern) is not None
+    outcome = f"{_AS_GLOB}." if is_glob else "the hook may never run."
+    return Matcher(pattern, is_glob=is_glob, problem=f"the matcher {pattern!r} is the name of no tool here: {outcome}")
+
+
+def _can_match_tool(text: str, *, is_exact: bool) -> bool:
+    if _OWN_NAME.search(text):
+        return True
+    return matches_pattern(text, tuple(KNOWN_NAMES), is_exact=is_exact)
+
+
+def matches_pattern(text: str, subjects: Sequence[str], *, is_exact: bool) -> bool:
+    """True if one of the subjects is what a pattern, or a list of names, means."""
+    if is_exact and (names := list_exact_names(text)):
+        return any(subject in names for subject in subjects)
+    pattern = re.compile(to_python_pattern(text))
+    return any(pattern.search(subject[:MAX_SUBJECT]) for subject in subjects)
+
+
+def matches_glob(text: str, subjects: Sequence[str]) -> bool:
+    """True if one of the subjects (names, commands, paths) is what a glob means, taken as widely as it may be."""
+    return any(
+        fnmatchcase(subject[:MAX_SUBJECT], glob) or matches(glob, subject[:MAX_SUBJECT])
+        for glob in text.split("|")
+        for subject in subjects
+    )
+
+
+def explain_pattern(text: str) -> str:
+    """Return why a text is no pattern, "" = it is one."""
+    try:
+        re.compile(to_python_pattern(text))
+    except (re.error, RecursionError, OverflowError) as error:
+        return str(error)
+    return ""
+
+
+def to_python_pattern(pattern: str) -> str:
+    """Return a JavaScript pattern as Python spells it: groups with names are all that differs in what people write."""
+    return re.sub(r"\(\?<(?![=!])", "(?P<", pattern)
+
+
+def list_exact_names(matcher: str) -> tuple[str, ...]:
+    """Return the names that a matcher without signs of a pattern lists; () = it is a pattern."""
+    if not _EXACT.fullmatch(matcher):
+        return ()
+    return tuple(name for part in re.split(r"[|,]", matcher) if (name := part.strip()))
 
 
 class Hook(Struct, frozen=True, kw_only=True):

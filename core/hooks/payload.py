@@ -10,9 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from core import __version__
-from core.hooks.events import HookEvent, get_native_name
+from core.hooks.dialect_names import HookEvent, build_tool_input, get_foreign_tool, get_native_name
 from core.hooks.parsing import Hook
-from core.hooks.tool_names import build_tool_input, get_foreign_tool
 
 MAX_CONTENT: Final = 2_000_000  # characters of one text that a hook is given
 _PERMISSION_MODES: Final = {"agent": "default", "plan": "plan", "ask": "plan", "debug": "default"}

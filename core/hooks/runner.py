@@ -21,9 +21,8 @@ from core.errors import AgentTuiError, PathRefused
 from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.hooks.answers import HookRun
+from core.hooks.hook_files import MAX_SCRIPT, explain_missing, find_script, list_script_files
 from core.hooks.parsing import Hook
-from core.hooks.places import MAX_SCRIPT
-from core.hooks.scripts import explain_missing, find_script, list_script_files
 from core.ids import new_id
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult

@@ -1,31 +1,68 @@
-"""The hooks of one session: each event is raised here, whatever raises it, and its answers become one outcome.
+"""The hooks of one session: selects the hooks of an event, runs them, and combines their answers into one outcome.
 
-Hooks of an event run one after the other, as they stand in the table: each sees what the one before it changed. The
-strictest answer decides. An answer never widens a right: what it allows is decided on as if nobody had spoken.
+A matcher may name a tool by any name that it has in a dialect: a guard that runs once too often costs a moment, one
+that is not run guards nothing. Hooks of an event run one after the other, in the order of the table: each sees the
+changes of the one before it. The strictest answer decides. An answer never widens a right: what it allows is decided as
+if there were no hooks.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.hooks.answers import HookAnswer, HookRun, find_strictest_answer, read_answer
-from core.hooks.events import RULES, HookEvent
-from core.hooks.matching import select_hooks
-from core.hooks.parsing import Hook
+from core.hooks.dialect_names import RULES, HookEvent
+from core.hooks.hook_files import MISSING, HookTable
+from core.hooks.parsing import Hook, explain_pattern, matches_glob, matches_pattern
 from core.hooks.payload import HookCall, HookScene, build_payload, encode_payload
-from core.hooks.places import HookTable
 from core.hooks.runner import HookRunner
-from core.hooks.scripts import MISSING
 from core.protocol.events import AnyEvent, HookRan, HookResult, Notice
 
+_CONDITION = re.compile(r"(?P<tool>[A-Za-z_]\w*)(?:\((?P<pattern>.*)\))?", re.DOTALL)
 MAX_RECORDED = 500  # characters of what a hook said that its record keeps
 SLOW = 4.0  # seconds after which the user is told that a hook is waited for
 HOOKS_HINT = "/hooks lists all hooks."
+
+
+def select_hooks(hooks: Iterable[Hook], subjects: Sequence[str], texts: Sequence[str] = ()) -> list[Hook]:
+    """Return the hooks that an event concerns, each command once. `subjects`: what a matcher speaks of (names of a
+    tool, a command, a type); `texts`: what a condition's pattern may match (the command, the path)."""
+    hooks_by_command: dict[tuple[str, str], Hook] = {}
+    for hook in hooks:
+        if is_concerned(hook, subjects, texts) and _meets_condition(hook, subjects, texts):
+            hooks_by_command.setdefault((hook.command, hook.home), hook)
+    return list(hooks_by_command.values())
+
+
+def is_concerned(hook: Hook, subjects: Sequence[str], texts: Sequence[str] = ()) -> bool:
+    """True if a hook's matcher matches one of the subjects, or the hook has none. A glob may mean the texts as well;
+    where a hook fails closed, what is no pattern matches all."""
+    is_pattern = not explain_pattern(hook.matcher)
+    if not hook.matcher or not subjects or (hook.fails_closed and not is_pattern):
+        return True
+    if hook.is_glob or not is_pattern:
+        return matches_glob(hook.matcher, (*subjects, *texts))
+    return matches_pattern(hook.matcher, subjects, is_exact=hook.dialect == "claude")
+
+
+def _meets_condition(hook: Hook, subjects: Sequence[str], texts: Sequence[str]) -> bool:
+    """True if a call is what the hook's `if` speaks of; what can't be understood is met."""
+    match = _CONDITION.fullmatch(hook.condition.strip())
+    if not hook.condition or match is None:
+        return True
+    if match["tool"] not in subjects:
+        return False
+    pattern = re.sub(r"^(?:\./|/+)", "", (match["pattern"] or "*").replace(":*", "*"))
+    parts = [part.strip() for text in texts for part in (text, *re.split(r"&&|\|\||[;|\n]", text))]
+    parts += [] if "/" in pattern else [text.rpartition("/")[2] for text in texts]  # a name alone is meant anywhere
+    return any(fnmatchcase(part, pattern) or (pattern.endswith(" *") and part == pattern[:-2]) for part in parts)
 
 
 class HookOccasion(Struct, frozen=True, kw_only=True):

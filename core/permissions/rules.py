@@ -19,7 +19,7 @@ from typing import Literal
 from msgspec import Struct
 
 from core.errors import ConfigError
-from core.permissions.requested import is_service
+from core.permissions.approval import is_service
 from core.workspace.file_names import fold_name
 
 PermissionChoice = Literal["allow", "ask", "deny"]

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from core.clock import now_ms
 from core.ids import Id, new_id
 from core.permissions.approval import Approval
-from core.permissions.directory_identity import identify_directory
 from core.permissions.rules import PermissionChoice, PermissionRule, parse_rule
 from core.permissions.state_file import StateFile
+from core.permissions.trust import identify_directory
 
 FILE_NAME = "permissions.json"
 SOURCE = "your answer"

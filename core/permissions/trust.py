@@ -1,13 +1,18 @@
-"""Trust in projects: whether their own instructions to the agent, to git and to this program are read (SAFETY I1, D39).
+"""Trust in projects: whether their instructions to the agent, to git and to this program are read.
 
-A project is known by its real path and by the identity of its directory (`directory_identity`), and its instructions by
-the digests of their files (`trusted_files`). Nothing in the project has a say in it, and trust reaches no directory but
-this.
+A project is identified by its real path and by `identify_directory`, its instructions by the digests of their files
+(`trusted_files`). Nothing in the project influences this, and trust covers no other directory.
+
+A file system reuses a freed inode number for the next directory, so device and inode do not identify one. The birth
+time (statx) does, or the inode's generation number (in the handle of name_to_handle_at). Where neither is available,
+`born` is "", and only the contents of the project identify it.
 """
 
 from __future__ import annotations
 
 import os
+import struct
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,12 +20,16 @@ from msgspec import Struct, field
 
 from core.clock import now_ms
 from core.extensions.places import FOLDERS, KINDS
-from core.permissions.directory_identity import DirectoryIdentity, identify_directory
 from core.permissions.state_file import StateFile
 from core.permissions.trusted_files import TrustedFiles, append_digest
 from core.user_dirs import get_state_dir
 from core.workspace.file_names import from_os_name
 
+_AT_FDCWD = -100
+_STATX_BTIME = 0x800
+_BTIME = 80  # bytes into struct statx: seconds (s64), nanoseconds (u32)
+_STATX_SIZE = 256
+_MAX_HANDLE = 128
 FILE_NAME = "trust.json"
 DEMO_DIRECTORY = "demo"  # below the state directory: samples that this program brought itself
 # What is heard once a project is trusted, by where it stands.
@@ -39,6 +48,49 @@ INSTRUCTION_PATHS = (
     *(f"{folder}/{kind}" for folder in FOLDERS for kind in KINDS),
     ".git",
 )
+
+
+class DirectoryIdentity(Struct, frozen=True):
+    """`born`: "b…" a time of birth, "g…" a handle with a generation, "" neither is known."""
+
+    device: int
+    inode: int
+    born: str
+
+
+def identify_directory(directory: Path) -> DirectoryIdentity:
+    """Return the identity of a directory. Raises OSError."""
+    stats = directory.stat()
+    born = getattr(stats, "st_birthtime", None)
+    if born is None and sys.platform.startswith("linux"):
+        path = os.fsencode(directory)
+        birth_text = _read_birth_time(path) or _read_generation(path)
+    else:
+        birth_text = "" if born is None else f"b{born!r}"
+    return DirectoryIdentity(stats.st_dev, stats.st_ino, birth_text)
+
+
+def _read_birth_time(path: bytes) -> str:
+    import ctypes
+
+    call = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
+    buffer = ctypes.create_string_buffer(_STATX_SIZE)
+    if call is None or call(_AT_FDCWD, path, 0, _STATX_BTIME, buffer) != 0:
+        return ""
+    seconds, nanoseconds = struct.unpack_from("=qI", buffer.raw, _BTIME)
+    is_known = struct.unpack_from("=I", buffer.raw)[0] & _STATX_BTIME and (seconds or nanoseconds)
+    return f"b{seconds}.{nanoseconds:09}" if is_known else ""
+
+
+def _read_generation(path: bytes) -> str:
+    import ctypes
+
+    call = getattr(ctypes.CDLL(None, use_errno=True), "name_to_handle_at", None)
+    handle = ctypes.create_string_buffer(struct.pack("=Ii", _MAX_HANDLE, 0), 8 + _MAX_HANDLE)
+    if call is None or call(_AT_FDCWD, path, handle, ctypes.byref(ctypes.c_int()), 0) != 0:
+        return ""
+    size, kind = struct.unpack_from("=Ii", handle.raw)
+    return f"g{kind}:{handle.raw[8 : 8 + size].hex()}"
 
 
 class TrustedDirectory(Struct, frozen=True, kw_only=True):

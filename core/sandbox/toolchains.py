@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from core.clock import monotonic
-from core.workspace.secret_names import is_secret, may_be_secret
+from core.workspace.secret_files import is_secret, may_be_secret
 
 _VERSIONS = ("bin", "completions", "libexec", "plugins", "shims", "version", "versions")
 _CONDA = ("bin", "condabin", "conda-meta", "envs", "etc", "include", "lib", "libexec", "share", "ssl")

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from core.clock import monotonic
-from core.filesystem.privilege_bits import strip_privileges
+from core.filesystem.file_attributes import strip_privileges
 from core.filesystem.removal import remove_path
 from core.sandbox.box import BoxLimits, RunningCommand
 from core.sandbox.tiers.repository_changes import name_repository_layer

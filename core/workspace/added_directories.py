@@ -13,7 +13,7 @@ from pathlib import Path
 from core.errors import PathRefused
 from core.workspace.ignore_rules import IgnoreRules
 from core.workspace.path_status import DirectoryEntry, PathStat
-from core.workspace.secret_names import is_secret
+from core.workspace.secret_files import is_secret
 from core.workspace.tree import Workspace
 
 

@@ -17,11 +17,11 @@ from time import time
 
 from core import user_dirs
 from core.errors import PathRefused
-from core.filesystem.renaming import is_plan_temporary_name
+from core.filesystem.atomic_write import is_plan_temporary_name
 from core.protocol.review import FileState
 from core.workspace.file_names import PLAN_SUFFIX, PLANS, fold_name, from_os_name, is_git_internal, is_plan
 from core.workspace.path_status import ABSENT
-from core.workspace.secret_names import is_secret
+from core.workspace.secret_files import is_secret
 from core.workspace.tree import Workspace
 
 MAX_PLAN_BYTES = 1_000_000  # bytes

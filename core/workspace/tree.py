@@ -14,10 +14,9 @@ from pathlib import Path
 
 from core import user_dirs
 from core.errors import PathRefused
-from core.filesystem.atomic_write import create_file, rename_over
+from core.filesystem.atomic_write import create_file, make_plan_temporary_name, rename_over
 from core.filesystem.open_beneath import DIRECTORY, LinkTarget, follow_links, open_beneath, resolve_links
 from core.filesystem.project_root import refuse_wide_root
-from core.filesystem.renaming import make_plan_temporary_name
 from core.protocol.review import FileState
 from core.workspace import file_names
 from core.workspace.path_status import (

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from core.clock import monotonic
 from core.workspace.ignore_rules import IgnoreRules
-from core.workspace.secret_names import is_secret, may_be_secret_path
+from core.workspace.secret_files import is_secret, may_be_secret_path
 from core.workspace.tree import Workspace
 
 RULE_FILES = frozenset({".cursorignore", ".gitignore"})

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from core.agent.answer.documents import OpenDocument, TurnDocuments
 from core.languages import detect_language
 from core.modes import Access
-from core.permissions.requested import list_requested
+from core.permissions.approval import list_requested
 from core.protocol.documents import (
     AnyDocument,
     ClarificationDocument,

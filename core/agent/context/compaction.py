@@ -24,7 +24,7 @@ from core.agent.context.token_meter import measure_messages
 from core.agent.skills.activation import render_pinned
 from core.attachments.text_form import format_placeholder
 from core.errors import ProviderError
-from core.hooks.events import HookEvent
+from core.hooks.dialect_names import HookEvent
 from core.hooks.session_hooks import HookOccasion, SessionHooks
 from core.plans.todo_graph import select_current
 from core.prompts import render

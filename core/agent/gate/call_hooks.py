@@ -16,10 +16,9 @@ from core.agent.answer.call_documents import decode_arguments
 from core.agent.gate.gated_call import CallStopped, GatedCall
 from core.agent.gate.permissions import CallPermissions
 from core.errors import PathRefused, ToolInputInvalid
-from core.hooks.events import HookEvent
+from core.hooks.dialect_names import HookEvent, list_tool_names, restore_arguments
 from core.hooks.payload import HookCall
 from core.hooks.session_hooks import NOTHING_SAID, HookOccasion, HookOutcome, SessionHooks
-from core.hooks.tool_names import list_tool_names, restore_arguments
 from core.modes import Access
 from core.permissions.policy import PolicyDecision
 from core.protocol.review import FileState

@@ -42,7 +42,7 @@ from core.tools.base import Tool
 from core.tools.external import ExternalTool, SearchTools
 from core.workspace import IgnoreRules
 from core.workspace.added_directories import AddedDirectories
-from core.workspace.secret_names import is_secret
+from core.workspace.secret_files import is_secret
 
 WANTS_TARGETS = "It asks to reach {} for this one command"
 UNTRUSTED = "The user has not said that they trust this project, and nothing holds what a command does."

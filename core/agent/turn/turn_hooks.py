@@ -12,7 +12,7 @@ from core.agent.context.prompt_tags import escape_tags
 from core.agent.context.reminders import append_reminder
 from core.agent.turn.turn_context import TurnContext
 from core.errors import AgentTuiError
-from core.hooks.events import HookEvent
+from core.hooks.dialect_names import HookEvent
 from core.hooks.session_hooks import HookOccasion, HookOutcome
 from core.protocol.events import Notice, SteerReturned
 

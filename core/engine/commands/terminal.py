@@ -11,7 +11,7 @@ from core.engine.commands.turns import check_text
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.errors import CommandRejected
-from core.hooks.events import HookEvent
+from core.hooks.dialect_names import HookEvent
 from core.hooks.payload import HookCall
 from core.hooks.session_hooks import HOOKS_HINT, HookOccasion, SessionHooks
 from core.protocol import commands as cmd

@@ -16,7 +16,7 @@ from core.git.layout import RepositoryLayout, find_repository, read_small_file
 from core.git.repository import GitFailed, GitRepository, find_git, read_config_text, read_settings
 from core.git.safe_config import ConfigPairs
 from core.git.temporary_directories import make_temporary_directory
-from core.workspace.protected_names import GIT_RISK, HOOK_RISK
+from core.workspace.protected_files import GIT_RISK, HOOK_RISK
 
 _PROGRAM_RISK = "is run by git itself: its configuration names it"
 _PROGRAM_SETTINGS = re.compile(

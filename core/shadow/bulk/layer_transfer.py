@@ -16,9 +16,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from core.filesystem.atomic_write import sync_directory
+from core.filesystem.atomic_write import make_temporary_name, sync_directory
 from core.filesystem.open_beneath import open_parent
-from core.filesystem.renaming import make_temporary_name
 from core.protocol.review import FileState
 from core.shadow.layers.layer_files import copy_file, fingerprint_entry, fingerprint_file, make_room
 from core.shadow.layers.layer_stack import LayeredEntry, LayerStack

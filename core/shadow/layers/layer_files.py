@@ -16,8 +16,7 @@ from pathlib import Path
 from shutil import copyfileobj
 
 from core.filesystem.atomic_write import create_file
-from core.filesystem.directory_cursor import DirectoryCursor
-from core.filesystem.open_beneath import open_beneath, open_parent
+from core.filesystem.open_beneath import DirectoryCursor, open_beneath, open_parent
 from core.filesystem.removal import remove_path
 from core.protocol.review import FileState
 from core.shadow.layers.layer_stack import LayeredEntry

@@ -11,8 +11,7 @@ import os
 import stat
 from pathlib import Path
 
-from core.filesystem.directory_cursor import DirectoryCursor
-from core.filesystem.open_beneath import DIRECTORY, open_parent
+from core.filesystem.open_beneath import DIRECTORY, DirectoryCursor, open_parent
 from core.filesystem.removal import remove_at
 from core.workspace.file_names import to_os_name
 

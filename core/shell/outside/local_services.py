@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from core.permissions.requested import find_port, is_service
+from core.permissions.approval import find_port, is_service
 from core.sandbox.box import BoxService, Tier
 from core.sandbox.inside.messages import PROXY_PORT
 from core.sandbox.network.proxy import close_writer, relay_streams

@@ -30,7 +30,7 @@ from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.command_output import CommandOutput
 from core.shell.execution import SECRETS_HIDDEN, format_effects
 from core.shell.outside.disk_survey import DiskChanges, survey_disk
-from core.workspace.secret_values import SecretMasker, find_secret_values
+from core.workspace.secret_files import SecretMasker, find_secret_values
 
 ON_MACHINE: Final = "Ran on the user's machine, outside of the box."
 STOPPED: Final = "Stopped before it ended; what it did on their machine until then stays."

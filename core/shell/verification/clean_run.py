@@ -31,7 +31,7 @@ from core.shell.disk_guard import DiskGuard
 from core.shell.execution import SECRETS_HIDDEN, get_memory_limit
 from core.shell.shell_state import replace_undecodable
 from core.state.review import ReviewState
-from core.workspace.secret_values import SecretMasker, find_secret_values
+from core.workspace.secret_files import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
 
 TIME_LIMIT = 600.0  # seconds that a check has, whatever the agent's run of it was given

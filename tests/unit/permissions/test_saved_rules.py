@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from core.errors import ConfigError, StateError
-from core.permissions import directory_identity as identity
+from core.permissions import trust as identity
 from core.permissions.approval import Approval, hash_value
 from core.permissions.audit import AuditLog, read_entries, verify_log
-from core.permissions.directory_identity import identify_directory
 from core.permissions.saved_rules import SavedRules
-from core.permissions.trust import TrustStore, find_instructions, is_empty_directory
+from core.permissions.trust import TrustStore, find_instructions, identify_directory, is_empty_directory
 from core.secrets import register_secret
 from core.user_dirs import get_state_dir
 

@@ -11,7 +11,7 @@ import os
 
 from msgspec import Struct
 
-from core.permissions.requested import find_named_hosts, list_requested, list_services
+from core.permissions.approval import find_named_hosts, list_requested, list_services
 from core.sandbox.box import Tier
 from core.sandbox.network.addresses import is_public, parse_host_and_port, parse_ip_address
 from core.shell.network_grants import NetworkGrants

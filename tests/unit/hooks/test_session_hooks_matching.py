@@ -3,10 +3,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from core.hooks.events import HookEvent
-from core.hooks.matching import select_hooks
+from core.hooks.dialect_names import HookEvent, build_tool_input, list_tool_names
 from core.hooks.parsing import Hook
-from core.hooks.tool_names import build_tool_input, list_tool_names
+from core.hooks.session_hooks import select_hooks
 
 
 def hook(matcher: str, dialect="claude", *, condition: str = "") -> Hook:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.secrets import MASK
-from core.workspace.secret_values import MAX_BYTES, SecretMasker, find_secret_values
+from core.workspace.secret_files import MAX_BYTES, SecretMasker, find_secret_values
 
 ENV = """# a comment with abc12345678
 export TOKEN="hunter2hunter2"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.workspace.secret_names import is_secret, may_be_secret_path
+from core.workspace.secret_files import is_secret, may_be_secret_path
 
 ALWAYS = (
     *(".claude/.credentials.json", "home/.gemini/oauth_creds.json", ".config/github-copilot/hosts.json", ".oci/config"),

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from core.errors import ConfigError
-from core.permissions.approval import Approval
-from core.permissions.requested import MAX_HOSTS, find_named_hosts, is_service, list_requested
+from core.permissions.approval import MAX_HOSTS, Approval, find_named_hosts, is_service, list_requested
 from core.permissions.rules import parse_rule
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from core.hooks.events import HookEvent
+from core.hooks.dialect_names import HookEvent
+from core.hooks.hook_files import explain_missing, find_script, list_script_files
 from core.hooks.parsing import Hook
-from core.hooks.scripts import explain_missing, find_script, list_script_files
 
 
 def hook(command: str, home: str = "") -> Hook:

@@ -1,4 +1,8 @@
-"""Reading a file that somebody named: a pipe or a device in its place is refused, not waited for."""
+"""Reading regular files by name, and detecting that an open file has lost its name.
+
+A pipe or a device in place of a file is refused, not waited for. Writing to a file that was removed or replaced
+succeeds, but nobody will find the data.
+"""
 
 from __future__ import annotations
 
@@ -29,3 +33,17 @@ def read_open_file(descriptor: int, limit: int) -> bytes:
             return file.read(limit)
     finally:
         os.close(descriptor)
+
+
+def explain_displaced(descriptor: int, path: Path) -> str:
+    """Return what became of the name of an open file, in words that go on from its path; "" = it still leads there."""
+    try:
+        open_stat = os.fstat(descriptor)
+        path_stat = path.lstat()
+    except FileNotFoundError:
+        return "was removed" if open_stat.st_nlink == 0 else "was moved away, or its directory was"
+    except OSError as error:
+        return f"can't be reached any more ({error.strerror})"
+    if (open_stat.st_dev, open_stat.st_ino) != (path_stat.st_dev, path_stat.st_ino):
+        return "was replaced by another file"
+    return ""

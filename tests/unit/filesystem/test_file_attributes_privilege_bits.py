@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from core.filesystem.privilege_bits import strip_privileges
+from core.filesystem.file_attributes import strip_privileges
 
 
 def mode_of(path) -> int:
