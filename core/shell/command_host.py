@@ -15,7 +15,7 @@ from core.git.command_view import RepositoryView
 from core.protocol.events import AnyEvent
 from core.protocol.review import Origin
 from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxService, Tier
-from core.sandbox.environment import build_environment
+from core.sandbox.host_view import build_environment
 from core.shadow.shadow import Shadow
 from core.state.session import SessionState
 from core.workspace import Workspace

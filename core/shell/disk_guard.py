@@ -17,7 +17,7 @@ from core.clock import monotonic
 from core.filesystem.file_attributes import strip_privileges
 from core.filesystem.removal import remove_path
 from core.sandbox.box import BoxLimits, RunningCommand
-from core.sandbox.tiers.repository_changes import name_repository_layer
+from core.sandbox.tiers.dropped_changes import name_repository_layer
 from core.shadow.layers.layer_store import MIN_FREE_BYTES, CommandLayer, get_free_bytes, measure_tree
 
 POLL_PERIOD = 0.2  # seconds

@@ -25,17 +25,17 @@ from core.protocol.review import Check, FileState
 from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxResult, RunningCommand, Tier
 from core.sandbox.plain_text import strip_escapes
 from core.sandbox.results import CommandResult
-from core.sandbox.tiers.repository_changes import COMMIT_HINT, COMMITS_DROPPED, STASH
+from core.sandbox.tiers.dropped_changes import COMMIT_HINT, COMMITS_DROPPED, STASH
 from core.secrets import list_masked_values
 from core.shadow.layers.layer_scan import scan_layer
 from core.shadow.layers.layer_store import CommandLayer
 from core.shell.check_detection import CheckResult, detect_checks
 from core.shell.command_host import CommandHost, CommandRequest
-from core.shell.command_output import CommandOutput
 from core.shell.disk_guard import DiskGuard
+from core.shell.long_output import CommandOutput
 from core.shell.shell_state import ShellState, ShellTracker, replace_undecodable
-from core.shell.verification.handed_on import find_changed_judges
 from core.shell.verification.single_check import NotACheck, parse_checks
+from core.shell.verification.steering_files import find_changed_judges
 from core.state.test_counts import CountedTests, find_run_counts, is_silent
 from core.workspace.secret_files import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths

@@ -22,8 +22,7 @@ from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.protocol.debug import Probe
 from core.sandbox.box import Tier
-from core.sandbox.environment import build_environment
-from core.sandbox.host_paths import find_home
+from core.sandbox.host_view import build_environment, find_home
 from core.shadow.shadow import Shadow
 
 LOG_VARIABLE = "AGENT_TUI_PROBE_LOG"

@@ -30,8 +30,8 @@ from core.sandbox.results import CommandResult
 from core.search_paths import restore_users
 from core.shell.command_host import CommandRequest
 from core.shell.execution import EFFECTS_DROPPED
-from core.shell.outside.machine_run import STOPPED, build_machine_environment, run_on_machine
 from core.shell.terminal import Terminal
+from core.shell.unsandboxed_run import STOPPED, build_machine_environment, run_on_machine
 from core.shell.verification.clean_run import CleanRun, list_whole_text
 
 TOOL = "user_command"

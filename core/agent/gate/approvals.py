@@ -34,7 +34,7 @@ from core.protocol.events import (
     Notice,
     QuestionAsked,
 )
-from core.sandbox.network.addresses import HostAndPort
+from core.sandbox.addresses import HostAndPort
 from core.sandbox.results import CommandResult
 from core.tools.base import Tool
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd

@@ -42,8 +42,8 @@ from core.sandbox.results import CommandResult, JobReport
 from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.execution import EFFECTS_DROPPED
 from core.shell.jobs import JobTable
-from core.shell.outside.machine_run import STOPPED, build_requested_environment, run_on_machine
 from core.shell.python_repl import PythonRepl
+from core.shell.unsandboxed_run import STOPPED, build_requested_environment, run_on_machine
 
 MAX_COMMAND_SECONDS = 600.0
 NOTE_HINT = "/memory keeps it for later sessions, or drops it."

@@ -43,7 +43,7 @@ from core.permissions.policy import PolicyDecision
 from core.protocol.events import AnyEvent, MessageAppended, ToolFinished, ToolRequested
 from core.protocol.messages import ToolMessage
 from core.protocol.review import Origin
-from core.shell.spill import clip_text
+from core.shell.long_output import clip_text
 from core.tools.arguments import convert_arguments
 from core.tools.base import Tool
 from core.tools.builtin.terminal.command_arguments import go_to

@@ -34,8 +34,8 @@ from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.prompts import render
 from core.protocol.events import ForeignReceived, NetworkRefused
 from core.protocol.tools import OTHER_TOOLS, ToolSettings
+from core.sandbox.addresses import HostAndPort
 from core.sandbox.box import Tier
-from core.sandbox.network.addresses import HostAndPort
 from core.shell.network_grants import NetworkGrants
 from core.shell.terminal import Terminal
 from core.tools.base import Tool

@@ -19,8 +19,7 @@ from core.protocol.events import ToolOutput
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult
 from core.shell.command_host import CommandHost
-from core.shell.verification.clean_run import CleanRun, list_whole_text
-from core.shell.verification.outcome import MAX_OUTPUT, record_todo_run, verify_todo_run
+from core.shell.verification.clean_run import MAX_OUTPUT, CleanRun, list_whole_text, record_todo_run, verify_todo_run
 from core.tools.base import Runner
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd, format_outcome
 

@@ -19,7 +19,7 @@ from core.protocol.documents import Todo
 from core.protocol.events import TodoVerified
 from core.shell.terminal import Terminal
 from core.shell.user_command import UserCommand
-from core.shell.verification.outcome import verify_todo_run
+from core.shell.verification.clean_run import verify_todo_run
 
 USER_TOOL = "run_terminal_cmd"  # what hooks know a command of the user's by
 

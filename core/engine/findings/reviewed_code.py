@@ -25,7 +25,7 @@ from core.git.branch_diff import ReviewedDiff, read_reviewed_diff
 from core.git.repository import GitFailed
 from core.protocol import queries as q
 from core.sandbox.unboxed_run import run_unboxed
-from core.shell.outside.machine_run import build_machine_environment
+from core.shell.unsandboxed_run import build_machine_environment
 from core.text.patch_hunks import list_right_hunks
 
 REQUEST_SECONDS: Final = 60.0

@@ -26,8 +26,8 @@ from core.errors import ToolFailed, WebFailed
 from core.mcp.browser import SERVER, build_browser_server
 from core.mcp.tool_lists import format_tool_name
 from core.protocol.review import Origin
-from core.sandbox.network.addresses import HostAndPort, is_public, parse_ip_address
-from core.shell.outside.local_services import explain_unreachable
+from core.sandbox.addresses import HostAndPort, is_public, parse_ip_address
+from core.shell.network_grants import explain_unreachable
 from core.tools.base import ToolOutcome
 from core.web.address import parse_address
 

@@ -20,8 +20,7 @@ import select
 import signal
 import struct
 
-from core.sandbox.inside import cgroups, init_process, kernel, messages
-from core.sandbox.inside.rootfs import mounts
+from core.sandbox.inside import init_process, kernel, messages, mounts, processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def main(requests: int, control_groups: int) -> NoReturn:
     """Serve until the engine's end of the socket is closed. `control_groups` 0: make none."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    groups = cgroups.CgroupFactory(None if control_groups else [])
+    groups = processes.CgroupFactory(None if control_groups else [])
     _Server(_reserve_descriptors(requests), groups).serve()
 
 
@@ -53,10 +52,10 @@ def _reserve_descriptors(requests: int) -> int:
 
 
 class _Server:
-    def __init__(self, requests: int, groups: cgroups.CgroupFactory) -> None:
+    def __init__(self, requests: int, groups: processes.CgroupFactory) -> None:
         self._requests = _socket.socket(fileno=requests)
         # Of each running box, by the descriptor that tells its end: its launcher, who is told, and its group.
-        self._boxes: dict[int, tuple[int, _socket.socket, cgroups.BoxCgroup | None]] = {}
+        self._boxes: dict[int, tuple[int, _socket.socket, processes.BoxCgroup | None]] = {}
         self._groups = groups
         self._poll = select.poll()
         self._poll.register(requests, select.POLLIN)
@@ -115,7 +114,7 @@ class _Server:
         self._boxes[watch] = (pid, control, group)
         self._poll.register(watch, select.POLLIN)
 
-    def _make_group(self, message: NamespaceLaunch) -> cgroups.BoxCgroup | None:
+    def _make_group(self, message: NamespaceLaunch) -> processes.BoxCgroup | None:
         """Make the box's group; as root only it or the largest pid bounds processes, else the user's limit does."""
         message["processes_by_pid"] = 0
         if os.getuid() == 0 and not self._groups.has_controller(b"pids"):
@@ -156,7 +155,7 @@ class _BoxLauncher:
     """The steps from the server to pid 1, in a process of their own."""
 
     def __init__(
-        self, message: NamespaceLaunch, control: _socket.socket, streams: list[int], group: cgroups.BoxCgroup | None
+        self, message: NamespaceLaunch, control: _socket.socket, streams: list[int], group: processes.BoxCgroup | None
     ) -> None:
         self._message = message
         self._control = control

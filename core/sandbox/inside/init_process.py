@@ -14,8 +14,7 @@ import os
 import select
 import signal
 
-from core.sandbox.inside import kernel, landlock, messages, port_forward, processes, seccomp
-from core.sandbox.inside.rootfs import build
+from core.sandbox.inside import kernel, landlock, messages, port_forward, processes, root_filesystem, seccomp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def _set_up_box(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) ->
             signal.signal(number, signal.SIG_IGN)
         kernel.leave_session_keyring()
     with name_step("file system"):
-        build.build_root(message, submounts)
+        root_filesystem.build_root(message, submounts)
     with name_step("network"):
         listeners = port_forward.open_listeners(message["services"]) if message["proxy"] else []
     with name_step("capabilities"):

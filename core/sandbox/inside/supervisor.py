@@ -16,9 +16,8 @@ import os
 import select
 import signal
 
-from core.sandbox.inside import cgroups, kernel, landlock, messages, processes, seccomp
+from core.sandbox.inside import kernel, landlock, messages, mounts, processes, root_filesystem, seccomp
 from core.sandbox.inside.messages import FILTER, READY, RUNNING, SETTINGS, STATUS
-from core.sandbox.inside.rootfs import build, mounts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,9 +56,9 @@ def main(message_file: int, control: int) -> NoReturn:
     _Supervisor(engine, child, message, group, (status, ready)).run()
 
 
-def _make_group(message: SupervisorLaunch) -> cgroups.BoxCgroup | None:
+def _make_group(message: SupervisorLaunch) -> processes.BoxCgroup | None:
     """Make the control group; without one an ordinary user's limit bounds processes, and nothing bounds root's."""
-    groups = cgroups.CgroupFactory()
+    groups = processes.CgroupFactory()
     if not groups.has_controller(b"pids"):
         if os.getuid() == 0:
             raise OSError(1, "as root, nothing but a pids control group bounds processes, and none can be made here")
@@ -68,7 +67,7 @@ def _make_group(message: SupervisorLaunch) -> cgroups.BoxCgroup | None:
 
 
 def _become_command(
-    message: SupervisorLaunch, group: cgroups.BoxCgroup | None, status_writer: int, ready_writer: int
+    message: SupervisorLaunch, group: processes.BoxCgroup | None, status_writer: int, ready_writer: int
 ) -> NoReturn:
     step, supervisor = "process", os.getppid()
     try:
@@ -137,7 +136,7 @@ def _enter_overlay_root(root: OverlayRoot, scratch: int) -> None:
         kernel.unshare(_NEW_USER | kernel.NEW_MOUNTS)
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             kernel.write_setting(f"/proc/self/{name}".encode(), text.encode())
-    build.build_overlay_root(root, scratch, submounts)
+    root_filesystem.build_overlay_root(root, scratch, submounts)
 
 
 def _count_own_processes() -> int:
@@ -158,7 +157,7 @@ class _Supervisor:
         engine: _socket.socket,
         child: int,
         message: SupervisorLaunch,
-        group: cgroups.BoxCgroup | None,
+        group: processes.BoxCgroup | None,
         pipes: tuple[int, int],
     ) -> None:
         self._engine = engine

@@ -1,7 +1,8 @@
-"""A command in a box, followed by the reports of our process that ends it, and the box that starts such commands.
+"""A command in a box, followed through the reports of the process that ends it, and the boxes that start such commands.
 
-However it ends, nothing of it is left when `wait` returns: our end of the control socket keeps it alive, and the other
-end is closed by the last of its processes.
+However a command ends, nothing of it is left when `wait` returns: our end of the control socket keeps it alive, and the
+other end is closed by the last of its processes. In tiers whose pid 1 is not ours, that process is a supervisor
+(`core.sandbox.inside.supervisor`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import errno
 import marshal
 import os
 import socket
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -22,17 +24,25 @@ from msgspec import Struct
 
 from core.clock import monotonic
 from core.errors import ToolFailed
+from core.ids import new_id
 from core.sandbox.box import BoxLimits, BoxRequest, BoxResult, EndReason, RunningCommand, Tier
 from core.sandbox.inside import messages
 from core.sandbox.output import OutputReader
-from core.sandbox.tiers.masked_files import name_mask_layer
-from core.sandbox.tiers.repository_changes import name_repository_layer
+from core.sandbox.tiers.dropped_changes import name_mask_layer, name_repository_layer
+from core.sandbox.tiers.project_copy import remove_copy
 
 if TYPE_CHECKING:
     from core.sandbox.inside.messages import BoxReport, CommandLaunch, OverlayRoot
 
 _GRACE = 2.0
 Listeners = Sequence[Callable[[str], None]]  # of the output, and of the errors if these do not go the same way
+# -I: no PYTHON* variables, no user site, nothing of the working directory. -S: no site-packages, whose .pth files run
+# code. -B: no .pyc files, which a disk that is full cuts off; the installation would not start from those any more.
+ISOLATION = ("-I", "-S", "-B")
+_IMPORT = "import sys; sys.path.insert(0, sys.argv[1]); from core.sandbox.inside.{} import main"
+_CALL = "main(*map(int, sys.argv[2:]))"
+_END = 8.0
+_PROBE_HINT = "`agent-tui doctor --probe` tells whether this machine's box still works."
 
 
 class PreparedLaunch(Struct, kw_only=True):
@@ -312,3 +322,105 @@ def explain_setup_failure(step: str, number: int, text: str) -> ToolFailed:
         return ToolFailed(f"The box could not be set up: {step}.")
     name = errno.errorcode.get(number, str(number))
     return ToolFailed(f"The box could not be set up: {step}: {text} [{name}].", code="box_refused")
+
+
+def build_python_command(module: str, *numbers: int) -> list[str]:
+    """Return the words that run `main(*numbers)` of a module of `core.sandbox.inside`."""
+    root = Path(__file__).parents[3]
+    return [sys.executable, *ISOLATION, "-c", f"{_IMPORT.format(module)}; {_CALL}", str(root), *map(str, numbers)]
+
+
+def name_scratch_directory(state: Path) -> Path:
+    """Return a fresh directory name below `state`; it holds our pid, so that `_remove_abandoned` can tell its owner."""
+    return state / f"box-{os.getpid()}-{new_id('run')}"
+
+
+def _remove_abandoned(state: Path) -> None:
+    """Remove what commands of engines that are gone left in `state`."""
+    for path in state.glob("box-*-run*"):
+        owner = path.name.split("-")[1]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            remove_copy(path)
+
+
+class SupervisedProcess(BoxedProcess):
+    """A command below a supervisor."""
+
+    start_limit = 10.0
+    _process: asyncio.subprocess.Process | None = None
+
+    async def _spawn(self, streams: list[int], control: int) -> None:
+        with os.fdopen(os.memfd_create("launch"), "w+b", buffering=0) as message_file:
+            message_file.write(marshal.dumps(dict(self._launch.message)))
+            message_file.seek(0)
+            self._process = await asyncio.create_subprocess_exec(
+                *build_python_command("supervisor", message_file.fileno(), control),
+                env={},
+                cwd="/",
+                stdin=streams[2] if self._request.interactive else asyncio.subprocess.DEVNULL,
+                stdout=streams[0],
+                stderr=streams[1],
+                pass_fds=(message_file.fileno(), control),
+                start_new_session=True,
+            )
+
+    def _explain_failure(self, error: BaseException) -> BaseException:
+        """Return the failure to show; what bubblewrap or the supervisor wrote is the best reason there is."""
+        if isinstance(error, ToolFailed):
+            output = "".join(text for _, text in self._early_output or ()).strip()
+            if "Can't chdir" in output:
+                return explain_setup_failure("directory", errno.ENOENT, output.rpartition(": ")[2])
+            return ToolFailed(
+                f"{error.message}{f' ({output})' if output else ''}", hint=error.hint or _PROBE_HINT, code=error.code
+            )
+        if isinstance(error, TimeoutError):
+            return ToolFailed(
+                f"The box was not ready within {self.start_limit:g} s.", hint=_PROBE_HINT, code="box_refused"
+            )
+        if isinstance(error, OSError):
+            return ToolFailed(f"The box could not be started: {error.strerror}.", hint=_PROBE_HINT, code="box_refused")
+        return error
+
+    def _close_control(self) -> None:
+        super()._close_control()
+        self._timers.append(self._loop.call_later(_END, self._kill_supervisor))
+
+    def _kill_supervisor(self) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def _release(self) -> None:
+        if self._process is not None:
+            await self._process.wait()
+
+
+class SupervisedBox(ProcessBox):
+    """A `Box`. `state` is a directory of ours, hidden from commands; scratch directories and copies are made in it."""
+
+    def __init__(self, tier: Tier, state: Path) -> None:
+        super().__init__(tier)
+        self._state = state
+        self._is_swept = False
+
+    def _prepare(self, request: BoxRequest) -> PreparedLaunch:
+        if request.proxy is not None:
+            raise ToolFailed(
+                f"Commands have no network in tier {self._tier}.", hint="`agent-tui doctor` says what T1 takes."
+            )
+        if not request.workspace.is_dir():
+            raise ToolFailed(f"The workspace {request.workspace} can't be read: it is no directory.")
+        missing = [lower for lower in request.lowers if not lower.is_dir()]
+        if missing:
+            raise ToolFailed(f"The box could not be set up: the layer {missing[0]} is not there.", code="box_refused")
+        if not self._is_swept:
+            self._is_swept = True
+            _remove_abandoned(self._state)
+        return self._prepare_launch(request)
+
+    @abstractmethod
+    def _prepare_launch(self, request: BoxRequest) -> PreparedLaunch:
+        """Prepare a command that is possible; runs in a thread."""
+
+    def _make_process(self, launch: PreparedLaunch, request: BoxRequest, listeners: Listeners) -> BoxedProcess:
+        return SupervisedProcess(launch, request, listeners)

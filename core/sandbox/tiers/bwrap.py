@@ -15,20 +15,29 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from core.sandbox import host_paths
+from core.sandbox import host_view
 from core.sandbox.box import BoxRequest, Tier
+from core.sandbox.host_view import find_credentials
 from core.sandbox.inside.messages import FILTER, READY, SETTINGS, STATUS
-from core.sandbox.inside.rootfs.build import KERNEL_SECRETS
-from core.sandbox.inside.rootfs.mask_layer import create_mask_layer
-from core.sandbox.inside.rootfs.mounts import list_mounts_below
+from core.sandbox.inside.mounts import list_mounts_below
+from core.sandbox.inside.root_filesystem import KERNEL_SECRETS, create_mask_layer
 from core.sandbox.inside.seccomp import FAMILIES, NETWORK
-from core.sandbox.tiers.boxed_process import PreparedLaunch, encode_command, encode_layers
-from core.sandbox.tiers.copy_changes import move_changes
-from core.sandbox.tiers.masked_files import describe_deleted_secrets, name_mask_layer, remove_masked_changes
-from core.sandbox.tiers.project_copy import ProjectCopy, copy_project, remove_copy
-from core.sandbox.tiers.repository_changes import describe_limits, drop_repository_changes, name_repository_layer
-from core.sandbox.tiers.supervised_process import SupervisedBox, name_scratch_directory
-from core.sandbox.toolchains import find_credentials
+from core.sandbox.tiers.boxed_process import (
+    PreparedLaunch,
+    SupervisedBox,
+    encode_command,
+    encode_layers,
+    name_scratch_directory,
+)
+from core.sandbox.tiers.dropped_changes import (
+    describe_deleted_secrets,
+    describe_limits,
+    drop_repository_changes,
+    name_mask_layer,
+    name_repository_layer,
+    remove_masked_changes,
+)
+from core.sandbox.tiers.project_copy import ProjectCopy, copy_project, move_changes, remove_copy
 from core.sandbox.unboxed_run import find_shell
 
 if TYPE_CHECKING:
@@ -119,7 +128,7 @@ class BwrapBox(SupervisedBox):
 
     def _prepare_own_overlay(self, request: BoxRequest, scratch: Path) -> PreparedLaunch:
         """Prepare T2b."""
-        root = encode_layers(request, host_paths.find_toolchains(request.env))
+        root = encode_layers(request, host_view.find_toolchains(request.env))
 
         def undo() -> tuple[str, ...]:
             if request.upper is not None and request.work is not None:
@@ -168,7 +177,7 @@ class BwrapBox(SupervisedBox):
         arguments += ["--chdir", os.path.normpath(request.workspace / request.cwd), "--json-status-fd", str(STATUS)]
         arguments += ["--seccomp", str(FILTER), "--", find_shell(), "-c"]
         arguments += [_build_start_script(request.limits.processes), find_shell(), request.command]
-        home = str(host_paths.find_home(request.env))
+        home = str(host_view.find_home(request.env))
         return {
             **encode_command(request.limits, arguments, {**request.env, "HOME": home}),
             "cwd": b"/",
@@ -187,13 +196,13 @@ class BwrapBox(SupervisedBox):
         """
         if not self._binds_host_directories or os.getuid() != 0:
             return
-        yield from _cover_paths(host_paths.list_private_paths(), request)
+        yield from _cover_paths(host_view.list_private_paths(), request)
         for path in request.readable:
             yield from ("--ro-bind-try", str(path), str(path))
 
     @staticmethod
     def _make_read_only(directory: str, request: BoxRequest) -> Iterator[str]:
-        if Path(directory).is_dir() and os.path.realpath(host_paths.find_home(request.env)) != directory:
+        if Path(directory).is_dir() and os.path.realpath(host_view.find_home(request.env)) != directory:
             yield from ("--remount-ro", directory)
 
     def _list_isolation_options(self) -> list[str]:
@@ -242,21 +251,21 @@ def _bind_host(request: BoxRequest, state: Path) -> Iterator[str]:
     Fresh writable places share the scratch space evenly, as bubblewrap can't bound them together.
     """
     size = ("--size", str(request.limits.scratch // _SCRATCH_SHARES))
-    home = os.path.realpath(host_paths.find_home(request.env))
+    home = os.path.realpath(host_view.find_home(request.env))
     yield from ("--ro-bind", "/", "/", "--dev", "/dev", *size, "--tmpfs", "/dev/shm")
     yield from ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
     yield from _cover_paths([Path(os.fsdecode(secret)) for secret in KERNEL_SECRETS], request)
     for directory in _FRESH_PLACES:
         if Path(directory).is_dir() and not Path(directory).is_symlink():
             yield from (*size, "--tmpfs", directory)
-    yield from _cover_paths([*host_paths.list_masked(), state], request)
+    yield from _cover_paths([*host_view.list_masked(), state], request)
     yield from (*size, "--tmpfs", home)
-    link = host_paths.find_home(request.env)
+    link = host_view.find_home(request.env)
     if str(link) != home and any(link.is_relative_to(fresh) for fresh in _FRESH_PLACES):
         yield from ("--symlink", home, str(link))
     if request.git_settings:
         yield from ("--file", str(SETTINGS), os.path.join(home, ".gitconfig"))
-    toolchains = host_paths.find_toolchains(request.env)
+    toolchains = host_view.find_toolchains(request.env)
     for path in (*toolchains, *request.readable):
         yield from ("--ro-bind-try", str(path), str(path))
     yield from _cover_paths(find_credentials(toolchains), request, toolchains)

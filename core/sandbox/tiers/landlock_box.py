@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from core.filesystem.private_directories import make_private_directory
-from core.sandbox import host_paths
+from core.sandbox import host_view
 from core.sandbox.box import BoxRequest, Tier
+from core.sandbox.host_view import find_credentials
 from core.sandbox.inside.landlock import EVERYTHING, READ, USE
-from core.sandbox.tiers.boxed_process import PreparedLaunch, encode_command
+from core.sandbox.tiers.boxed_process import PreparedLaunch, SupervisedBox, encode_command, name_scratch_directory
 from core.sandbox.tiers.bwrap import capture_changes, choose_copy_directory
+from core.sandbox.tiers.dropped_changes import describe_limits
 from core.sandbox.tiers.project_copy import CopyLimits, copy_project, remove_copy
-from core.sandbox.tiers.repository_changes import describe_limits
-from core.sandbox.tiers.supervised_process import SupervisedBox, name_scratch_directory
-from core.sandbox.toolchains import find_credentials
 from core.sandbox.unboxed_run import find_shell
 
 if TYPE_CHECKING:
@@ -109,10 +108,10 @@ def _list_rules(request: BoxRequest, paths: list[Path]) -> Iterator[tuple[str, i
         for visible_path in _exclude_hidden(Path(path).resolve(), request.hidden)
     )
     yield from ((path, USE) for path in _DEVICES)
-    masked_paths = set(host_paths.list_masked())
+    masked_paths = set(host_view.list_masked())
     for directory in ("/etc", "/etc/ssh", "/etc/ssl", "/etc/security"):
         yield from ((str(path), READ) for path in _list_readable(Path(directory), masked_paths))
-    toolchains = host_paths.find_toolchains(request.env)
+    toolchains = host_view.find_toolchains(request.env)
     kept_out = (*_list_hidden(request), *find_credentials(toolchains))
     for path in (*toolchains, *paths):
         yield from ((str(visible_path), READ) for visible_path in _exclude_hidden(path, kept_out))
@@ -140,12 +139,12 @@ def _exclude_hidden(path: Path, hidden_paths: tuple[Path, ...]) -> Iterator[Path
     if not any(hidden_path.is_relative_to(path) for hidden_path in hidden_paths):
         yield path
         return
-    for name in host_paths.list_names(path):
+    for name in host_view.list_names(path):
         yield from _exclude_hidden(path / name, hidden_paths)
 
 
 def _list_readable(directory: Path, masked_paths: set[Path]) -> Iterator[Path]:
-    for name in host_paths.list_names(directory):
+    for name in host_view.list_names(directory):
         path = directory / name
         if not any(masked_path == path or masked_path.is_relative_to(path) for masked_path in masked_paths):
             yield path

@@ -1,43 +1,111 @@
-"""Tier T1: a command in namespaces of its own, over an overlay of the workspace, from a warm fork server.
+"""Tier T1: a command in its own namespaces, over an overlay of the workspace, from a warm fork server.
 
-This is the engine's side: it turns a `BoxRequest` into a launch message, reads the output, and enforces the time limit.
-What happens inside is in `core.sandbox.inside`.
+This is the engine's side: it starts the fork server, turns a `BoxRequest` into a launch message, reads the output, and
+enforces the time limit. The inner side is `core.sandbox.inside`.
 """
 
 from __future__ import annotations
 
+import array
 import asyncio
+import contextlib
+import marshal
 import os
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import ToolFailed
-from core.sandbox import host_paths
+from core.sandbox import host_view
 from core.sandbox.box import BoxRequest, Tier
+from core.sandbox.host_view import find_credentials
 from core.sandbox.inside import messages
+from core.sandbox.inside.messages import RUN
 from core.sandbox.tiers.boxed_process import (
     BoxedProcess,
     Listeners,
     PreparedLaunch,
     ProcessBox,
+    build_python_command,
     encode_command,
     encode_layers,
 )
-from core.sandbox.tiers.fork_server_client import ForkServerClient
-from core.sandbox.tiers.masked_files import remove_masked_changes
-from core.sandbox.tiers.repository_changes import drop_repository_changes
-from core.sandbox.toolchains import find_credentials
+from core.sandbox.tiers.dropped_changes import drop_repository_changes, remove_masked_changes
 from core.sandbox.unboxed_run import find_shell
 
 if TYPE_CHECKING:
     from core.sandbox.inside.messages import NamespaceLaunch
 
+_CLOSE_TIMEOUT = 2.0
 _PROXY = f"http://127.0.0.1:{messages.PROXY_PORT}"
 _PROXY_ENV = {
     **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), _PROXY),
     **dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,127.0.0.1,::1"),
     "NODE_USE_ENV_PROXY": "1",
 }
+
+
+class ForkServerClient:
+    """One process that boxes are forked from. Starting it takes some 40 ms, which `launch` does not wait for."""
+
+    def __init__(self, *, control_groups: bool = True) -> None:
+        self._requests, server_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._errors = os.memfd_create("fork-server-errors")
+        try:
+            self._process = subprocess.Popen(
+                build_python_command("fork_server", server_socket.fileno(), int(control_groups)),
+                env={},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._errors,
+                pass_fds=[server_socket.fileno()],
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._requests.close()
+            os.close(self._errors)
+            raise ToolFailed(f"The server of the boxes could not be started: {error.strerror}.") from error
+        finally:
+            server_socket.close()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def launch(self, message: Mapping[str, object], control: int, streams: Sequence[int]) -> None:
+        """Launch a box. `streams`: where output and errors go, and where standard input comes from, if any."""
+        message_file = os.memfd_create("launch")
+        try:
+            with os.fdopen(os.dup(message_file), "wb") as file:
+                file.write(marshal.dumps(dict(message)))
+            numbers = array.array("i", [message_file, control, *streams])
+            self._requests.sendmsg([RUN], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers)])
+        except OSError as error:
+            raise ToolFailed(f"The server of the boxes is gone: {self.read_last_error() or error.strerror}.") from error
+        finally:
+            os.close(message_file)
+
+    def read_last_error(self) -> str:
+        """Return the last line that the server wrote about itself before it ended, "" if it wrote none."""
+        size = os.fstat(self._errors).st_size
+        lines = os.pread(self._errors, size, 0).decode("utf-8", "replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+    def close(self) -> None:
+        """End it, and with it every box that it made."""
+        self._requests.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_CLOSE_TIMEOUT)
+        if self._process.returncode is None:
+            self._process.kill()
+            self._process.wait()
+        os.close(self._errors)
 
 
 class NamespaceBox(ProcessBox):
@@ -80,7 +148,7 @@ class NamespaceBox(ProcessBox):
 
 def build_launch(request: BoxRequest) -> NamespaceLaunch:
     """Build the launch message of one command. Raises `ToolFailed` for a workspace that can't be read."""
-    home = host_paths.find_home(request.env)
+    home = host_view.find_home(request.env)
     workspace = Path(os.path.realpath(request.workspace))
     # Root can't give files away in a box: else tar would try, and fail.
     roots = {"TAR_OPTIONS": "--no-same-owner"} if os.geteuid() == 0 else {}
@@ -89,8 +157,8 @@ def build_launch(request: BoxRequest) -> NamespaceLaunch:
     for service in services:
         env |= service.env
     visible_paths = {workspace, home, Path(os.path.realpath(home))}
-    hidden_paths = [path for path in (*host_paths.list_masked(), *request.hidden) if path not in visible_paths]
-    toolchains = host_paths.find_toolchains(request.env)
+    hidden_paths = [path for path in (*host_view.list_masked(), *request.hidden) if path not in visible_paths]
+    toolchains = host_view.find_toolchains(request.env)
     command = request.command.encode("utf-8", "surrogateescape")
     return {
         **encode_command(request.limits, (find_shell(), "-c", command), env),

@@ -1,8 +1,12 @@
-"""A copy of the project for tiers that can't lay a layer over it (SAFETY D17, D18).
+"""A copy of the project for tiers that can't mount a layer over it, and its changes written as a layer.
 
-The copy holds the workspace with the layers over it, as overlayfs would merge them. What git ignores is copied while
-it is small; a larger part (an installed node_modules, a virtual environment) is *held*: the caller shows the original,
+The copy holds the workspace with the layers over it, as overlayfs would merge them. What git ignores is copied while it
+is small; a larger part (an installed node_modules, a virtual environment) is *held*: the caller shows the original,
 read-only. A copy that would take too long or too much room is refused before it is used: the user decides then.
+
+After the command, `move_changes` writes the changes in overlayfs's format. A deletion becomes a whiteout (a character
+device 0:0, which Linux lets anyone make since 5.8); new and changed files are moved out of the copy, and a new tree is
+moved as a whole. No symbolic link is followed.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import contextlib
 import errno
 import os
 import stat
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -21,7 +26,7 @@ from core.clock import monotonic
 from core.errors import ToolFailed
 from core.filesystem.removal import remove_tree
 from core.sandbox.box import BoxRequest
-from core.sandbox.inside.rootfs.mounts import list_mounts_below
+from core.sandbox.inside.mounts import list_mounts_below
 from core.workspace.ignore_rules import IgnoreRules
 from core.workspace.tree import Workspace
 
@@ -358,3 +363,98 @@ class _Copier:
 def take_signature(info: os.stat_result) -> FileSignature:
     """Return the signature of a file's status."""
     return FileSignature(info.st_mode, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+
+
+def move_changes(copy: ProjectCopy, upper: Path, *, is_mounted: bool) -> None:
+    """Move what changed since `copy` was made into the empty directory `upper`, on the same file system.
+
+    `mounted`: the held paths were mounted over, so the entries of the copy say nothing. Raises `ToolFailed` if the
+    layer can't be written; the copy is used up in any case.
+    """
+    try:
+        _Comparison(copy, upper, frozenset([*copy.withheld, *(copy.held if is_mounted else ())])).write_layer()
+    except OSError as error:
+        location = os.fsdecode(error.filename) if error.filename else str(upper)
+        raise ToolFailed(
+            f"What the command changed could not be kept: {error.strerror} ({location}).",
+            hint="Your files are as they were. Free some room or check the state directory, and run it again.",
+        ) from error
+
+
+class _Comparison:
+    def __init__(self, copy: ProjectCopy, upper: Path, skipped_paths: frozenset[bytes]) -> None:
+        self._files = copy.files
+        self._from = os.fsencode(copy.root)
+        self._to = os.fsencode(upper)
+        self._skipped = skipped_paths
+        self._children: dict[bytes, list[bytes]] = defaultdict(list)
+        for path in copy.files:
+            if path:
+                above, _, name = path.rpartition(b"/")
+                self._children[above].append(name)
+
+    def write_layer(self) -> None:
+        now = os.lstat(self._from)
+        if now.st_mode != self._files[b""].mode:
+            os.chmod(self._to, stat.S_IMODE(now.st_mode))
+        waiting = [(b"", now)]
+        while waiting:
+            waiting += self._compare_directory(*waiting.pop())
+
+    def _compare_directory(self, path: bytes, info: os.stat_result) -> Iterator[tuple[bytes, os.stat_result]]:
+        """Compare a directory that is in both. Yields its subdirectories of which the same is true."""
+        directory = os.path.join(self._from, path)
+        if info.st_mode & 0o700 != 0o700:
+            os.chmod(directory, stat.S_IMODE(info.st_mode) | 0o700)
+        with os.scandir(directory) as entries:
+            present = {entry.name: entry.stat(follow_symlinks=False) for entry in entries}
+        for name in self._children[path]:
+            child = path + b"/" + name if path else name
+            stats = present.pop(name, None)
+            if child not in self._skipped and (child_stats := self._compare_entry(child, self._files[child], stats)):
+                yield child, child_stats
+        for name, new in present.items():
+            self._move_entry(path + b"/" + name if path else name, new)
+
+    def _compare_entry(self, path: bytes, before: FileSignature, now: os.stat_result | None) -> os.stat_result | None:
+        """Write what became of an entry; return the status of a directory that still is one, to be compared."""
+        if now is None or _is_whiteout(now):
+            self._write_whiteout(path)
+        elif stat.S_ISDIR(before.mode) and stat.S_ISDIR(now.st_mode):
+            if now.st_mode != before.mode:
+                self._make_directories(path)
+            return now
+        elif take_signature(now) != before:
+            self._move_entry(path, now)
+        return None
+
+    def _write_whiteout(self, path: bytes) -> None:
+        self._make_directories(os.path.dirname(path))
+        os.mknod(os.path.join(self._to, path), stat.S_IFCHR, os.makedev(0, 0))
+
+    def _move_entry(self, path: bytes, info: os.stat_result) -> None:
+        if _is_whiteout(info):
+            return  # the command made one where nothing was: it hides nothing
+        self._make_directories(os.path.dirname(path))
+        source, target = os.path.join(self._from, path), os.path.join(self._to, path)
+        shut = stat.S_ISDIR(info.st_mode) and info.st_mode & 0o700 != 0o700
+        if shut:
+            os.chmod(source, stat.S_IMODE(info.st_mode) | 0o700)  # its `..` changes, which takes permission
+        os.rename(source, target)
+        if shut:
+            os.chmod(target, stat.S_IMODE(info.st_mode))
+
+    def _make_directories(self, path: bytes) -> None:
+        """Make sure that the layer has this directory, with the permissions that it has in the copy now."""
+        missing = []
+        while path and not os.path.isdir(os.path.join(self._to, path)):
+            missing.append(path)
+            path = os.path.dirname(path)
+        for parent in reversed(missing):
+            target = os.path.join(self._to, parent)
+            os.mkdir(target, 0o700)
+            os.chmod(target, stat.S_IMODE(os.lstat(os.path.join(self._from, parent)).st_mode) | 0o700)
+
+
+def _is_whiteout(info: os.stat_result) -> bool:
+    return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0

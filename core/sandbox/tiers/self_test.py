@@ -24,9 +24,9 @@ from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
 from core.sandbox.box import Box, BoxLimits, BoxRequest
-from core.sandbox.environment import build_environment
+from core.sandbox.host_view import build_environment
 from core.sandbox.inside.landlock import get_abi_version
-from core.sandbox.python_command import ISOLATION
+from core.sandbox.tiers.boxed_process import ISOLATION
 
 SECONDS = 2.0
 _SECRET = "not to be read"

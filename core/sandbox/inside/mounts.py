@@ -1,22 +1,26 @@
-"""The overlay of one command: the workspace below, the pending layers over it, a fresh upper on top (SAFETY C1, C2).
+"""Mounts: the overlay of one command, the table of mounts, and a plan of mounts for a new root.
 
-Layers are named by descriptor (`/proc/self/fd/N`), so no path is too long, none needs escaping, and none can be read
-from `/proc/mounts` inside. Runs in `python -I -S -B`.
+An overlay has the workspace below, the pending layers over it, and a fresh upper on top. Layers are named by descriptor
+(`/proc/self/fd/N`), so no path is too long, none needs escaping, and none can be read from `/proc/mounts` inside. A
+plan is made before the root changes and applied after, outer mounts first. Runs in `python -I -S -B`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 
 from core.sandbox.inside import kernel
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing `typing` takes longer than everything else here
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 # Not synced: what a command wrote is made durable when it is absorbed, and syncing a whole disk here takes seconds.
 _OPTIONS: tuple[tuple[bytes, bytes | None], ...] = ((b"index", b"off"), (b"userxattr", None), (b"volatile", None))
 _NO_SUID_NO_DEVICES = kernel.NO_SUID | kernel.NO_DEVICES
+COVERS = b"dev/.covers"  # holds the empty files and directories that are mounted over what is hidden
 
 
 def create_tmpfs(size: int, mode: str) -> int:
@@ -127,3 +131,86 @@ def _unescape(field: bytes) -> bytes:
     for code in (b"\\040", b"\\011", b"\\012", b"\\134"):
         field = field.replace(code, bytes([int(code[1:], 8)]))
     return field
+
+
+class MountPlan:
+    """The mounts to make: pairs of a target and the step that mounts there, outer ones first."""
+
+    def __init__(self) -> None:
+        self._steps: list[tuple[bytes, Callable[[bytes], None]]] = []
+        self.writable: list[bytes] = []
+
+    def add_mount(self, descriptor: int, target: bytes, *, is_needed: bool = False, is_writable: bool = False) -> None:
+        """Attach a mount that was taken before. One that is not needed is left out where there is no place for it."""
+
+        def step(path: bytes) -> None:
+            try:
+                make_mount_point(path, like=descriptor)
+                kernel.attach_mount(descriptor, path)
+            except OSError:
+                if is_needed:
+                    raise
+                os.close(descriptor)
+                return
+            if is_writable:
+                self.writable.append(path)
+
+        self._steps.append((target, step))
+
+    def add_directory(self, target: bytes, mode: int) -> None:
+        """Make an empty directory, where there is a place for it."""
+
+        def step(path: bytes) -> None:
+            with contextlib.suppress(OSError):
+                os.makedirs(path, 0o755, exist_ok=True)
+                os.chmod(path, mode)
+
+        self._steps.append((target, step))
+
+    def add_link(self, link: bytes, target: bytes) -> None:
+        self._steps.append((link, lambda path: make_link(path, target)))
+
+    def add_cover(self, target: bytes) -> None:
+        self._steps.append((target, cover_path))
+
+    def apply(self) -> None:
+        for target, step in sorted(self._steps, key=lambda pair: pair[0].rstrip(b"/").count(b"/")):
+            step(target)
+
+
+def make_link(link: bytes, target: bytes) -> None:
+    """Make a symbolic link. Where there is something already, or all is read-only, it needs none."""
+    if os.path.lexists(link):
+        return
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(link), 0o755, exist_ok=True)
+        os.symlink(target, link)
+
+
+def make_mount_point(target: bytes, *, like: int) -> None:
+    """Make a directory or an empty file to mount on. Only fresh places can take one: all else is read-only."""
+    if os.path.lexists(target):
+        return
+    if stat.S_ISDIR(os.fstat(like).st_mode):
+        os.makedirs(target, 0o755)
+        return
+    os.makedirs(os.path.dirname(target), 0o755, exist_ok=True)
+    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+
+def cover_path(target: bytes) -> None:
+    """Mount an empty file or directory over a path, if it is there: it can be neither read nor listed then."""
+    if not os.path.exists(target):
+        return
+    cover = b"/%s/%d" % (COVERS, len(os.listdir(b"/" + COVERS)))
+    if os.path.isdir(target):
+        os.mkdir(cover, 0o755)
+    else:
+        os.close(os.open(cover, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0))
+    mount = kernel.clone_mount(cover)
+    try:
+        kernel.attach_mount(mount, target)
+    except FileNotFoundError:
+        os.close(mount)
+        if os.path.lexists(target):  # else it went away just now, as sockets do
+            raise

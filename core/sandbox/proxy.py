@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from core.filesystem.private_directories import make_private_directory
-from core.sandbox.network.addresses import HostAndPort, IPAddress, is_public, parse_host_and_port, parse_ip_address
+from core.sandbox.addresses import HostAndPort, IPAddress, is_public, parse_host_and_port, parse_ip_address
 from core.tasks import cancel_tasks
 
 MAX_HEAD_BYTES = 32 * 1024

@@ -3,16 +3,15 @@ from __future__ import annotations
 import pytest
 
 from core.protocol.events import EffectsRecorded
-from core.shell import command_output
-from core.shell.command_output import CommandOutput
+from core.shell import long_output
 from core.shell.execution import format_effects
-from core.shell.spill import read_spilled
+from core.shell.long_output import CommandOutput, read_spilled
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(command_output, "HEAD_CHARS", 10)
-    monkeypatch.setattr(command_output, "TAIL_CHARS", 10)
+    monkeypatch.setattr(long_output, "HEAD_CHARS", 10)
+    monkeypatch.setattr(long_output, "TAIL_CHARS", 10)
 
 
 def test_a_short_output_is_whole_and_makes_no_file(tmp_path):

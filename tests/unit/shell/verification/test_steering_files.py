@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from core.protocol.review import Change, FileState
-from core.shell.verification.handed_on import find_changed_judges
+from core.shell.verification.steering_files import find_changed_judges
 
 FILE = FileState(kind="file", mode=0o644)
 CODE = b"pub fn price(a: u32) -> u32 { a * 2 }\n"

@@ -1,11 +1,19 @@
-"""The file system that a command sees: built in pid 1 of the box, then made the root (SAFETY D23-D26).
+"""The file system that a command sees: built in pid 1 of the box, then made the root.
 
-The root is a fresh, small tmpfs. Top-level directories of the host are attached as read-only overlays
-(`host_overlays`), except those that are fresh (`FRESH_DIRECTORIES`) or hold homes; then come toolchains and the cache
-below a fresh home, the workspace as an overlay, and covers over what does not exist for the command. What is shown is
-taken by descriptor before the root changes, and attached after (`mount_plan`): no link of the host leads outside, and a
-workspace may lie in a directory that is fresh. All is read-only that is not named in `MountPlan.writable`.
-Runs in `python -I -S -B`.
+The root is a fresh, small tmpfs. Top-level directories of the host are attached as read-only overlays, except those
+that are fresh (`FRESH_DIRECTORIES`) or hold homes. Then follow toolchains and the cache below a fresh home, the
+workspace as an overlay, and covers over what is hidden from the command. Everything visible is opened before the root
+changes, and attached after (`MountPlan`): no link of the host leads outside, and a workspace may lie in a directory
+that is fresh. All is read-only that is not in `MountPlan.writable`.
+
+The host's directories themselves are never attached: a read-only directory keeps nobody from connecting to a unix
+socket or from writing into a pipe. In an overlay every file has its own inode, so nobody listens behind such a name. As
+root the overlays access their lower directories with the rights of a user who owns nothing, so what is not readable by
+everybody is not readable by the command.
+
+Masked files are hidden by a layer between the workspace and the pending layers, with an empty, unreadable file for
+each. Unlike a cover, which is a mount, a mask lets its directory be deleted: `rm -rf` of an ignored directory, `git
+clean -fdx` and installers work, and their deletions wait for the review. Runs in `python -I -S -B`.
 """
 
 from __future__ import annotations
@@ -14,25 +22,170 @@ import contextlib
 import os
 import stat
 
-from core.sandbox.inside import kernel
-from core.sandbox.inside.rootfs import mounts
-from core.sandbox.inside.rootfs.host_overlays import HostOverlays
-from core.sandbox.inside.rootfs.mask_layer import create_mask_layer
-from core.sandbox.inside.rootfs.mount_plan import COVERS, MountPlan, cover_path, make_mount_point
+from core.sandbox.inside import kernel, mounts
+from core.sandbox.inside.mounts import COVERS, MountPlan, cover_path, make_mount_point
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing `typing` takes longer than everything else here
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from core.sandbox.inside.messages import NamespaceLaunch, OverlayRoot
+    from core.sandbox.inside.mounts import MountPlan
 
+_LOCKED_DOWN = kernel.READ_ONLY | kernel.NO_SUID | kernel.NO_DEVICES
+# No socket lives in one of these, and overlayfs may not take them.
+_WITHOUT_SOCKETS = frozenset(
+    {b"vfat", b"exfat", b"msdos", b"ntfs3", b"iso9660", b"udf", b"squashfs", b"erofs", b"cramfs"}
+)
+_MOST_PARTS = 5_000  # places that a directory with mounts in it may be split into
 FRESH_DIRECTORIES = frozenset({b"dev", b"home", b"lost+found", b"proc", b"root", b"run", b"sys", b"tmp"})
 DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty")
 DEVICE_LINKS = ((b"fd", b"/proc/self/fd"), (b"stdin", b"fd/0"), (b"stdout", b"fd/1"), (b"stderr", b"fd/2"))
 KERNEL_SECRETS = (b"/proc/kcore", b"/proc/keys", b"/proc/kmsg", b"/proc/timer_list", b"/proc/sysrq-trigger")
 _SCRATCH = b"dev/.scratch"
 _SKELETON_SIZE = 16 << 20
-_LOCKED_DOWN = kernel.READ_ONLY | kernel.NO_SUID | kernel.NO_DEVICES
+
+
+class HostOverlays:
+    """Takes directories by descriptor, to be attached by a `MountPlan`.
+
+    `nothing`: the path of an empty directory that is mounted here. `needed_paths`: absolute, real paths that something
+    will be mounted on, wherever they are.
+    """
+
+    def __init__(self, nothing: bytes, needed_paths: Iterable[bytes]) -> None:
+        self._nothing = os.open(nothing, os.O_PATH | os.O_DIRECTORY)
+        self._mounted = mounts.read_mount_types()
+        self._nobody = kernel.find_nobody_id() if os.geteuid() == 0 else 0
+        self._apart = {*self._mounted, *(path for path in needed_paths if self._nobody and not _is_traversable(path))}
+        self._count = 0
+
+    def plan_path(self, plan: MountPlan, path: bytes, *, is_private: bool = False) -> None:
+        """Plan to show what is at an absolute path, at this path; for links what they lead to, in their place.
+
+        What is neither a directory nor a regular file is left out, and so is a file system that no overlay takes.
+        `is_private`: also what is not readable by everybody. Raises OSError if the host's own root can't be shown like
+        this.
+        """
+        self._plan_opened(plan, os.open(path, os.O_PATH), path, for_all=self._nobody > 0 and not is_private)
+
+    def _plan_opened(self, plan: MountPlan, descriptor: int, path: bytes, *, for_all: bool) -> None:
+        """Plan what a descriptor stands for, and close it."""
+        try:
+            mode = os.fstat(descriptor).st_mode
+            if stat.S_ISREG(mode):
+                self._plan_file(plan, descriptor, path)
+            elif stat.S_ISDIR(mode):
+                self._plan_directory(plan, descriptor, path, for_all=for_all)
+        finally:
+            os.close(descriptor)
+
+    def create_overlay(self, directory: int, *, for_all: bool) -> int:
+        """Create the overlay of one directory, which may have no mounts in it; return its descriptor."""
+        lowers = [b"/proc/self/fd/%d" % descriptor for descriptor in (directory, self._nothing)]
+        return mounts.create_read_only_overlay(lowers, rights_of=self._nobody if for_all else 0)
+
+    def _plan_file(self, plan: MountPlan, descriptor: int, path: bytes) -> None:
+        mount = kernel.clone_mount(b"/proc/self/fd/%d" % descriptor, recursive=False)
+        kernel.set_mount_attributes(mount, b"", add=_LOCKED_DOWN)
+        plan.add_mount(mount, path)
+
+    def _plan_directory(self, plan: MountPlan, descriptor: int, path: bytes, *, for_all: bool) -> None:
+        real = os.readlink(b"/proc/self/fd/%d" % descriptor)
+        inside = real.rstrip(b"/") + b"/"
+        if any(point.startswith(inside) for point in self._apart):
+            self._plan_entries(plan, real, path, for_all=for_all)
+            return
+        try:
+            plan.add_mount(self.create_overlay(descriptor, for_all=for_all), path)
+        except OSError:
+            kind = self._find_file_system(real)
+            if kind in _WITHOUT_SOCKETS:
+                self._plan_file(plan, descriptor, path)
+            elif kind == self._find_file_system(b"/"):
+                raise
+            else:
+                plan.add_directory(path, 0o755)
+
+    def _find_file_system(self, real: bytes) -> bytes:
+        above = [point for point in self._mounted if (real + b"/").startswith(point.rstrip(b"/") + b"/")]
+        return self._mounted[max(above, key=len)] if above else b""
+
+    def _plan_entries(self, plan: MountPlan, real: bytes, path: bytes, *, for_all: bool) -> None:
+        """Plan a directory entry by entry: mounts below it would be uncovered in an overlay, which the kernel
+        refuses, and on what is not open to everybody nothing could be mounted."""
+        mode = stat.S_IMODE(os.stat(real).st_mode)
+        plan.add_directory(path, mode)
+        if for_all and not mode & stat.S_IXOTH:
+            return
+        for entry in _scan_directory(real):
+            self._count += 1
+            if self._count > _MOST_PARTS:
+                raise OSError(7, f"more than {_MOST_PARTS:,} places beside mounts, the last one {os.fsdecode(real)}")
+            target = path + b"/" + entry.name
+            if entry.is_symlink():
+                plan.add_link(target, os.readlink(entry.path))
+            elif not for_all or entry.stat(follow_symlinks=False).st_mode & stat.S_IROTH:
+                try:
+                    descriptor = os.open(entry.path, os.O_PATH | os.O_NOFOLLOW)
+                except OSError:
+                    continue
+                self._plan_opened(plan, descriptor, target, for_all=for_all)
+
+
+def _is_traversable(path: bytes) -> bool:
+    above = os.path.dirname(path)
+    while above != b"/":
+        if os.path.isdir(above) and not os.stat(above).st_mode & stat.S_IXOTH:
+            return False
+        above = os.path.dirname(above)
+    return True
+
+
+def _scan_directory(directory: bytes) -> Iterator[os.DirEntry[bytes]]:
+    try:
+        with os.scandir(directory) as entries:
+            yield from entries
+    except OSError:
+        return
+
+
+def create_mask_layer(layer: bytes, workspace: bytes, masked_paths: Sequence[bytes]) -> None:
+    """Make the layer in the directory `place`, which must not exist. A path that is missing or no file gets no mask.
+
+    Its directories look like those of the workspace, since an overlay shows theirs.
+    """
+    os.mkdir(layer, 0o700)
+    directories = {b""}
+    for path in masked_paths:
+        try:
+            if not stat.S_ISREG(os.lstat(os.path.join(workspace, path)).st_mode):
+                continue
+        except OSError:
+            continue
+        _make_parents(layer, path, directories)
+        os.close(os.open(os.path.join(layer, path), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0))
+    for path in sorted(directories, reverse=True):  # inner ones first: making something in it changes a time
+        _copy_status(os.path.join(layer, path), os.path.join(workspace, path))
+
+
+def _make_parents(layer: bytes, path: bytes, directories: set[bytes]) -> None:
+    above = os.path.dirname(path)
+    missing = []
+    while above not in directories:
+        missing.append(above)
+        above = os.path.dirname(above)
+    for parent in reversed(missing):
+        os.mkdir(os.path.join(layer, parent), 0o700)
+        directories.add(parent)
+
+
+def _copy_status(target: bytes, source: bytes) -> None:
+    stats = os.lstat(source)
+    if os.geteuid() == 0:
+        os.chown(target, stats.st_uid, stats.st_gid)
+    os.chmod(target, stat.S_IMODE(stats.st_mode))
+    os.utime(target, ns=(stats.st_atime_ns, stats.st_mtime_ns))
 
 
 def build_root(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) -> None:

@@ -2,16 +2,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.sandbox import host_paths
-from core.sandbox.toolchains import TOOLCHAINS
+from core.sandbox import host_view
+from core.sandbox.host_view import TOOLCHAINS
 
 
 def test_a_home_is_what_the_environment_says_unless_that_is_no_home():
-    assert host_paths.find_home({"HOME": "/home/ann"}) == Path("/home/ann")
+    assert host_view.find_home({"HOME": "/home/ann"}) == Path("/home/ann")
     assert (
-        host_paths.find_home({"HOME": "/"})
-        == host_paths.find_home({"HOME": "relative"})
-        == host_paths.find_home({})
+        host_view.find_home({"HOME": "/"})
+        == host_view.find_home({"HOME": "relative"})
+        == host_view.find_home({})
         == Path("/tmp/home")
     )
 
@@ -20,7 +20,7 @@ def test_toolchains_are_allowed_by_name_and_nothing_beside_them_is(tmp_path: Pat
     for name in (".cargo/bin", ".cargo/registry", ".pyenv/versions", ".ssh", ".config/gh", ".local/share/keyrings"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / ".cargo/credentials.toml").touch()
-    toolchains = {path for path in host_paths.find_toolchains({"HOME": str(tmp_path)}) if path.is_relative_to(tmp_path)}
+    toolchains = {path for path in host_view.find_toolchains({"HOME": str(tmp_path)}) if path.is_relative_to(tmp_path)}
     assert toolchains == {tmp_path / ".cargo/bin", tmp_path / ".cargo/registry", tmp_path / ".pyenv/versions"}
 
 
@@ -28,9 +28,9 @@ def test_a_virtual_environment_counts_only_if_it_is_one(tmp_path: Path):
     environment = tmp_path / "venv"
     environment.mkdir()
     env = {"HOME": str(tmp_path / "home"), "VIRTUAL_ENV": str(environment)}
-    assert environment not in host_paths.find_toolchains(env)
+    assert environment not in host_view.find_toolchains(env)
     (environment / "pyvenv.cfg").touch()
-    assert environment in host_paths.find_toolchains(env)
+    assert environment in host_view.find_toolchains(env)
 
 
 def test_no_toolchain_is_a_place_of_credentials():
@@ -40,6 +40,6 @@ def test_no_toolchain_is_a_place_of_credentials():
 
 
 def test_k3_the_systems_secrets_and_other_peoples_homes_are_masked():
-    masked = set(host_paths.list_masked())
+    masked = set(host_view.list_masked())
     assert {path for path in map(Path, ("/etc/shadow", "/root")) if path.exists()} <= masked
     assert Path("/usr") not in masked

@@ -26,7 +26,7 @@ from core.ids import new_id
 from core.protocol.review import FileState, Origin
 from core.sandbox.box import BoxLimits, BoxRequest, BoxService, RunningCommand
 from core.sandbox.plain_text import strip_escapes
-from core.sandbox.tiers.masked_files import remove_masked_changes
+from core.sandbox.tiers.dropped_changes import remove_masked_changes
 from core.shadow.layers.layer_store import KeptLayers
 from core.shadow.layers.live_layer import LiveLayer
 from core.shell.command_host import CommandHost

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from core.sandbox.results import CommandResult
-from core.shell.verification.outcome import judge_run
+from core.shell.verification.clean_run import judge_run
 
 
 def ended(code: int | None, output: str = "", how: str = "exited") -> CommandResult:

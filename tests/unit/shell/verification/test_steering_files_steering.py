@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.shell.verification.steering import find_steering
+from core.shell.verification.steering_files import find_steering
 
 DECIDES = [
     "__init__.py", "tests/test_price.py", "shop/price_test.go", "src/price.test.ts", "spec/price_spec.rb",

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from core.sandbox.environment import build_environment
-from core.sandbox.python_interpreter import ENDED_NOTE, INTERRUPTED_NOTE, PythonInterpreter, _BlockOutput
+from core.sandbox.host_view import build_environment
 from core.sandbox.unboxed_run import UnboxedProcess
+from core.shell.python_repl import ENDED_NOTE, INTERRUPTED_NOTE, PythonInterpreter, _BlockOutput
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from core.sandbox.network.addresses import HostAndPort, is_public, parse_host_and_port, parse_ip_address
-from core.sandbox.network.proxy import MAX_HEAD_BYTES, ProxiedConnection, Proxy
+from core.sandbox.addresses import HostAndPort, is_public, parse_host_and_port, parse_ip_address
+from core.sandbox.proxy import MAX_HEAD_BYTES, ProxiedConnection, Proxy
 
 
 class Outside:

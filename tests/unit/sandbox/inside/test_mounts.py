@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.sandbox.inside import kernel, seccomp
-from core.sandbox.inside.rootfs import mounts
+from core.sandbox.inside import kernel, mounts, seccomp
 
 ROOT = Path(__file__).parents[5]
 IN_A_NAMESPACE = """

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from core.shell.outside.disk_survey import DiskChanges, survey_disk
+from core.shell.unsandboxed_run import DiskChanges, survey_disk
 
 
 def keep_all(_directory: str):
@@ -45,7 +45,7 @@ def test_what_git_keeps_is_one_thing(root, name):
 
 
 def test_of_a_project_that_is_too_large_nothing_is_said(root, monkeypatch):
-    monkeypatch.setattr("core.shell.outside.disk_survey.MAX_ENTRIES", 2)
+    monkeypatch.setattr("core.shell.unsandboxed_run.MAX_ENTRIES", 2)
     short = survey_disk(root, keep_all)
     assert not short.is_whole
     monkeypatch.undo()

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from core.sandbox.python_command import build_python_command
+from core.sandbox.tiers.boxed_process import build_python_command
 
 
 def answer(words: list[str], script: str) -> str:
