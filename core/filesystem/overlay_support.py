@@ -17,6 +17,11 @@ _REMOTE_TYPES = {"nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs"}
 _UNSUITABLE_TYPES = _REMOTE_TYPES | {"overlay", "vfat", "exfat", "ecryptfs", "ntfs3", "aufs"}
 
 
+def is_whiteout(stats: os.stat_result) -> bool:
+    """True if a layer's entry says that the name does not exist: a character device 0:0."""
+    return stat.S_ISCHR(stats.st_mode) and stats.st_rdev == 0
+
+
 def can_hold_upper(directory: Path) -> bool:
     """True if overlayfs can write there: by the type of its file system, and a whiteout that is really made."""
     kind = find_file_system_type(directory)

@@ -26,9 +26,15 @@ def clip_text(directory: Path, call: str, text: str) -> tuple[str, str]:
         return text, ""
     name, reason = spill_output(directory, call, text)
     hint = f"the whole is kept: read_file {name}" if name else f"the whole could not be kept: {reason}"
-    head, tail = MAX_RESULT * 2 // 3, MAX_RESULT // 3
-    left_out = len(text) - head - tail
-    return f"{text[:head]}\n[… {left_out:,} characters left out; {hint} …]\n{text[-tail:]}", name
+    return shorten_middle(text, MAX_RESULT, unit=f"characters left out; {hint}"), name
+
+
+def shorten_middle(text: str, limit: int, *, unit: str = "characters") -> str:
+    """Cut the middle of a text that is longer than `limit`, and name its size in a line between head and tail."""
+    if len(text) <= limit:
+        return text
+    head, tail = limit * 2 // 3, limit // 3
+    return f"{text[:head]}\n[… {len(text) - head - tail:,} {unit} …]\n{text[-tail:]}"
 
 
 def extract_first_line(text: str) -> str:

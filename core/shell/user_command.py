@@ -30,6 +30,7 @@ from core.sandbox.results import CommandResult
 from core.search_paths import restore_users
 from core.shell.command_host import CommandRequest
 from core.shell.execution import EFFECTS_DROPPED
+from core.shell.long_output import shorten_middle
 from core.shell.terminal import Terminal
 from core.shell.unsandboxed_run import STOPPED, build_machine_environment, run_on_machine
 from core.shell.verification.clean_run import CleanRun, list_whole_text
@@ -114,7 +115,7 @@ class UserCommand:
             command=self.command,
             working_directory=str(self._terminal.host.workspace.root / self._directory),
             exit_code=result.exit_code,
-            output=_shorten(output, MAX_REPORTED),
+            output=shorten_middle(output, MAX_REPORTED),
             duration_ms=result.duration_ms,
             tool_call_id=self.call,
             effects=result.effects,
@@ -140,7 +141,7 @@ class UserCommand:
                 directory=self._directory,
                 ended=result.ended,
                 exit_code=result.exit_code,
-                output=_shorten(output, MAX_REPORTED),
+                output=shorten_middle(output, MAX_REPORTED),
                 effects=result.effects,
             )
         )
@@ -148,10 +149,3 @@ class UserCommand:
 
 def _build_stopped_result(output: str, effects: str) -> CommandResult:
     return CommandResult(exit_code=None, output=output, duration_ms=0, ended="stopped", effects=effects)
-
-
-def _shorten(text: str, limit: int) -> str:
-    if len(text) <= limit:
-        return text
-    head, tail = limit * 2 // 3, limit // 3
-    return f"{text[:head]}\n[… {len(text) - head - tail:,} characters …]\n{text[-tail:]}"

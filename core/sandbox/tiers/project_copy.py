@@ -24,6 +24,7 @@ from msgspec import Struct, field
 
 from core.clock import monotonic
 from core.errors import ToolFailed
+from core.filesystem.overlay_support import is_whiteout
 from core.filesystem.removal import remove_tree
 from core.sandbox.box import BoxRequest
 from core.sandbox.inside.mounts import list_mounts_below
@@ -222,7 +223,7 @@ def merge_directories(stack: Sequence[bytes], bottom: bytes) -> dict[bytes, list
             info = entry.stat(follow_symlinks=False)
             is_directory = stat.S_ISDIR(info.st_mode)
             is_layer = directory != bottom
-            if is_layer and stat.S_ISCHR(info.st_mode) and info.st_rdev == 0:
+            if is_layer and is_whiteout(info):
                 closed_names.add(entry.name)
                 continue
             if is_directory or entry.name not in entries_by_name:
@@ -418,7 +419,7 @@ class _Comparison:
 
     def _compare_entry(self, path: bytes, before: FileSignature, now: os.stat_result | None) -> os.stat_result | None:
         """Write what became of an entry; return the status of a directory that still is one, to be compared."""
-        if now is None or _is_whiteout(now):
+        if now is None or is_whiteout(now):
             self._write_whiteout(path)
         elif stat.S_ISDIR(before.mode) and stat.S_ISDIR(now.st_mode):
             if now.st_mode != before.mode:
@@ -433,7 +434,7 @@ class _Comparison:
         os.mknod(os.path.join(self._to, path), stat.S_IFCHR, os.makedev(0, 0))
 
     def _move_entry(self, path: bytes, info: os.stat_result) -> None:
-        if _is_whiteout(info):
+        if is_whiteout(info):
             return  # the command made one where nothing was: it hides nothing
         self._make_directories(os.path.dirname(path))
         source, target = os.path.join(self._from, path), os.path.join(self._to, path)
@@ -454,7 +455,3 @@ class _Comparison:
             target = os.path.join(self._to, parent)
             os.mkdir(target, 0o700)
             os.chmod(target, stat.S_IMODE(os.lstat(os.path.join(self._from, parent)).st_mode) | 0o700)
-
-
-def _is_whiteout(info: os.stat_result) -> bool:
-    return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0

@@ -10,7 +10,6 @@ import os
 import shlex
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from core.filesystem.overlay_support import SHARED_MEMORY, can_hold_upper
+from core.filesystem.overlay_support import SHARED_MEMORY, can_hold_upper, is_whiteout
 from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
@@ -176,7 +175,7 @@ class _TestBed:
                 "the project was changed": sorted(path.name for path in project.iterdir()) != ["changed", "removed"]
                 or (project / "changed").read_text() != "old",
                 "a change was not kept": not all((upper / name).is_file() for name in ("changed", "made")),
-                "a deletion was not kept": not _is_whiteout(upper / "removed"),
+                "a deletion was not kept": not _has_whiteout(upper / "removed"),
             },
         )
         yield _build_item("network", {"a port of the host was reached": _is_reached(self._sockets[0])})
@@ -204,10 +203,9 @@ def _is_reached(listening: socket.socket) -> bool:
     return False
 
 
-def _is_whiteout(path: Path) -> bool:
+def _has_whiteout(path: Path) -> bool:
     with contextlib.suppress(FileNotFoundError):
-        info = path.lstat()
-        return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
+        return is_whiteout(path.lstat())
     return False
 
 

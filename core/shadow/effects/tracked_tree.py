@@ -8,12 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from core.errors import PathRefused
+from core.filesystem.overlay_support import is_whiteout
 from core.git.index import NO_TRACKED_PATHS, TrackedPaths, parse_index
 from core.git.layout import find_repository
 from core.shadow.effects.path_classes import PathClasses
 from core.shadow.layers.layer_store import CommandLayer
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import get_place, is_whiteout
+from core.shadow.layers.overlayfs import get_place
 from core.workspace import IgnoreRules
 
 _MAX_RULES_BYTES = 1_000_000  # bytes of a file with rules

@@ -17,6 +17,7 @@ from shutil import copyfileobj
 
 from core.filesystem.atomic_write import create_file
 from core.filesystem.open_beneath import DirectoryCursor, open_beneath, open_parent
+from core.filesystem.overlay_support import is_whiteout
 from core.filesystem.removal import remove_path
 from core.protocol.review import FileState
 from core.shadow.layers.layer_stack import LayeredEntry
@@ -24,7 +25,6 @@ from core.shadow.layers.overlayfs import (
     encode_place,
     get_place,
     is_opaque,
-    is_whiteout,
     list_missing_parents,
     make_passable_at,
     set_opaque,

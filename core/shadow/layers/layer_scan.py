@@ -11,7 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.filesystem.open_beneath import DirectoryCursor
-from core.shadow.layers.overlayfs import is_opaque, is_whiteout, make_passable
+from core.filesystem.overlay_support import is_whiteout
+from core.shadow.layers.overlayfs import is_opaque, make_passable
 from core.workspace.file_names import from_os_name
 from core.workspace.path_status import classify_mode
 

@@ -19,11 +19,6 @@ OPAQUE = "user.overlay.opaque"
 _NO_ATTRIBUTE = {errno.ENODATA, errno.EOPNOTSUPP, errno.EACCES, errno.ENOENT}
 
 
-def is_whiteout(stats: os.stat_result) -> bool:
-    """True if a layer's entry says that the name does not exist."""
-    return stat.S_ISCHR(stats.st_mode) and stats.st_rdev == 0
-
-
 def make_whiteout(path: Path) -> None:
     """Make a whiteout. Raises OSError, also if there is an entry already."""
     os.mknod(path, stat.S_IFCHR, os.makedev(0, 0))
