@@ -190,7 +190,9 @@ PROJECT: dict[str, frozenset[str]] = {
         "FileSwaps._exchange_other_back FileSwaps._exchange_back FileSwaps.write_content FileSwaps._take_out "
         "FileSwaps._take_out_again FileSwaps.discard FileSwaps.swap _move_in"
     ),
-    "core.filesystem.file_attributes": words("_open_file copy_attributes keep_owner"),
+    "core.filesystem.file_attributes": words(
+        "_make_plain _open_file _strip_file copy_attributes keep_owner strip_privileges"
+    ),
     "core.shadow.bulk.layer_transfer": words(
         "LayerTransfer._make_directory LayerTransfer._put LayerTransfer._remove LayerTransfer.run "
         "LayerTransfer.remove_empty LayerTransfer.save _unlink"
