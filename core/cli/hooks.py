@@ -80,7 +80,7 @@ def run(arguments: HooksArguments) -> int:
     """List the hooks, or test those of an event. Returns the exit code."""
     workspace = Workspace(arguments.directory)
     trust = TrustStore(workspace.root)
-    is_trusted = trust.is_given()
+    is_trusted = trust.has_trust()
     table = load_hooks(workspace, trust.load_files().is_trusted if is_trusted else None)
     if arguments.event:
         try:

@@ -62,7 +62,7 @@ class ProjectTrust:
 
     def _load_decision(self) -> bool:
         try:
-            return self._trust.is_given()
+            return self._trust.has_trust()
         except (StateError, OSError) as problem:
             self._problem = problem.format_with_hint() if isinstance(problem, StateError) else str(problem)
             return False
@@ -148,7 +148,7 @@ class ProjectTrust:
         )
         lines = self._describe_hooks(*digests)
         self.voices.trust(digests)
-        if lines and self._trust.is_given():
+        if lines and self._trust.has_trust():
             self._trust.grant({}, lines)
         return loaded_settings
 

@@ -24,7 +24,7 @@ _PRIVILEGES: Final = stat.S_ISUID | stat.S_ISGID
 _CAPABILITIES: Final = "security.capability"
 
 
-def keep_owner(directory: int, name: bytes, temporary: bytes) -> None:
+def copy_owner(directory: int, name: bytes, temporary: bytes) -> None:
     """Give the new file the owner of the one that it replaces, as far as this user may."""
     with suppress(OSError):
         old = os.stat(name, dir_fd=directory, follow_symlinks=False)

@@ -128,7 +128,7 @@ class HookOutcome(Struct, frozen=True, kw_only=True):
         return f"The hook {self.decider} refused it{f': {reason}' if reason else ''}{end}"
 
 
-NOTHING_SAID = HookOutcome()
+NO_OUTCOME = HookOutcome()
 
 
 class SessionHooks(Struct, eq=False):
@@ -145,7 +145,7 @@ class SessionHooks(Struct, eq=False):
     is_begun: bool = False
     _has_stop: bool = False
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _told: set[tuple[str, str]] = field(default_factory=set)
+    _notified: set[tuple[str, str]] = field(default_factory=set)
 
     async def refresh(self) -> None:
         """Read the hook files anew; what is wrong in them is told once."""
@@ -156,8 +156,8 @@ class SessionHooks(Struct, eq=False):
             self._notify_once(problem.source, f"{problem.source}: {problem.message}")
 
     def _notify_once(self, key: str, message: str) -> None:
-        if (key, message) not in self._told:
-            self._told.add((key, message))
+        if (key, message) not in self._notified:
+            self._notified.add((key, message))
             self.emit(Notice(level="warning", message=message[:2_000], hint=HOOKS_HINT))
 
     def _notify_slow(self, hook: Hook) -> None:
@@ -169,7 +169,7 @@ class SessionHooks(Struct, eq=False):
         """True if there are hooks for one of these events, as the files were read last."""
         return self.table is not None and any(hook.event in events for hook in self.table.hooks)
 
-    def take_stop(self) -> bool:
+    def pop_stop(self) -> bool:
         """True, once, if a hook said that the agent is to stop."""
         has_stop, self._has_stop = self._has_stop, False
         return has_stop
@@ -187,7 +187,7 @@ class SessionHooks(Struct, eq=False):
     async def run(self, occasion: HookOccasion) -> HookOutcome:
         """Run the hooks that an event concerns and return what they say together."""
         if self.runner is None or self.scene is None:
-            return NOTHING_SAID
+            return NO_OUTCOME
         if self.table is None:
             await self.refresh()
         hooks = [hook for hook in (self.table or HookTable()).hooks if hook.event is occasion.event]
@@ -195,7 +195,7 @@ class SessionHooks(Struct, eq=False):
             hooks = [hook for hook in hooks if hook.loops is None or occasion.loops < hook.loops]
         selected_hooks = select_hooks(hooks, occasion.subjects, occasion.texts)
         if not selected_hooks:
-            return NOTHING_SAID
+            return NO_OUTCOME
         async with self._lock:
             answers = [(hook, await self._run_one(hook, occasion)) for hook in selected_hooks]
         strictest_pair = find_strictest_answer(answers)

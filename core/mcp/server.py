@@ -161,7 +161,7 @@ class McpServer:
         if process is None or not process.has_written:
             return ""
         try:
-            return await process.take_in(origin)
+            return await process.absorb_new_changes(origin)
         except ToolFailed:
             await self._stop()
             raise

@@ -24,7 +24,7 @@ UNCERTAIN_REASON = "This command can't be taken apart with certainty, so no rule
 HIDDEN_REASON = (
     "This command can't be taken apart with certainty, and there are commands that a rule asks about or refuses."
 )
-HELD_BY_NOTHING = "where nothing holds what it does"
+UNCONTAINED = "where nothing holds what it does"
 SECRET_REASON = "Files of this name usually hold secrets."
 
 
@@ -108,7 +108,7 @@ def decide_external(target: str, terms: ExternalTerms, *, rules: Sequence[Permis
 def _explain_question(terms: ExternalTerms) -> str:
     if not terms.host:
         return "Each call of a server's tool is asked about."
-    return f"It goes out to {terms.host}, {f'and {terms.caution}' if terms.caution else HELD_BY_NOTHING}."
+    return f"It goes out to {terms.host}, {f'and {terms.caution}' if terms.caution else UNCONTAINED}."
 
 
 def decide_path(

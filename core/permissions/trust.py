@@ -120,7 +120,7 @@ class TrustStore:
         self._name = from_os_name(os.fsencode(root))
         self._file = StateFile(FILE_NAME, _TrustBook)
 
-    def is_given(self) -> bool:
+    def has_trust(self) -> bool:
         return self._is_demo() or self._load_entry() is not None
 
     def load_files(self) -> TrustedFiles:

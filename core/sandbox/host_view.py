@@ -95,7 +95,7 @@ _HOST_KEYS = "/etc/ssh"
 _SETTINGS_DIRECTORIES = ("/etc", "/opt", "/srv", "/usr/local/etc", "/var/backups", "/var/lib/private", "/var/spool")
 _MOST_ENTRIES = 20_000
 _FIRST_USER_ID = 1000
-PASSED_ON = (
+INHERITED_VARIABLES = (
     *("HOME", "LANG", "LANGUAGE", "LOGNAME", "SHELL", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"),
     *("EMAIL", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"),
 )
@@ -241,7 +241,9 @@ def build_environment(source: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of `source` that a command may see, with the absolute directories of the user's own
     PATH: in a box it may lead into the project."""
     source = restore_users(source)
-    allowed_variables = {name: value for name, value in source.items() if name in PASSED_ON or name.startswith("LC_")}
+    allowed_variables = {
+        name: value for name, value in source.items() if name in INHERITED_VARIABLES or name.startswith("LC_")
+    }
     safe = {name: value for name, value in allowed_variables.items() if not _SECRET_VALUE.search(value)}
     entries = [entry for entry in source.get("PATH", "").split(os.pathsep) if entry.startswith("/")]
     return safe | FIXED | {"PATH": os.pathsep.join(entries) or SYSTEM_PATH}

@@ -208,7 +208,7 @@ def _list_descendants(pid: int) -> Iterator[psutil.Process]:
         yield from psutil.Process(pid).children(recursive=True)
 
 
-def end_left_processes(variable: str, value: str) -> None:
+def kill_marked_processes(variable: str, value: str) -> None:
     """End the processes that have a variable with this value in their environment: what a killed program of ours had
     started. They had their time to end by themselves before."""
     for process in _find_marked(variable, value):

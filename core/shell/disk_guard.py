@@ -17,7 +17,7 @@ from core.clock import monotonic
 from core.filesystem.file_attributes import strip_privileges
 from core.filesystem.removal import remove_path
 from core.sandbox.box import BoxLimits, RunningCommand
-from core.sandbox.tiers.dropped_changes import name_repository_layer
+from core.sandbox.tiers.dropped_changes import get_repository_layer_path
 from core.shadow.layers.layer_store import MIN_FREE_BYTES, CommandLayer, get_free_bytes, measure_tree
 
 POLL_PERIOD = 0.2  # seconds
@@ -66,7 +66,7 @@ class DiskGuard:
         if free < MIN_FREE_BYTES:
             return f"the disk was nearly full ({free >> 20} MB free, {MIN_FREE_BYTES >> 20} MB are kept)"
         if self._layer is not None and free < self._measure_below:
-            directories = (self._directory, name_repository_layer(self._directory))
+            directories = (self._directory, get_repository_layer_path(self._directory))
             used_bytes = sum([await asyncio.to_thread(measure_tree, directory) for directory in directories])
             if used_bytes > self._quota:
                 return f"it had written {used_bytes >> 20:,} MB, and there was room for {self._quota >> 20:,} MB"

@@ -35,7 +35,7 @@ from core.shell.disk_guard import DiskGuard
 from core.shell.long_output import CommandOutput
 from core.shell.shell_state import ShellState, ShellTracker, replace_undecodable
 from core.shell.verification.single_check import NotACheck, parse_checks
-from core.shell.verification.steering_files import find_changed_judges
+from core.shell.verification.steering_files import find_changed_steering_files
 from core.state.test_counts import CountedTests, find_run_counts, is_silent
 from core.workspace.secret_files import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
@@ -250,14 +250,14 @@ class Execution:
             kind=check_result.kind,
             tests=self._tests,
             directory=self._start_directory,
-            changed_here=self._find_changed_judges(check_result) if not check_result.exit_code else (),
+            changed_here=self._find_changed_steering_files(check_result) if not check_result.exit_code else (),
         )
         ground.emit(CheckRecorded(check=check))
 
-    def _find_changed_judges(self, check: CheckResult) -> tuple[str, ...]:
+    def _find_changed_steering_files(self, check: CheckResult) -> tuple[str, ...]:
         changes = {path: self._host.state.changes[path] for path in sorted(self._pending_before)}
         is_of_tests = check.kind == "tests"
-        return find_changed_judges(changes, self.request.command, self._host.shadow, is_of_tests=is_of_tests)
+        return find_changed_steering_files(changes, self.request.command, self._host.shadow, is_of_tests=is_of_tests)
 
     def _count_tests(self, exit_code: int) -> CountedTests | None:
         """Return what the tests counted, if nothing but checks could have printed it; see `parse_checks`."""

@@ -108,7 +108,7 @@ class JobTable:
     def list(self) -> tuple[JobReport, ...]:
         return tuple(self._build_report(job) for job in self._jobs.values())
 
-    def look(self, lines: int) -> tuple[JobReport, ...]:
+    def list_with_output(self, lines: int) -> tuple[JobReport, ...]:
         """Return all jobs with the last lines of what they wrote; for the user, so that nothing counts as read by the
         model."""
         return tuple(self._build_report(job, _take_last(job.execution.output.render_text(), lines)) for job in self)

@@ -287,18 +287,18 @@ class NetworkGrants:
         """Record that the model was given foreign text."""
         self._has_received = True
 
-    def take_received(self) -> tuple[str, ...]:
+    def pop_received(self) -> tuple[str, ...]:
         """Return the hosts that sent something to a command since the last call."""
         hosts, self._received = tuple(self._received), {}
         return hosts
 
-    def take_unanswered(self) -> tuple[str, ...]:
+    def pop_unanswered(self) -> tuple[str, ...]:
         """Return the services at which nobody answered since the last call: in the box a connection to one begins, and
         ends at once."""
         services, self._unanswered = tuple(self._unanswered), {}
         return services
 
-    def take_refused(self) -> tuple[HostAndPort, ...]:
+    def pop_refused(self) -> tuple[HostAndPort, ...]:
         """Return the targets that were refused since the last call."""
         targets, self._refused = tuple(self._refused), {}
         return targets

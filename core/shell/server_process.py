@@ -57,16 +57,16 @@ class ServerLog:
         return lines[-1][:300] if lines else ""
 
 
-class SeenState(Struct, frozen=True):
+class VisibleState(Struct, frozen=True):
     """The pending changes that a process which starts now sees."""
 
     pending: Mapping[str, FileState]
     kept: KeptLayers
 
 
-def get_seen_state(host: CommandHost) -> SeenState:
+def get_visible_state(host: CommandHost) -> VisibleState:
     """Return what is pending now."""
-    return SeenState(host.shadow.list_visible_states(), host.shadow.layers.kept)
+    return VisibleState(host.shadow.list_visible_states(), host.shadow.layers.kept)
 
 
 class ServerProcess:
@@ -85,7 +85,7 @@ class ServerProcess:
     ) -> None:
         self._host, self._network, self._folder, self._writable = host, network, folder, writable
         self.keeps_effects = keeps_effects
-        self.seen = get_seen_state(host)
+        self.seen = get_visible_state(host)
         self._home: Path | None = None
         self._live: LiveLayer | None = None
         self._request: BoxRequest | None = None
@@ -115,7 +115,7 @@ class ServerProcess:
         request = replace(
             request,
             env={**request.env, **env},
-            readable=(*request.readable, *find_program_places((*command, self._folder), host.workspace.root)),
+            readable=(*request.readable, *find_program_paths((*command, self._folder), host.workspace.root)),
             writable=self._writable,
         )
         request = await self._connect(request)
@@ -156,7 +156,7 @@ class ServerProcess:
     @property
     def is_outdated(self) -> bool:
         """True if there are changes now that it can't see. What was accepted and is on the disk since is as it was."""
-        now = get_seen_state(self._host)
+        now = get_visible_state(self._host)
         if now.kept != self.seen.kept or any(
             self.seen.pending.get(path) != file_state for path, file_state in now.pending.items()
         ):
@@ -176,7 +176,7 @@ class ServerProcess:
         if self.running is not None:
             await self.running.stop()
 
-    async def take_in(self, origin: Origin) -> str:
+    async def absorb_new_changes(self, origin: Origin) -> str:
         """Let what it wrote since the last time wait for the review while it goes on, and return the line about it; ""
         = nothing. Raises `ToolFailed`: then it can't go on, as it sees what nobody else does."""
         live, request = self._live, self._request
@@ -199,7 +199,7 @@ class ServerProcess:
             shadow.drop_layer(layer)
             raise
         if not was_outdated:
-            self.seen = get_seen_state(self._host)
+            self.seen = get_visible_state(self._host)
         return " ".join(filter(None, (format_effects(effects), *notes)))
 
     def absorb(self, origin: Origin) -> str:
@@ -228,7 +228,7 @@ class ServerProcess:
             remove_tree(home)
 
 
-def find_program_places(command: tuple[str, ...], root: Path) -> tuple[Path, ...]:
+def find_program_paths(command: tuple[str, ...], root: Path) -> tuple[Path, ...]:
     """Return the places outside of the workspace that a command line names: a package's top for a file in one.
 
     The user said yes to this command line, so what it names may be read, and nothing beside it.

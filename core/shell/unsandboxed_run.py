@@ -38,7 +38,7 @@ GIT_STATE: Final = ".git"
 _GIT_FILES: Final = ("HEAD", "index", "packed-refs", "config", "logs/HEAD", "FETCH_HEAD")
 Signature = tuple[int, ...]
 IgnoreMatcher = Callable[[str], Callable[[str, bool], bool]]
-ON_MACHINE: Final = "Ran on the user's machine, outside of the box."
+RAN_UNSANDBOXED: Final = "Ran on the user's machine, outside of the box."
 STOPPED: Final = "Stopped before it ended; what it did on their machine until then stays."
 NO_CHANGE: Final = "no file of the project changed"
 GIT_CHANGED: Final = "git's own state changed"
@@ -134,7 +134,7 @@ def _survey_git(directory: Path) -> Signature:
     return tuple(total)
 
 
-def build_machine_environment(source: Mapping[str, str]) -> dict[str, str]:
+def build_unsandboxed_environment(source: Mapping[str, str]) -> dict[str, str]:
     """Return the user's environment without the keys of model APIs, for a program at whose terminal nobody sits."""
     keys = {preset.key_variable for preset in KNOWN.values()}
     names = (name for name in source if name not in keys and not name.startswith(_OWN))
@@ -145,12 +145,12 @@ def build_requested_environment(*, is_attended: bool) -> dict[str, str]:
     """Return the environment of a command that the agent asked for. Git takes no directory for a bare repository there:
     any files can look like one, with programs to run. A command that a rule lets out, which nobody looks at
     (`is_attended` False), finds no program of the project either."""
-    environment = build_machine_environment(restore_users(os.environ) if is_attended else os.environ)
+    environment = build_unsandboxed_environment(restore_users(os.environ) if is_attended else os.environ)
     allow_no_bare_repository(environment)
     return environment
 
 
-async def run_on_machine(
+async def run_unsandboxed(
     host: CommandHost,
     request: CommandRequest,
     directory: str,
@@ -186,7 +186,7 @@ async def run_on_machine(
     effects = _build_effects(request, before.compare(await asyncio.to_thread(survey_disk, root, match_in)))
     host.emit(effects)
     _check_pending(host, effects)
-    notes = (ON_MACHINE, *([SECRETS_HIDDEN] if veil.masked_count else ()))
+    notes = (RAN_UNSANDBOXED, *([SECRETS_HIDDEN] if veil.masked_count else ()))
     return replace(_build_result(result, output), directory=directory, effects=format_effects(effects), notes=notes)
 
 

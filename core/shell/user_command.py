@@ -32,11 +32,11 @@ from core.shell.command_host import CommandRequest
 from core.shell.execution import EFFECTS_DROPPED
 from core.shell.long_output import shorten_middle
 from core.shell.terminal import Terminal
-from core.shell.unsandboxed_run import STOPPED, build_machine_environment, run_on_machine
-from core.shell.verification.clean_run import CleanRun, list_whole_text
+from core.shell.unsandboxed_run import STOPPED, build_unsandboxed_environment, run_unsandboxed
+from core.shell.verification.clean_run import CleanRun, list_acceptable_changes
 
 TOOL = "user_command"
-MACHINE_TOOL = "machine_command"  # of the user, outside of every box
+UNSANDBOXED_TOOL = "machine_command"  # of the user, outside of every box
 TIME_LIMIT = 600.0
 MAX_REPORTED = 16_000  # characters of output that the model is told
 
@@ -49,7 +49,7 @@ class UserCommand:
         self._terminal = terminal
         self._is_clean = is_clean
         self._is_on_machine = on_machine
-        self._tool = MACHINE_TOOL if on_machine else TOOL
+        self._tool = UNSANDBOXED_TOOL if on_machine else TOOL
         self._emit = terminal.host.emit_outside_turn
         self.command = command
         self.call = new_id("user")
@@ -83,7 +83,7 @@ class UserCommand:
 
     async def _start(self, on_output: Callable[[str], None]) -> CommandResult:
         if self._is_clean:
-            text = list_whole_text(self._terminal.host.state.changes)
+            text = list_acceptable_changes(self._terminal.host.state.changes)
             return await CleanRun(self._terminal.host, text, self.command, on_output).run()
         request = self._build_request()
         if not self._is_on_machine:
@@ -91,8 +91,8 @@ class UserCommand:
                 self._directory = "."
             return await self._terminal.run(request, on_output)
         host = replace(self._terminal.host, emit=self._emit)  # what it did belongs to no turn
-        environment = build_machine_environment(restore_users(os.environ))
-        return await run_on_machine(host, request, self._directory, environment, on_output)
+        environment = build_unsandboxed_environment(restore_users(os.environ))
+        return await run_unsandboxed(host, request, self._directory, environment, on_output)
 
     def _describe_stop(self) -> str:
         return STOPPED if self._is_on_machine else EFFECTS_DROPPED

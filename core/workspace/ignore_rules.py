@@ -89,7 +89,7 @@ class IgnoreRules:
         """True if the workspace is a repository of git, or part of one."""
         return self._repository is not None
 
-    def is_bound_from_above(self) -> bool:
+    def has_outer_rules(self) -> bool:
         """True if the rules above the workspace count in it."""
         if self._outer is None:
             return False

@@ -42,7 +42,7 @@ class PlanFolder:
     @property
     def place(self) -> str:
         """The folder of new plans: relative to the project, or absolute where it is outside of it."""
-        return PLANS if self._wanted == PLANS else find_plan_place(self._workspace.root, self._wanted)
+        return PLANS if self._wanted == PLANS else find_plan_directory(self._workspace.root, self._wanted)
 
     def to_path(self, path: str) -> str:
         """Return the path of a plan in its one form. Raises `PathRefused` for the path of anything else."""
@@ -79,7 +79,7 @@ class PlanFolder:
         """Create (with its folders) or replace a plan, whole or not at all."""
         path = self.to_path(rel)
         if path.startswith("/"):
-            _make_place(Path(self.place))
+            _make_directory(Path(self.place))
         tree, name = self._find_tree(path)
         if tree is None:
             raise PathRefused(f"{self.place} can't be made.", hint="Name another `plans.directory`.")
@@ -136,7 +136,7 @@ class PlanFolder:
         return (Workspace(directory) if directory.is_dir() else None), name
 
 
-def _make_place(directory: Path) -> None:
+def _make_directory(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -151,7 +151,7 @@ def is_inside_project(directory: str) -> bool:
     return not directory.startswith(("/", "~")) and ".." not in parts and any(part not in {"", "."} for part in parts)
 
 
-def find_plan_place(root: Path, directory: str) -> str:
+def find_plan_directory(root: Path, directory: str) -> str:
     """Return the directory of plans that a setting names: relative to the project at `root` (a real path), or absolute
     if it is elsewhere. Raises `PathRefused` for one that can't hold plans."""
     try:

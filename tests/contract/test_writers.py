@@ -191,7 +191,7 @@ PROJECT: dict[str, frozenset[str]] = {
         "FileSwaps._take_out_again FileSwaps.discard FileSwaps.swap _move_in"
     ),
     "core.filesystem.file_attributes": words(
-        "_make_plain _open_file _strip_file copy_attributes keep_owner strip_privileges"
+        "_make_plain _open_file _strip_file copy_attributes copy_owner strip_privileges"
     ),
     "core.shadow.bulk.layer_transfer": words(
         "LayerTransfer._make_directory LayerTransfer._put LayerTransfer._remove LayerTransfer.run "
@@ -202,7 +202,9 @@ PROJECT: dict[str, frozenset[str]] = {
     ),
     "core.engine.export.documents": words("write_export"),
     "core.git.index_lock": words("_link_lock _unlink install_draft take_lock"),
-    "core.workspace.plan_folder": words("PlanFolder.remove PlanFolder.remove_abandoned PlanFolder.write _make_place"),
+    "core.workspace.plan_folder": words(
+        "PlanFolder.remove PlanFolder.remove_abandoned PlanFolder.write _make_directory"
+    ),
     "core.filesystem.atomic_write": words("create_file move_to_free_name rename_over replace_file stream_replacement"),
     "core.workspace.tree": words(
         "Workspace._open Workspace.make_directories Workspace.remove_directories Workspace.write_atomic"

@@ -354,7 +354,7 @@ class CallPermissions(Struct):
         """Record, before a call runs, what it will show to the model: it counts for what may go out in this turn."""
         if access is Access.EXEC:
             self.network_grants.begin_turn(turn_id)
-            self.record_refused(self.network_grants.take_refused())
+            self.record_refused(self.network_grants.pop_refused())
         elif access is Access.READ and tool is not None:
             is_ignored = self.terminal.host.shadow.ignore.is_ignored
             if any(is_secret(path, is_ignored) for path in self.list_named_paths(tool)):

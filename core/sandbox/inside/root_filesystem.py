@@ -190,7 +190,7 @@ def _copy_status(target: bytes, source: bytes) -> None:
 
 def build_root(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) -> None:
     """Build the root of this process. `submounts`: what is mounted inside the workspace, taken by descriptor."""
-    with masking_nothing():
+    with default_umask():
         _build_root(message, submounts)
 
 
@@ -221,12 +221,12 @@ def build_overlay_root(root: OverlayRoot, scratch: int, submounts: list[tuple[by
     """Build a root of this process for bubblewrap to bind: the host's directories as a command sees them, the
     workspace with its layers, and from the host itself what bubblewrap makes its own of. Nothing is fresh or covered
     in it yet."""
-    with masking_nothing():
+    with default_umask():
         _build_overlay_root(root, scratch, submounts)
 
 
 @contextlib.contextmanager
-def masking_nothing() -> Iterator[None]:
+def default_umask() -> Iterator[None]:
     """Let what is made meanwhile have the mode that is named for it. The user's umask is about files of theirs: it
     would keep the command's user, another one where the program runs as root, out of the root that is made for it."""
     before = os.umask(0o022)

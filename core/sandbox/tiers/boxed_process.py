@@ -28,7 +28,7 @@ from core.ids import new_id
 from core.sandbox.box import BoxLimits, BoxRequest, BoxResult, EndReason, RunningCommand, Tier
 from core.sandbox.inside import messages
 from core.sandbox.output import OutputReader
-from core.sandbox.tiers.dropped_changes import name_mask_layer, name_repository_layer
+from core.sandbox.tiers.dropped_changes import get_mask_layer_path, get_repository_layer_path
 from core.sandbox.tiers.project_copy import remove_copy
 
 if TYPE_CHECKING:
@@ -303,11 +303,11 @@ def encode_layers(request: BoxRequest, toolchains: Iterable[Path]) -> OverlayRoo
         "upper": os.fsencode(request.upper or b""),
         "work": os.fsencode(request.work or b""),
         "masked": [os.fsencode(path) for path in request.masked],
-        "masks": os.fsencode(name_mask_layer(request.upper)) if request.upper else b"",
+        "masks": os.fsencode(get_mask_layer_path(request.upper)) if request.upper else b"",
         "readable": [os.fsencode(path) for path in (*toolchains, *request.readable)],
         "writable": [(os.fsencode(path), os.fsencode(target)) for path, target in request.writable],
         "repository": os.fsencode(request.repository or b""),
-        "repository_layer": os.fsencode(name_repository_layer(request.upper)) if request.upper else b"",
+        "repository_layer": os.fsencode(get_repository_layer_path(request.upper)) if request.upper else b"",
         "cache": os.fsencode(request.cache or b""),
     }
 
@@ -330,7 +330,7 @@ def build_python_command(module: str, *numbers: int) -> list[str]:
     return [sys.executable, *ISOLATION, "-c", f"{_IMPORT.format(module)}; {_CALL}", str(root), *map(str, numbers)]
 
 
-def name_scratch_directory(state: Path) -> Path:
+def make_scratch_path(state: Path) -> Path:
     """Return a fresh directory name below `state`; it holds our pid, so that `_remove_abandoned` can tell its owner."""
     return state / f"box-{os.getpid()}-{new_id('run')}"
 

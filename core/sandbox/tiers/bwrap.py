@@ -27,14 +27,14 @@ from core.sandbox.tiers.boxed_process import (
     SupervisedBox,
     encode_command,
     encode_layers,
-    name_scratch_directory,
+    make_scratch_path,
 )
 from core.sandbox.tiers.dropped_changes import (
     describe_deleted_secrets,
     describe_limits,
     drop_repository_changes,
-    name_mask_layer,
-    name_repository_layer,
+    get_mask_layer_path,
+    get_repository_layer_path,
     remove_masked_changes,
 )
 from core.sandbox.tiers.project_copy import ProjectCopy, copy_project, move_changes, remove_copy
@@ -97,11 +97,11 @@ class BwrapBox(SupervisedBox):
             Tier.BWRAP_MOUNTED: self._prepare_own_overlay,
             Tier.BWRAP_COPY: self._prepare_copy,
         }[self._tier]
-        return prepare(request, name_scratch_directory(self._state))
+        return prepare(request, make_scratch_path(self._state))
 
     def _prepare_bwrap_overlay(self, request: BoxRequest, scratch: Path) -> PreparedLaunch:
         """Prepare T2a."""
-        masks = name_mask_layer(request.upper) if request.upper else scratch
+        masks = get_mask_layer_path(request.upper) if request.upper else scratch
         if request.masked:
             create_mask_layer(
                 os.fsencode(masks), os.fsencode(request.workspace), [os.fsencode(path) for path in request.masked]
@@ -282,7 +282,7 @@ def _lay_over_repository(request: BoxRequest) -> list[str]:
     repository = str(request.repository)
     if request.upper is None:
         return ["--overlay-src", repository, "--tmp-overlay", repository]
-    layer = name_repository_layer(request.upper)
+    layer = get_repository_layer_path(request.upper)
     for path in (layer, layer / "upper", layer / "work"):
         path.mkdir(mode=0o700)
     return ["--overlay-src", repository, "--overlay", str(layer / "upper"), str(layer / "work"), repository]

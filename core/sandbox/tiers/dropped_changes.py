@@ -30,7 +30,7 @@ _UNIMPORTANT = re.compile(
 _GIT = re.compile(r"\bgit\b")
 
 
-def name_mask_layer(upper: Path) -> Path:
+def get_mask_layer_path(upper: Path) -> Path:
     """Return the mask layer's path, on the file system of `upper`: on a third one, inode numbers would differ."""
     return upper.with_name(f"{upper.name}.masks")
 
@@ -48,7 +48,7 @@ def remove_masked_changes(request: BoxRequest) -> tuple[str, ...]:
     except OSError as error:
         return (f"It may have replaced secrets of the project; look before you accept: {error.strerror}.",)
     finally:
-        remove_copy(name_mask_layer(request.upper))
+        remove_copy(get_mask_layer_path(request.upper))
     names = ", ".join(os.fsdecode(path) for path in written_paths)
     notes = (f"What it wrote there is dropped, since these files are kept from commands: {names}",) if names else ()
     return notes + describe_deleted_secrets(request.upper, [os.fsencode(path) for path in request.masked])
@@ -95,7 +95,7 @@ def _look_above(upper: bytes, path: bytes) -> Literal["missing", "replaced", "th
     return "there"
 
 
-def name_repository_layer(upper: Path) -> Path:
+def get_repository_layer_path(upper: Path) -> Path:
     """Return the path of the layer over git's directory."""
     return upper.with_name(f"{upper.name}.repository")
 
@@ -104,7 +104,7 @@ def drop_repository_changes(request: BoxRequest) -> tuple[str, ...]:
     """Remove the layer over git's directory, and return a note that names what was changed."""
     if request.repository is None or request.upper is None:
         return ()
-    layer = name_repository_layer(request.upper)
+    layer = get_repository_layer_path(request.upper)
     try:
         paths = set(_list_changed(layer / "upper", request.repository))
         changed_paths = sorted(paths, key=lambda path: (path != STASH, path))

@@ -21,7 +21,7 @@ from core.sandbox import host_view
 from core.sandbox.box import BoxRequest, Tier
 from core.sandbox.host_view import find_credentials
 from core.sandbox.inside.landlock import EVERYTHING, READ, USE
-from core.sandbox.tiers.boxed_process import PreparedLaunch, SupervisedBox, encode_command, name_scratch_directory
+from core.sandbox.tiers.boxed_process import PreparedLaunch, SupervisedBox, encode_command, make_scratch_path
 from core.sandbox.tiers.bwrap import capture_changes, choose_copy_directory
 from core.sandbox.tiers.dropped_changes import describe_limits
 from core.sandbox.tiers.project_copy import CopyLimits, copy_project, remove_copy
@@ -46,9 +46,9 @@ class LandlockBox(SupervisedBox):
         self._copy_limits = copy_limits
 
     def _prepare_launch(self, request: BoxRequest) -> PreparedLaunch:
-        scratch = name_scratch_directory(self._state)
+        scratch = make_scratch_path(self._state)
         home = scratch / "home"
-        copy_directory = choose_copy_directory(request, name_scratch_directory(self._state))
+        copy_directory = choose_copy_directory(request, make_scratch_path(self._state))
         copy = copy_project(withhold_hidden_paths(request), copy_directory, limits=self._copy_limits, link_held=True)
         make_private_directory(home.parent)
         home.mkdir(mode=0o700)

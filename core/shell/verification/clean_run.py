@@ -40,7 +40,7 @@ from core.shell.execution import SECRETS_HIDDEN, get_memory_limit
 from core.shell.long_output import CommandOutput
 from core.shell.shell_state import replace_undecodable
 from core.shell.verification.single_check import parse_check
-from core.shell.verification.steering_files import find_changed_judges
+from core.shell.verification.steering_files import find_changed_steering_files
 from core.state.review import ReviewState
 from core.state.test_counts import CountedTests, find_run_counts, is_silent
 from core.workspace.secret_files import SecretMasker, find_secret_values
@@ -156,7 +156,7 @@ class CleanRun:
         )
 
 
-def list_whole_text(changes: Mapping[str, Change]) -> dict[str, Change]:
+def list_acceptable_changes(changes: Mapping[str, Change]) -> dict[str, Change]:
     """Return all pending changes that can be accepted as they stand: what is in conflict has no text of its own yet."""
     return {path: change for path, change in changes.items() if not change.conflict}
 
@@ -225,7 +225,7 @@ def build_verification(
         problem=clean_outcome.problem,
         text={path: change.pending for path, change in text.items()},
         paths=check.paths,
-        changed_here=find_changed_judges(text, command, host.shadow, is_of_tests=check.kind == "tests"),
+        changed_here=find_changed_steering_files(text, command, host.shadow, is_of_tests=check.kind == "tests"),
         passed=passed_count,
         failed=failed_count,
         skipped=skipped_count,
@@ -237,7 +237,7 @@ def verify_todo_run(
     host: CommandHost, todo: Todo, *, plan: str, result: CommandResult, emit: Callable[[AnyEvent], None]
 ) -> TodoVerified:
     """Record what the clean run of a todo's `verify` command proves, of the todo and of what is pending."""
-    text = list_whole_text(host.state.changes)
+    text = list_acceptable_changes(host.state.changes)
     check = parse_check(todo.verify, host.checks(), str(host.workspace.root))
     check_result = check if check is not None else CheckResult(exit_code=0)
     verification = build_verification(todo.verify, check_result, text=text, result=result, host=host)

@@ -151,7 +151,7 @@ class PendingTexts(Protocol):
     def read_base(self, change: Change, /) -> bytes: ...
 
 
-def find_changed_judges(
+def find_changed_steering_files(
     changes: Mapping[str, Change], command: str, texts: PendingTexts, *, is_of_tests: bool
 ) -> tuple[str, ...]:
     """Return the changed files that decide what a check does, in their order. `is_of_tests`: it runs tests, so that a

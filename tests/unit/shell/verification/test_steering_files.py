@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from core.protocol.review import Change, FileState
-from core.shell.verification.steering_files import find_changed_judges
+from core.shell.verification.steering_files import find_changed_steering_files
 
 FILE = FileState(kind="file", mode=0o644)
 CODE = b"pub fn price(a: u32) -> u32 { a * 2 }\n"
@@ -29,7 +29,7 @@ class Texts:
 
 def judges(path: str, command: str, texts: Texts) -> tuple[str, ...]:
     changes = {path: Change(path=path, operation="edit", base=FILE, pending=FILE)}
-    return find_changed_judges(changes, command, texts, is_of_tests=True)
+    return find_changed_steering_files(changes, command, texts, is_of_tests=True)
 
 
 @pytest.mark.parametrize(
@@ -74,5 +74,5 @@ def test_n27_tests_that_stand_in_the_changed_file_itself_judge():
 def test_n27_a_new_module_that_may_be_loaded_in_the_place_of_another_judges(path, twin):
     changes = {path: Change(path=path, operation="create", base=FileState(kind="absent", mode=0), pending=FILE)}
     beside, alone = Texts({path: b"x", twin: b"x"}), Texts({path: b"x"})
-    assert find_changed_judges(changes, "pytest -q", beside, is_of_tests=True) == (path,)
-    assert find_changed_judges(changes, "pytest -q", alone, is_of_tests=True) == ()
+    assert find_changed_steering_files(changes, "pytest -q", beside, is_of_tests=True) == (path,)
+    assert find_changed_steering_files(changes, "pytest -q", alone, is_of_tests=True) == ()
