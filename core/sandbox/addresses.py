@@ -1,7 +1,7 @@
-"""Strict parsing of host names and addresses for the proxy, and the test for public addresses (SAFETY I11, I12).
+"""Strict parsing of host names and addresses for the proxy, and the test for public addresses.
 
-The value that is decided about is the value that is dialled; a name that could be read in two ways is refused.
-Every address that a name resolves to must be public, so that no name can lead to an inner network.
+The proxy dials exactly the value that it checked; an ambiguous name is refused. Every address that a name resolves to
+must be public, so that no name leads to an inner network.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _LONGEST = 253
 _NUMBER = re.compile(r"\d+|0x[0-9a-f]*")
 _PORT = re.compile(r"[1-9]\d{0,4}")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-_ISATAP = frozenset((0x0000_5EFE, 0x0200_5EFE))  # above the last 32 bits, which are an IPv4 address then (RFC 5214)
-# Nowhere in public, though the library of some Python says so: protocol assignments (192.0.0.192 tells a machine of
-# Oracle's cloud its secrets), the relays of 6to4, documentation, segment routing; and the one address at which Azure
-# does the same, which is public by its number alone.
+_ISATAP = frozenset((0x0000_5EFE, 0x0200_5EFE))  # above the last 32 bits, which are an IPv4 address (RFC 5214)
+# Not public, though `ipaddress` of some Python versions says so: protocol assignments (192.0.0.192 is the metadata
+# service of Oracle's cloud), the relays of 6to4, documentation, segment routing. The metadata service of Azure is
+# 168.63.129.16, whose number is public.
 _INNER = tuple(
     map(
         ipaddress.ip_network,
@@ -68,13 +68,13 @@ def _parse_host(text: str) -> str:
 
 
 def _spell(address: IPAddress) -> str:
-    """Return the one spelling of an address, which for a mapped one is that of Python 3.13 under every Python."""
+    """Return the canonical spelling of an address; mapped ones are spelled as in Python 3.13 under every Python."""
     ipv4_address = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return f"::ffff:{ipv4_address}" if ipv4_address is not None else str(address)
 
 
 def parse_ip_address(host: str) -> IPAddress | None:
-    """Return the address that `host` spells, None if it is a name."""
+    """Parse an IP address; return None for a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:
@@ -82,7 +82,7 @@ def parse_ip_address(host: str) -> IPAddress | None:
 
 
 def is_public(address: IPAddress) -> bool:
-    """True if an address is on the public network.
+    """Test whether an address is on the public network.
 
     False for loopback, link-local, private, shared, reserved and multicast addresses, and for IPv6 forms of these.
     """

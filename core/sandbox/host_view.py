@@ -62,8 +62,8 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "n": ("bin", "lib"),
 }
 TOOLCHAINS = tuple(sorted(f"{home}/{part}".rstrip("/") for home, parts in _PARTS.items() for part in parts))
-_LEFT_OUT = frozenset({"auth.ini", "cache", "download-cache", "log", "rc", "repo"})  # of what a pattern matches
-# Told by their names, in what is bound and not far below it.
+_LEFT_OUT = frozenset({"auth.ini", "cache", "download-cache", "log", "rc", "repo"})  # among the matches of a pattern
+# Names of credentials, searched to a depth of `_DEPTH` below every bound path.
 _CREDENTIAL_NAMES = frozenset(
     {
         *("npmrc", ".npmrc", "pip.conf", ".condarc", "condarc", ".pypirc", ".netrc", ".git-credentials", ".git"),
@@ -72,9 +72,9 @@ _CREDENTIAL_NAMES = frozenset(
     }
 )
 _NOT_SEARCHED = frozenset({"node_modules", "site-packages", "share", "include", "pkgs", "registry", "repository"})
-_CARGO_CHECKOUTS = "/.cargo/git/checkouts"  # their `.git` names the clone beside them, and cargo asks it
-_DEPTH, _CACHE_SECONDS = 4, 60.0  # directories below what is bound; seconds
-# Of the system. Root could read them in the box as well; for others they are not readable anyway.
+_CARGO_CHECKOUTS = "/.cargo/git/checkouts"  # cargo follows their `.git` to the clone
+_DEPTH, _CACHE_SECONDS = 4, 60.0  # directories below a bound path; seconds
+# Root could read these in the box as well; for others they are not readable anyway.
 MASKED_FILES = (
     "/etc/gshadow",
     "/etc/gshadow-",
@@ -125,7 +125,7 @@ def _expand(path: str) -> Iterable[str]:
 
 
 def find_credentials(toolchains: Iterable[Path]) -> tuple[Path, ...]:
-    """Return what must not be read in toolchains. Looked up at most once a minute."""
+    """Return credentials in toolchains, which must not be read. The search runs at most once a minute."""
     return _find_credentials(tuple(toolchains), int(monotonic() // _CACHE_SECONDS))
 
 
@@ -151,7 +151,7 @@ def _walk_credentials(top: str) -> Iterator[str]:
                 waiting.append((f"{directory}/{name}", depth + 1))
 
 
-@lru_cache(maxsize=16_384)  # most names are there in every version of a toolchain
+@lru_cache(maxsize=16_384)  # most names recur in every version of a toolchain
 def _is_credential(name: str) -> bool:
     """True for names of secrets that are hardly ever anything else."""
     if name in _CREDENTIAL_NAMES or name.lower() in _CREDENTIAL_NAMES:
@@ -160,7 +160,7 @@ def _is_credential(name: str) -> bool:
 
 
 def find_home(env: Mapping[str, str]) -> Path:
-    """Return the home that the command is given; a root directory as home (some containers) is replaced."""
+    """Return the home of the command; a root directory as home (some containers) is replaced."""
     path = Path(env.get("HOME", ""))
     if path.is_absolute() and path != Path("/"):
         return path
@@ -168,7 +168,7 @@ def find_home(env: Mapping[str, str]) -> Path:
 
 
 def find_toolchains(env: Mapping[str, str]) -> list[Path]:
-    """Return existing toolchains of the home that HOME names and of the one in the user database."""
+    """Return existing toolchains of the home in HOME and of the one in the user database."""
     homes = {find_home(env)}
     with suppress(KeyError):
         homes.add(Path(pwd.getpwuid(os.getuid()).pw_dir))
@@ -181,15 +181,15 @@ def find_toolchains(env: Mapping[str, str]) -> list[Path]:
 
 @cache
 def list_masked() -> tuple[Path, ...]:
-    """Return files and directories of the system that hold secrets, and people's homes. Looked up once."""
+    """Return files and directories of the system that hold secrets, and people's homes. The result is cached."""
     keys = [Path(_HOST_KEYS, name) for name in list_names(_HOST_KEYS) if name.endswith("_key")]
     return (*(path for path in map(Path, MASKED_FILES) if path.exists()), *keys, *_list_user_homes())
 
 
 def list_private_paths() -> list[Path]:
-    """Return what only root can read in the directories that hold services' settings.
+    """Return paths that only root can read in the directories that hold services' settings.
 
-    A directory with too many entries stands for all below it.
+    A directory with too many entries is returned as a whole.
     """
     return [path for top in _SETTINGS_DIRECTORIES for path in _list_private_below(top)]
 
@@ -213,7 +213,8 @@ def _list_private_below(top: str) -> list[Path]:
 
 
 def _list_user_homes() -> list[Path]:
-    """Return homes from the local user database; no directory service is asked. Homes of services hold no secrets."""
+    """Return homes from the local user database; directory services are not asked. Homes of services hold no
+    secrets."""
     homes = []
     try:
         lines = Path("/etc/passwd").read_text(encoding="utf-8", errors="replace").splitlines()

@@ -19,7 +19,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def strip_escapes(text: str) -> str:
-    """Return whole output as plain text: of a line rewritten with carriage returns only the last state is left."""
+    """Return complete output as plain text; a line rewritten with carriage returns becomes its last state."""
     bare = _CONTROL.sub("", _SEQUENCE.sub("", text))
     if "\r" not in bare:
         return bare
@@ -31,13 +31,13 @@ def _keep_last_state(line: str) -> str:
 
 
 class PlainTextStream:
-    """The same for text in chunks. What was shown can't be taken back, so a rewritten line is a new one."""
+    """`strip_escapes` for text in chunks. Displayed text can't be withdrawn, so a rewritten line becomes a new line."""
 
     def __init__(self) -> None:
         self._buffer = ""
 
     def feed(self, text: str) -> str:
-        """Return what is certain of the text so far: a sequence, or CR LF, that is cut in two waits for its rest."""
+        """Return the text up to an incomplete escape sequence or CR LF, which is buffered until its rest arrives."""
         text = self._buffer + text
         match = _UNFINISHED.search(text, max(0, len(text) - _LONGEST))
         cut = match.start() if match else len(text)

@@ -1,4 +1,4 @@
-"""The only network of a box: an HTTP proxy on a unix socket that reaches the hosts the user granted (SAFETY D31).
+"""The only network of a box: an HTTP proxy on a unix socket that reaches the hosts that the user granted.
 
 It takes `CONNECT host:port` and plain `http://` requests, one per connection, resolves names itself, refuses every
 address that is not public, and dials exactly the address that it checked. TLS passes through unread. Refusals are
@@ -35,7 +35,7 @@ _HOP_BY_HOP_HEADERS = frozenset(
 SOCKET_NAME = "proxy.sock"
 
 Resolver = Callable[[str], Awaitable[list[IPAddress]]]
-# What answers a request that is for us and no host: its head, then what follows it, and where the answer goes.
+# Answers a request for this program instead of a host; takes its head, the rest of the stream, and the answer's writer.
 LocalHandler = Callable[[bytes, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -49,7 +49,7 @@ class ProxiedConnection(Struct, frozen=True):
 
 
 class ProxyRefusal(Exception):
-    """A request that the proxy refuses. `status` is HTTP's; `target` is None if the request could not be read."""
+    """A request that the proxy refuses. `status` is HTTP's; `target` is None for an unreadable request."""
 
     def __init__(
         self, status: str, reason: str, target: HostAndPort | None = None, *, can_be_granted: bool = False
@@ -60,7 +60,7 @@ class ProxyRefusal(Exception):
 
 
 class _ProxyRequest(Struct, frozen=True):
-    """A request. `head`: what is sent on instead of its own head (empty for CONNECT); `body`: bytes that follow."""
+    """A request. `head`: forwarded in place of its own head (empty for CONNECT); `body`: bytes that follow."""
 
     target: HostAndPort
     head: bytes = b""
@@ -72,17 +72,17 @@ class _ProxyRequest(Struct, frozen=True):
 
 
 async def resolve_host(host: str) -> list[IPAddress]:
-    """Return the addresses of a name, by the system's resolver. Raises OSError."""
+    """Resolve a name by the system's resolver. Raises OSError."""
     infos = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     addresses = [parse_ip_address(str(info[4][0]).partition("%")[0]) for info in infos]
     return list(dict.fromkeys(address for address in addresses if address is not None))
 
 
 class Proxy:
-    """`allows(host)` says if a host was granted; `refused(target)` is called for hosts that were not.
+    """The proxy of one session. `allows(host)`: True for granted hosts; `on_refusal` is called for others.
 
-    `on_connection` is called for connections that ended; `own(head)` returns the handler of a request that is for us,
-    if it is. `public` and `resolve` are for tests: no configuration reaches them.
+    `on_connection` is called for connections that ended; `find_handler(head)` returns the handler of a request for this
+    program, None for other requests. `public` and `resolve` are for tests: no configuration reaches them.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Proxy:
             self._path.unlink(missing_ok=True)
 
     def end_connections(self, is_ended: Callable[[str], bool]) -> tuple[HostAndPort, ...]:
-        """End the open connections to hosts of which `is_ended` is true; return where they led."""
+        """End the open connections to hosts for which `is_ended` is true; return their targets."""
         ended_targets = {task: target for task, target in self._reached.items() if is_ended(target.host)}
         for task in ended_targets:
             task.cancel()
@@ -140,9 +140,9 @@ class Proxy:
                 self._refused(refused.target)
             writer.write(_render_refusal(refused))
         except (OSError, EOFError, TimeoutError):
-            pass  # one side left: the other one sees its connection end
+            pass  # one side closed, so the other one sees its connection end
         except asyncio.CancelledError:
-            return  # the proxy closes, or the grant was taken back; there is nobody to tell
+            return  # the proxy closes, or the grant was revoked
         finally:
             self._open.discard(task)
             self._reached.pop(task, None)
@@ -173,7 +173,7 @@ class Proxy:
             await close_writer(their_writer)
 
     async def _resolve_target(self, target: HostAndPort) -> IPAddress:
-        """Return the address to dial. One that is not public among them refuses the name."""
+        """Return the address to dial. A name with any address that is not public is refused."""
         literal_address = parse_ip_address(target.host)
         try:
             async with asyncio.timeout(DIAL_TIMEOUT):
@@ -202,7 +202,7 @@ def _listen(directory: Path) -> socket.socket:
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        # A path of a socket has 107 bytes at most, a directory's may have more.
+        # A socket's path is limited to 107 bytes, a directory's is not.
         listening.bind(f"/proc/self/fd/{descriptor}/{SOCKET_NAME}")
         (directory / SOCKET_NAME).chmod(0o600)
     except OSError:
@@ -221,7 +221,7 @@ async def _read_head(reader: asyncio.StreamReader) -> bytes:
 
 
 def _parse_request(head: bytes) -> _ProxyRequest:
-    """Parse a request's head strictly: what could be read in two ways is refused."""
+    """Parse a request's head strictly: ambiguous requests are refused."""
     first, *rest = head[:-4].split(b"\r\n")
     match = _REQUEST_LINE.fullmatch(first)
     headers = [_HEADER.fullmatch(line) for line in rest]
@@ -237,7 +237,7 @@ def _parse_request(head: bytes) -> _ProxyRequest:
 
 
 def _parse_plain_request(method: bytes, url: str, headers: list[tuple[bytes, bytes]]) -> _ProxyRequest:
-    """Parse a request to `http://host/path` into the form that the host takes. Raises ValueError."""
+    """Parse a request to `http://host/path` into the form for the origin server. Raises ValueError."""
     parts = re.fullmatch(r"http://([^/?#@\\]+)((?:[/?][^#]*)?)", url)
     if parts is None:
         raise ValueError("The address is not of the form http://host/path.")
@@ -258,7 +258,7 @@ def _parse_plain_request(method: bytes, url: str, headers: list[tuple[bytes, byt
 
 
 def _parse_body_size(headers: list[tuple[bytes, bytes]]) -> int:
-    """Return how many bytes follow the head; a body of unknown size would let a second request through."""
+    """Return the number of bytes after the head; a body of unknown size would let a second request through."""
     sizes = [line.partition(b":")[2].strip() for name, line in headers if name == b"content-length"]
     if any(name == b"transfer-encoding" for name, _ in headers) or len(sizes) > 1:
         raise ValueError("A request's body must have one Content-Length.")
@@ -275,9 +275,9 @@ async def relay_streams(
     *,
     limit: int | None = None,
 ) -> tuple[int, int]:
-    """Pass bytes on both ways until both ends are done; return those sent and received.
+    """Relay bytes both ways until both ends are done; return the numbers of bytes sent and received.
 
-    With a `limit` that many bytes are sent at most, and the end of what comes back is the end of it all.
+    With a `limit` at most that many bytes are sent, and the relay ends when the answer ends.
     """
     upload = asyncio.create_task(_copy_stream(reader, their_writer, limit))
     back = asyncio.create_task(_copy_stream(their_reader, writer, None))
@@ -301,7 +301,7 @@ async def _copy_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
 
 
 async def _wait_for_both(upload: asyncio.Task[int], download: asyncio.Task[int], *, is_tunnel: bool) -> tuple[int, int]:
-    """Wait for both directions and return their bytes; the end of a plain request's answer is its end."""
+    """Wait for both directions and return their bytes; a plain request ends when its answer ends."""
     try:
         received_bytes = await download
         if not is_tunnel:

@@ -17,10 +17,10 @@ TYPE_CHECKING = False  # importing `typing` takes longer than everything else he
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# Not synced: what a command wrote is made durable when it is absorbed, and syncing a whole disk here takes seconds.
+# Not synced: a command's changes are made durable when they are absorbed, and syncing a whole disk takes seconds.
 _OPTIONS: tuple[tuple[bytes, bytes | None], ...] = ((b"index", b"off"), (b"userxattr", None), (b"volatile", None))
 _NO_SUID_NO_DEVICES = kernel.NO_SUID | kernel.NO_DEVICES
-COVERS = b"dev/.covers"  # holds the empty files and directories that are mounted over what is hidden
+COVERS = b"dev/.covers"  # holds the empty files and directories that are mounted over hidden paths
 
 
 def create_tmpfs(size: int, mode: str) -> int:
@@ -43,7 +43,7 @@ def create_overlay(lowers: Sequence[bytes], upper: bytes, work: bytes) -> int:
 def create_read_only_overlay(lowers: Sequence[bytes], *, rights_of: int = 0) -> int:
     """Create a read-only overlay of two directories or more, not attached; return its descriptor.
 
-    It reaches them with the rights of the user `rights_of`, which only root can choose.
+    It accesses them with the rights of the user `rights_of`, which only root can choose.
     """
     options: list[tuple[bytes, bytes | None]] = [(b"lowerdir+", lower) for lower in lowers]
     options += [(b"redirect_dir", b"nofollow")]
@@ -91,14 +91,14 @@ def _create_by_options(options: bytes, *, rights_of: int = 0) -> int:
 
 
 def read_mount_types() -> dict[bytes, bytes]:
-    """Return the file system's type at each mount point, as this process sees them."""
+    """Return the file system's type for every mount point of this process."""
     with open("/proc/self/mountinfo", "rb") as table:
         halves = [line.partition(b" - ") for line in table]
     return {_unescape(head.split(b" ", 5)[4]): tail.split(b" ", 1)[0] for head, _, tail in halves}
 
 
 def list_mounts_below(directory: bytes) -> list[bytes]:
-    """Return the mount points inside a directory, outermost first, as this process sees them."""
+    """Return this process's mount points inside a directory, outermost first."""
     with open("/proc/self/mountinfo", "rb") as table:
         points = [_unescape(line.split(b" ", 5)[4]) for line in table]
     inside = directory.rstrip(b"/") + b"/"
@@ -106,10 +106,10 @@ def list_mounts_below(directory: bytes) -> list[bytes]:
 
 
 def detach_submounts(workspace: bytes) -> list[tuple[bytes, int]]:
-    """Detach what is mounted inside the workspace; return path and descriptor of each.
+    """Detach the mounts inside the workspace; return their paths and descriptors.
 
-    The kernel lays no overlay over what an ordinary user could uncover that way. Only root can detach it, in mounts of
-    its own, before it enters the box. Raises OSError (EBUSY) for others.
+    The kernel refuses an overlay by which an ordinary user could uncover a path below a mount. Only root can detach
+    such mounts, in a mount namespace, before it enters the box. Raises OSError (EBUSY) for others.
     """
     mount_points = list_mounts_below(workspace)
     if not mount_points:
@@ -134,14 +134,14 @@ def _unescape(field: bytes) -> bytes:
 
 
 class MountPlan:
-    """The mounts to make: pairs of a target and the step that mounts there, outer ones first."""
+    """The planned mounts: pairs of a target and a step, applied with outer targets first."""
 
     def __init__(self) -> None:
         self._steps: list[tuple[bytes, Callable[[bytes], None]]] = []
         self.writable: list[bytes] = []
 
     def add_mount(self, descriptor: int, target: bytes, *, is_needed: bool = False, is_writable: bool = False) -> None:
-        """Attach a mount that was taken before. One that is not needed is left out where there is no place for it."""
+        """Attach a mount by its descriptor. With `is_needed` False it is omitted if its mount point can't be made."""
 
         def step(path: bytes) -> None:
             try:
@@ -158,7 +158,7 @@ class MountPlan:
         self._steps.append((target, step))
 
     def add_directory(self, target: bytes, mode: int) -> None:
-        """Make an empty directory, where there is a place for it."""
+        """Make an empty directory, if that is possible."""
 
         def step(path: bytes) -> None:
             with contextlib.suppress(OSError):
@@ -179,7 +179,7 @@ class MountPlan:
 
 
 def make_link(link: bytes, target: bytes) -> None:
-    """Make a symbolic link. Where there is something already, or all is read-only, it needs none."""
+    """Make a symbolic link, unless the name exists or its directory is read-only."""
     if os.path.lexists(link):
         return
     with contextlib.suppress(OSError):
@@ -188,7 +188,7 @@ def make_link(link: bytes, target: bytes) -> None:
 
 
 def make_mount_point(target: bytes, *, like: int) -> None:
-    """Make a directory or an empty file to mount on. Only fresh places can take one: all else is read-only."""
+    """Make a directory or an empty file to mount on. Only fresh directories are writable."""
     if os.path.lexists(target):
         return
     if stat.S_ISDIR(os.fstat(like).st_mode):
@@ -199,7 +199,7 @@ def make_mount_point(target: bytes, *, like: int) -> None:
 
 
 def cover_path(target: bytes) -> None:
-    """Mount an empty file or directory over a path, if it is there: it can be neither read nor listed then."""
+    """Mount an empty file or directory over an existing path, so that it can be neither read nor listed."""
     if not os.path.exists(target):
         return
     cover = b"/%s/%d" % (COVERS, len(os.listdir(b"/" + COVERS)))
@@ -212,5 +212,5 @@ def cover_path(target: bytes) -> None:
         kernel.attach_mount(mount, target)
     except FileNotFoundError:
         os.close(mount)
-        if os.path.lexists(target):  # else it went away just now, as sockets do
+        if os.path.lexists(target):  # else it was removed meanwhile, as sockets are
             raise

@@ -27,7 +27,7 @@ _PREFIX = b"agent-tui-"
 
 
 def list_processes() -> list[int]:
-    """Return the pids of all processes; from pid 1 of a box these are its own."""
+    """Return the pids of all visible processes; in pid 1 of a box, those of the box."""
     return [int(name) for name in os.listdir(b"/proc") if name.isdigit()]
 
 
@@ -38,7 +38,7 @@ def exceeds_memory(processes: Iterable[int], limit: int) -> bool:
 
 
 def read_resident_bytes(process: int) -> int:
-    """Return the bytes that are not mapped from files; 0 for a process that is gone."""
+    """Return the resident bytes that are not mapped from files; 0 for a process that is gone."""
     try:
         with open(f"/proc/{process}/statm", "rb") as table:
             _, resident_pages, shared_pages, *_ = map(int, table.read().split())
@@ -48,7 +48,7 @@ def read_resident_bytes(process: int) -> int:
 
 
 def read_proportional_bytes(process: int) -> int:
-    """Return the same with shared pages divided by the number of sharers, where the kernel tells."""
+    """Return the resident bytes with shared pages divided by the number of sharers, if the kernel reports that."""
     try:
         with open(f"/proc/{process}/smaps_rollup", "rb") as table:
             for line in table:
@@ -60,7 +60,7 @@ def read_proportional_bytes(process: int) -> int:
 
 
 def list_descendants(ancestor: int) -> list[int]:
-    """Return the pids that descend from this one, as /proc has them now; it is not among them."""
+    """Return the pids of all descendants of a process, from /proc; the process itself is not included."""
     children: dict[int, list[int]] = {}
     for name in os.listdir(b"/proc"):
         if name.isdigit():
@@ -92,7 +92,7 @@ def signal_group(group: int, number: int) -> None:
 
 
 def set_limits(message: CommandLaunch, processes: int | None) -> None:
-    """Set a command's resource limits, soft and hard, as far as the present hard ones allow; `processes` None: all."""
+    """Set a command's soft and hard resource limits, within the present hard ones; `processes` None: unlimited."""
     limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, message["file_size"])]
     limits.append((resource.RLIMIT_NOFILE, message["open_files"]))
     if processes is not None:
@@ -114,7 +114,7 @@ def open_child_signals() -> int:
 
 
 class CgroupParent:
-    """A directory of the cgroup file system in which groups can be made, and the controllers it offers."""
+    """A directory of the cgroup file system in which groups can be created, and its controllers."""
 
     def __init__(self, directory: bytes, controllers: frozenset[bytes], version: int) -> None:
         self.directory = directory
@@ -134,7 +134,7 @@ class BoxCgroup:
         return [directory + b"/cgroup.procs" for directory, _ in self._directories]
 
     def count_oom_kills(self) -> int:
-        """Return how many of its processes the kernel killed for memory."""
+        """Return the number of its processes that the kernel killed for memory."""
         for directory, parent in self._directories:
             if b"memory" in parent.controllers:
                 table = directory + (b"/memory.events" if parent.version == 2 else b"/memory.oom_control")
@@ -148,7 +148,7 @@ class BoxCgroup:
 
 
 class CgroupFactory:
-    """Finds where groups can be made, and makes one for each box."""
+    """Finds directories in which groups can be created, and creates one group per box."""
 
     def __init__(self, places: Sequence[CgroupParent] | None = None) -> None:
         self._places = list(_find_parents()) if places is None else list(places)
@@ -182,7 +182,7 @@ def _list_limits(parent: CgroupParent, processes: int, memory: int) -> Iterator[
 
 
 def _find_parents() -> Iterator[CgroupParent]:
-    """Yield one parent for each controller, nearest first: our own group or one above it."""
+    """Yield one parent per controller, nearest first: our own group or one above it."""
     covered_controllers: set[bytes] = set()
     for candidate in _list_candidates():
         new = CgroupParent(candidate.directory, candidate.controllers - covered_controllers, candidate.version)
@@ -211,7 +211,7 @@ def _list_candidates() -> Iterator[CgroupParent]:
 
 
 def _can_make_groups(parent: CgroupParent) -> bool:
-    """True if a process can really be put into a group made here."""
+    """True if a process can actually join a group created in this directory."""
     directory = b"%s/%s%d-try" % (parent.directory, _PREFIX, os.getpid())
     try:
         os.mkdir(directory)

@@ -37,7 +37,7 @@ _LOCKED_DOWN = kernel.READ_ONLY | kernel.NO_SUID | kernel.NO_DEVICES
 _WITHOUT_SOCKETS = frozenset(
     {b"vfat", b"exfat", b"msdos", b"ntfs3", b"iso9660", b"udf", b"squashfs", b"erofs", b"cramfs"}
 )
-_MOST_PARTS = 5_000  # places that a directory with mounts in it may be split into
+_MOST_PARTS = 5_000  # entries that a directory with mounts in it may be split into
 FRESH_DIRECTORIES = frozenset({b"dev", b"home", b"lost+found", b"proc", b"root", b"run", b"sys", b"tmp"})
 DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty")
 DEVICE_LINKS = ((b"fd", b"/proc/self/fd"), (b"stdin", b"fd/0"), (b"stdout", b"fd/1"), (b"stderr", b"fd/2"))
@@ -47,10 +47,10 @@ _SKELETON_SIZE = 16 << 20
 
 
 class HostOverlays:
-    """Takes directories by descriptor, to be attached by a `MountPlan`.
+    """Overlays of the host's directories, to be attached by a `MountPlan`.
 
-    `nothing`: the path of an empty directory that is mounted here. `needed_paths`: absolute, real paths that something
-    will be mounted on, wherever they are.
+    `nothing`: the path of an empty directory in this mount namespace. `needed_paths`: absolute, real paths of future
+    mount points.
     """
 
     def __init__(self, nothing: bytes, needed_paths: Iterable[bytes]) -> None:
@@ -61,16 +61,15 @@ class HostOverlays:
         self._count = 0
 
     def plan_path(self, plan: MountPlan, path: bytes, *, is_private: bool = False) -> None:
-        """Plan to show what is at an absolute path, at this path; for links what they lead to, in their place.
+        """Plan the directory or file with an absolute path under the same path; links are followed.
 
-        What is neither a directory nor a regular file is left out, and so is a file system that no overlay takes.
-        `is_private`: also what is not readable by everybody. Raises OSError if the host's own root can't be shown like
-        this.
+        Other kinds of files are omitted, and so are file systems that overlayfs does not support. `is_private`: also
+        show files that are not readable by everybody. Raises OSError if the host's root file system is not supported.
         """
         self._plan_opened(plan, os.open(path, os.O_PATH), path, for_all=self._nobody > 0 and not is_private)
 
     def _plan_opened(self, plan: MountPlan, descriptor: int, path: bytes, *, for_all: bool) -> None:
-        """Plan what a descriptor stands for, and close it."""
+        """Plan an opened file or directory, and close its descriptor."""
         try:
             mode = os.fstat(descriptor).st_mode
             if stat.S_ISREG(mode):
@@ -81,7 +80,7 @@ class HostOverlays:
             os.close(descriptor)
 
     def create_overlay(self, directory: int, *, for_all: bool) -> int:
-        """Create the overlay of one directory, which may have no mounts in it; return its descriptor."""
+        """Create the overlay of one directory, which must have no mounts in it; return its descriptor."""
         lowers = [b"/proc/self/fd/%d" % descriptor for descriptor in (directory, self._nothing)]
         return mounts.create_read_only_overlay(lowers, rights_of=self._nobody if for_all else 0)
 
@@ -112,8 +111,8 @@ class HostOverlays:
         return self._mounted[max(above, key=len)] if above else b""
 
     def _plan_entries(self, plan: MountPlan, real: bytes, path: bytes, *, for_all: bool) -> None:
-        """Plan a directory entry by entry: mounts below it would be uncovered in an overlay, which the kernel
-        refuses, and on what is not open to everybody nothing could be mounted."""
+        """Plan a directory entry by entry: the kernel refuses an overlay that would uncover the directories below
+        mounts, and in a directory that is not open to everybody nothing could be mounted."""
         mode = stat.S_IMODE(os.stat(real).st_mode)
         plan.add_directory(path, mode)
         if for_all and not mode & stat.S_IXOTH:
@@ -151,9 +150,10 @@ def _scan_directory(directory: bytes) -> Iterator[os.DirEntry[bytes]]:
 
 
 def create_mask_layer(layer: bytes, workspace: bytes, masked_paths: Sequence[bytes]) -> None:
-    """Make the layer in the directory `place`, which must not exist. A path that is missing or no file gets no mask.
+    """Make the mask layer in the directory `layer`, which must not exist. A path that is missing or no file gets no
+    mask.
 
-    Its directories look like those of the workspace, since an overlay shows theirs.
+    Its directories have the modes, owners and times of the workspace's, since they are visible in the overlay.
     """
     os.mkdir(layer, 0o700)
     directories = {b""}
@@ -165,7 +165,7 @@ def create_mask_layer(layer: bytes, workspace: bytes, masked_paths: Sequence[byt
             continue
         _make_parents(layer, path, directories)
         os.close(os.open(os.path.join(layer, path), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0))
-    for path in sorted(directories, reverse=True):  # inner ones first: making something in it changes a time
+    for path in sorted(directories, reverse=True):  # inner ones first: creating an entry changes the directory's time
         _copy_status(os.path.join(layer, path), os.path.join(workspace, path))
 
 
@@ -189,7 +189,7 @@ def _copy_status(target: bytes, source: bytes) -> None:
 
 
 def build_root(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) -> None:
-    """Build the root of this process. `submounts`: what is mounted inside the workspace, taken by descriptor."""
+    """Build the root of this process. `submounts`: paths and descriptors of the mounts inside the workspace."""
     with default_umask():
         _build_root(message, submounts)
 
@@ -218,17 +218,17 @@ def _build_root(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) ->
 
 
 def build_overlay_root(root: OverlayRoot, scratch: int, submounts: list[tuple[bytes, int]]) -> None:
-    """Build a root of this process for bubblewrap to bind: the host's directories as a command sees them, the
-    workspace with its layers, and from the host itself what bubblewrap makes its own of. Nothing is fresh or covered
-    in it yet."""
+    """Build a root of this process for bubblewrap to bind: the host's directories as a command sees them, the workspace
+    with its layers, and the host's own /proc and /dev, which bubblewrap replaces. Nothing is fresh or covered in it
+    yet."""
     with default_umask():
         _build_overlay_root(root, scratch, submounts)
 
 
 @contextlib.contextmanager
 def default_umask() -> Iterator[None]:
-    """Let what is made meanwhile have the mode that is named for it. The user's umask is about files of theirs: it
-    would keep the command's user, another one where the program runs as root, out of the root that is made for it."""
+    """Create files and directories with the umask 022. The user's umask could lock the command's user, another one if
+    the program runs as root, out of the new root."""
     before = os.umask(0o022)
     try:
         yield
@@ -289,7 +289,7 @@ def plan_top_level(plan: MountPlan, overlays: HostOverlays) -> None:
 
 
 def plan_readable(plan: MountPlan, overlays: HostOverlays, path: bytes) -> None:
-    """Plan a toolchain or what the user added. What is not there is left out."""
+    """Plan a toolchain or a directory that the user added. A missing one is omitted."""
     with contextlib.suppress(FileNotFoundError, PermissionError):
         overlays.plan_path(plan, path, is_private=True)
 
@@ -304,7 +304,7 @@ def plan_cache(message: NamespaceLaunch, plan: MountPlan) -> None:
 
 
 def plan_writable(message: NamespaceLaunch, plan: MountPlan) -> None:
-    """Plan directories that the command may change, at the places where it looks for them."""
+    """Plan directories that the command may change, under the paths where it expects them."""
     for path, target in message["writable"]:
         change_owner_below(path, message["owner"])
         mount = kernel.clone_mount(path)
@@ -320,7 +320,7 @@ def enter_new_root() -> None:
 
 
 def attach_scratch(size: int) -> None:
-    """Attach one tmpfs for all that is fresh and writable, so that one number bounds it."""
+    """Attach one tmpfs for all fresh and writable directories, so that one number bounds them."""
     for directory in (b"dev", _SCRATCH, COVERS):
         os.mkdir(directory, 0o755)
     kernel.attach_mount(mounts.create_tmpfs(size, "0700"), _SCRATCH)
@@ -355,7 +355,7 @@ def plan_workspace(
 def plan_workspace_overlay(
     message: NamespaceLaunch | OverlayRoot, plan: MountPlan, owner: tuple[int, int] | None = None
 ) -> None:
-    """Plan the workspace with its layers over it; `owner` gets the topmost, which takes the changes."""
+    """Plan the workspace with its layers over it; `owner` gets the topmost, which receives the changes."""
     upper, work, workspace, lowers = message["upper"], message["work"], message["workspace"], message["lowers"]
     if not upper:
         upper, work = _SCRATCH + b"/upper", _SCRATCH + b"/work"
@@ -377,8 +377,8 @@ def plan_workspace_overlay(
 def plan_repository(
     message: NamespaceLaunch | OverlayRoot, plan: MountPlan, owner: tuple[int, int] | None = None
 ) -> None:
-    """Plan git's directory outside of the workspace, with a layer over it that is dropped. One that no overlay takes
-    stays as the host's directories are shown."""
+    """Plan git's directory outside of the workspace, with a layer over it that is dropped. If overlayfs does not
+    support its file system, it remains read-only."""
     repository = message["repository"]
     if not repository:
         return
@@ -393,7 +393,7 @@ def plan_repository(
 
 
 def plan_submounts(plan: MountPlan, overlays: HostOverlays, submounts: list[tuple[bytes, int]]) -> None:
-    """Plan what was mounted inside the workspace, read-only. Mounts in these are not followed."""
+    """Plan the mounts inside the workspace, read-only. Nested mounts are not followed."""
     for number, (path, mount) in enumerate(submounts):
         if not stat.S_ISDIR(os.fstat(mount).st_mode):
             kernel.set_mount_attributes(mount, b"", add=_LOCKED_DOWN, recursive=True)
@@ -415,7 +415,7 @@ def clone_devices() -> Iterator[tuple[bytes, int]]:
 
 
 def populate_devices(devices: list[tuple[bytes, int]]) -> None:
-    """Fill /dev: the harmless devices of the host, and terminals that are not the user's."""
+    """Fill /dev with the harmless devices of the host, and a new devpts instance."""
     os.makedirs(b"/dev/pts", exist_ok=True)
     for path, device in devices:
         make_mount_point(path, like=device)
@@ -427,7 +427,7 @@ def populate_devices(devices: list[tuple[bytes, int]]) -> None:
 
 
 def mount_proc(message: NamespaceLaunch) -> None:
-    """Mount a /proc that knows the box's processes only; before the old one is gone, or the kernel refuses."""
+    """Mount a /proc of the box's processes; the kernel refuses that once the old one is unmounted."""
     os.makedirs(b"/proc", exist_ok=True)
     attributes = kernel.NO_SUID | kernel.NO_DEVICES | kernel.NO_EXEC
     kernel.attach_mount(kernel.create_mount(b"proc", [], attributes), b"/proc")
@@ -439,7 +439,7 @@ def mount_proc(message: NamespaceLaunch) -> None:
 
 
 def make_read_only(writable: list[bytes]) -> None:
-    """Make everything read-only but what is meant to be written."""
+    """Make everything read-only except the `writable` mounts."""
     kernel.unmount(b"/" + _SCRATCH)
     os.rmdir(b"/" + _SCRATCH)
     kernel.set_mount_attributes(kernel.AT_FDCWD, b"/", add=kernel.READ_ONLY | kernel.NO_SUID, recursive=True)
@@ -455,13 +455,13 @@ def write_file(path: bytes, content: bytes, owner: tuple[int, int] | None) -> No
 
 
 def change_owner(path: bytes, owner: tuple[int, int] | None) -> None:
-    """Give away one file or directory; without an owner nothing is done."""
+    """Change the owner of one file or directory; without `owner` nothing is done."""
     if owner:
         os.chown(path, *owner, follow_symlinks=False)
 
 
 def change_owner_below(directory: bytes, owner: tuple[int, int] | None) -> None:
-    """Give away a directory with all in and below it that is root's."""
+    """Change the owner of a directory, of the directories below it, and of root's files in them."""
     waiting = [directory] if owner else []
     while waiting:
         path = waiting.pop()

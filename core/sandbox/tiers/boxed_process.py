@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from core.sandbox.inside.messages import BoxReport, CommandLaunch, OverlayRoot
 
 _GRACE = 2.0
-Listeners = Sequence[Callable[[str], None]]  # of the output, and of the errors if these do not go the same way
-# -I: no PYTHON* variables, no user site, nothing of the working directory. -S: no site-packages, whose .pth files run
-# code. -B: no .pyc files, which a disk that is full cuts off; the installation would not start from those any more.
+Listeners = Sequence[Callable[[str], None]]  # of the output, and of the errors if they are separate
+# -I: no PYTHON* variables, no user site, no imports from the working directory. -S: no site-packages, whose .pth files
+# run code. -B: no .pyc files, which a full disk truncates, so that the installation would not start any more.
 ISOLATION = ("-I", "-S", "-B")
 _IMPORT = "import sys; sys.path.insert(0, sys.argv[1]); from core.sandbox.inside.{} import main"
 _CALL = "main(*map(int, sys.argv[2:]))"
@@ -46,9 +46,9 @@ _PROBE_HINT = "`agent-tui doctor --probe` tells whether this machine's box still
 
 
 class PreparedLaunch(Struct, kw_only=True):
-    """A command to start. `finish` runs in a thread when it is over and returns notes for the user.
+    """A command to start. `finish` runs in a thread when it has ended and returns notes for the user.
 
-    `undo` runs instead of it if nothing was started.
+    `undo` runs instead if the command was not started.
     """
 
     message: Mapping[str, object]
@@ -57,7 +57,7 @@ class PreparedLaunch(Struct, kw_only=True):
 
 
 class BoxedProcess(ABC):
-    """A command to be started; implements `core.sandbox.box.RunningCommand`."""
+    """A command in a box; implements `core.sandbox.box.RunningCommand`."""
 
     start_limit: float | None = None  # seconds
 
@@ -81,12 +81,12 @@ class BoxedProcess(ABC):
         self._follow_task = asyncio.create_task(self._follow())
 
     def add_done_callback(self, callback: Callable[[BoxedProcess], object]) -> None:
-        """Call `callback` once the command is over."""
+        """Call `callback` when the command has ended."""
         self._follow_task.add_done_callback(lambda _: callback(self))
 
     async def start(self) -> None:
-        """Start it and wait until it runs. Raises `ToolFailed`, when all of it is gone, if it never does; who cancels a
-        start waits for that no longer than the grace."""
+        """Start the command and wait until it runs. Raises `ToolFailed` if that fails, after all its processes have
+        ended; a cancelled start waits for that no longer than the grace period."""
         try:
             await self._open_streams()
             async with asyncio.timeout(self.start_limit):
@@ -126,22 +126,22 @@ class BoxedProcess(ABC):
         return await self.wait()
 
     def kill(self) -> None:
-        """End it at once, whether or not anyone waits."""
+        """End the command immediately."""
         self._force_end("stopped")
 
     @abstractmethod
     async def _spawn(self, streams: list[int], control: int) -> None:
-        """Start the process. `streams`: where output and errors go, and where standard input comes from, if any."""
+        """Start the process. `streams`: descriptors for output, errors and, if interactive, standard input."""
 
     @abstractmethod
     async def _release(self) -> None:
-        """Release what the process was started with; it is gone."""
+        """Release the resources of the process, which has ended."""
 
     def _explain_failure(self, error: BaseException) -> BaseException:
         return error
 
     def _add_reader(self, listener: Callable[[str], None]) -> int:
-        """Read an output for `listener`; return the descriptor to write to."""
+        """Create a pipe that is read for `listener`; return its write end."""
         source, sink = os.pipe()
         on_output = partial(self._handle_output, listener)
         limit, on_limit = self._request.limits.output, partial(self._force_end, "flooded")
@@ -149,7 +149,7 @@ class BoxedProcess(ABC):
         return sink
 
     async def _open_streams(self) -> None:
-        """Start the process with its streams. Ours are closed here in any case, so that its end shows."""
+        """Start the process with its streams. Our copies are closed in any case, so that its end is noticed."""
         streams: list[int] = []
         try:
             sinks = [self._add_reader(listener) for listener in self._listeners]
@@ -167,7 +167,7 @@ class BoxedProcess(ABC):
             self._theirs.close()
 
     def _handle_output(self, listener: Callable[[str], None], text: str) -> None:
-        """Pass output on; hold back what is written before the command runs, as it is not the command's."""
+        """Pass output on; buffer output from before the start, which is not the command's."""
         if self._early_output is not None:
             self._early_output.append((listener, text))
         else:
@@ -204,7 +204,7 @@ class BoxedProcess(ABC):
             self._started.set_exception(failure)
             return
         early_output, self._early_output = self._early_output, None
-        for listener, text in early_output or ():  # of a command so quick that it spoke before we heard that it runs
+        for listener, text in early_output or ():  # output of a quick command may arrive before the report of its start
             listener(text)
         self._started.set_result(None)
 
@@ -218,7 +218,7 @@ class BoxedProcess(ABC):
             self._close_control()
 
     def _close_control(self) -> None:
-        """Half-close the control socket, which means "end everything"; the last reports still arrive."""
+        """Half-close the control socket, which orders the end of the box; the last reports still arrive."""
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
 
@@ -249,7 +249,7 @@ class BoxedProcess(ABC):
 
 
 class ProcessBox(ABC):
-    """A `Box` of commands that are each one `BoxedProcess`."""
+    """A `Box` that runs every command as a `BoxedProcess`."""
 
     def __init__(self, tier: Tier) -> None:
         self._tier = tier
@@ -277,14 +277,15 @@ class ProcessBox(ABC):
 
     @abstractmethod
     def _prepare(self, request: BoxRequest) -> PreparedLaunch:
-        """Prepare what the command needs; runs in a thread. Raises `ToolFailed` for what no box could run."""
+        """Prepare the launch of a command; runs in a thread. Raises `ToolFailed` for a command that no box could
+        run."""
 
     @abstractmethod
     def _make_process(self, launch: PreparedLaunch, request: BoxRequest, listeners: Listeners) -> BoxedProcess: ...
 
 
 def encode_command(limits: BoxLimits, arguments: Iterable[str | bytes], env: Mapping[str, str]) -> CommandLaunch:
-    """Return the part of a launch message that is the same in each tier."""
+    """Return the common part of a launch message."""
     return {
         "arguments": [os.fsencode(argument) for argument in arguments],
         "env": {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
@@ -296,7 +297,7 @@ def encode_command(limits: BoxLimits, arguments: Iterable[str | bytes], env: Map
 
 
 def encode_layers(request: BoxRequest, toolchains: Iterable[Path]) -> OverlayRoot:
-    """Return the workspace with its layers, and what else is shown, for a launch message."""
+    """Return the workspace, its layers, and other visible directories, for a launch message."""
     return {
         "workspace": os.fsencode(os.path.realpath(request.workspace)),
         "lowers": [os.fsencode(lower) for lower in request.lowers],
@@ -313,7 +314,7 @@ def encode_layers(request: BoxRequest, toolchains: Iterable[Path]) -> OverlayRoo
 
 
 def explain_setup_failure(step: str, number: int, text: str) -> ToolFailed:
-    """Return the failure to show for a set-up step that the kernel refused."""
+    """Return the error for a set-up step that the kernel refused."""
     if step == "command" and number == errno.E2BIG:
         return ToolFailed("The command is too long to be started.", hint="Put it into a script file.")
     if step == "directory":
@@ -325,18 +326,18 @@ def explain_setup_failure(step: str, number: int, text: str) -> ToolFailed:
 
 
 def build_python_command(module: str, *numbers: int) -> list[str]:
-    """Return the words that run `main(*numbers)` of a module of `core.sandbox.inside`."""
+    """Return the arguments that run `main(*numbers)` of a module of `core.sandbox.inside`."""
     root = Path(__file__).parents[3]
     return [sys.executable, *ISOLATION, "-c", f"{_IMPORT.format(module)}; {_CALL}", str(root), *map(str, numbers)]
 
 
 def make_scratch_path(state: Path) -> Path:
-    """Return a fresh directory name below `state`; it holds our pid, so that `_remove_abandoned` can tell its owner."""
+    """Return a fresh path below `state`, with our pid in its name, so that `_remove_abandoned` finds its owner."""
     return state / f"box-{os.getpid()}-{new_id('run')}"
 
 
 def _remove_abandoned(state: Path) -> None:
-    """Remove what commands of engines that are gone left in `state`."""
+    """Remove leftovers in `state` of engines that have ended."""
     for path in state.glob("box-*-run*"):
         owner = path.name.split("-")[1]
         if owner.isdigit() and not Path("/proc", owner).exists():
@@ -365,7 +366,7 @@ class SupervisedProcess(BoxedProcess):
             )
 
     def _explain_failure(self, error: BaseException) -> BaseException:
-        """Return the failure to show; what bubblewrap or the supervisor wrote is the best reason there is."""
+        """Return the error to raise, with the output of bubblewrap or the supervisor as its reason."""
         if isinstance(error, ToolFailed):
             output = "".join(text for _, text in self._early_output or ()).strip()
             if "Can't chdir" in output:
@@ -396,7 +397,7 @@ class SupervisedProcess(BoxedProcess):
 
 
 class SupervisedBox(ProcessBox):
-    """A `Box`. `state` is a directory of ours, hidden from commands; scratch directories and copies are made in it."""
+    """A `Box` with supervisors. `state`: our directory for scratch directories and copies, hidden from commands."""
 
     def __init__(self, tier: Tier, state: Path) -> None:
         super().__init__(tier)
@@ -420,7 +421,7 @@ class SupervisedBox(ProcessBox):
 
     @abstractmethod
     def _prepare_launch(self, request: BoxRequest) -> PreparedLaunch:
-        """Prepare a command that is possible; runs in a thread."""
+        """Prepare a command whose request is valid; runs in a thread."""
 
     def _make_process(self, launch: PreparedLaunch, request: BoxRequest, listeners: Listeners) -> BoxedProcess:
         return SupervisedProcess(launch, request, listeners)

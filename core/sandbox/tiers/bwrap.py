@@ -1,7 +1,7 @@
-"""The tiers that use bubblewrap, for machines where it may do what we may not (SAFETY D17, C4).
+"""The tiers that use bubblewrap, for machines where only it may create namespaces.
 
-T2a: bubblewrap lays the layers over the workspace itself (0.11 and newer). T2b: our supervisor does, then bubblewrap
-closes the box. T2c: the command gets a copy of the project, mounted where the project is.
+T2a: bubblewrap mounts the overlay of the workspace itself (0.11 and newer). T2b: our supervisor mounts it, then
+bubblewrap isolates the command. T2c: the command gets a copy of the project, mounted over the project's path.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 
 CANDIDATES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
 _FRESH_PLACES = ("/tmp", "/var/tmp", "/run", "/sys", "/home")
-_SCRATCH_SHARES = 6  # /dev/shm, /tmp, /var/tmp, /run, the home, and a layer that is thrown away
-_EMPTY_FILE = b"/dev/null"  # what lies over a file that is covered
+_SCRATCH_SHARES = 6  # /dev/shm, /tmp, /var/tmp, /run, the home, and a temporary layer
+_EMPTY_FILE = b"/dev/null"  # mounted over covered files
 _UNSHARED_NAMESPACES = ("user", "pid", "net", "ipc", "uts", "cgroup-try")
 
 
 def find_bwrap(candidates: Iterable[str] = CANDIDATES, *, option: str = "") -> Path | None:
-    """Return the system's bubblewrap, None if it has none; never one that PATH, the project or another user put there.
+    """Return the system's bubblewrap, None if it has none; never one from PATH, the project or another user.
 
     With `option`: the first that has this option, else the first of all.
     """
@@ -75,7 +75,7 @@ def _find_installed(candidates: Iterable[str]) -> Iterator[Path]:
 
 
 def list_options(program: Path) -> frozenset[str]:
-    """Return the options that this bubblewrap names in its `--help`."""
+    """Return the options in the `--help` of this bubblewrap."""
     result = subprocess.run([program, "--help"], capture_output=True, text=True, check=False, env={}, timeout=5)
     return frozenset(word for word in (result.stdout + result.stderr).split() if word.startswith("--"))
 
@@ -88,7 +88,7 @@ class BwrapBox(SupervisedBox):
         self._program = program
         self._options = options
 
-        # The host's directories themselves, not overlays of them: then its unix sockets are reachable.
+        # With the host's directories themselves instead of overlays, its unix sockets are reachable.
         self._binds_host_directories = tier is not Tier.BWRAP_MOUNTED
 
     def _prepare_launch(self, request: BoxRequest) -> PreparedLaunch:
@@ -132,7 +132,7 @@ class BwrapBox(SupervisedBox):
 
         def undo() -> tuple[str, ...]:
             if request.upper is not None and request.work is not None:
-                remove_copy(request.work / "work")  # an overlay of the kernel's takes none but its own
+                remove_copy(request.work / "work")  # the kernel's overlay accepts only a work directory that it created
             return finish()
 
         def finish() -> tuple[str, ...]:
@@ -190,9 +190,9 @@ class BwrapBox(SupervisedBox):
         }
 
     def _cover_private_files(self, request: BoxRequest) -> Iterator[str]:
-        """Yield covers for what root can read and others can't, where the host's directories themselves are bound.
+        """Yield covers for files that only root can read, where the host's directories themselves are bound.
 
-        A directory of the user's that lies there is bound again.
+        A readable directory of the user in one of them is bound again.
         """
         if not self._binds_host_directories or os.getuid() != 0:
             return
@@ -206,7 +206,8 @@ class BwrapBox(SupervisedBox):
             yield from ("--remount-ro", directory)
 
     def _list_isolation_options(self) -> list[str]:
-        """Return options for namespaces and capabilities that this bubblewrap has; the syscall filter backs them up."""
+        """Return the options for namespaces and capabilities that this bubblewrap supports; the syscall filter backs
+        them up."""
         options = [
             *(f"--unshare-{kind}" for kind in _UNSHARED_NAMESPACES),
             "--disable-userns",
@@ -220,14 +221,15 @@ class BwrapBox(SupervisedBox):
 
 
 def choose_copy_directory(request: BoxRequest, scratch: Path) -> Path:
-    """Return where to copy to: the layer's own file system, so that changed files can be moved into the layer."""
+    """Return the directory of the copy, on the layer's file system, so that changed files can be moved into the
+    layer."""
     if request.upper is not None and request.work is not None:
         return request.work / "copy"
     return scratch
 
 
 def capture_changes(copy: ProjectCopy, upper: Path | None, *, is_mounted: bool) -> tuple[str, ...]:
-    """Write what changed into the layer, if there is one, and remove the copy. Returns notes for the user."""
+    """Write the changes into the layer, if there is one, and remove the copy. Returns notes for the user."""
     notes: tuple[str, ...] = ()
     try:
         if upper is not None:
@@ -240,15 +242,15 @@ def capture_changes(copy: ProjectCopy, upper: Path | None, *, is_mounted: bool) 
 
 
 def _build_start_script(processes: int) -> str:
-    """Return what the innermost shell does first: report the start, close our descriptors, limit itself."""
+    """Return the script of the innermost shell: it reports the start, closes our descriptors and sets its limit."""
     limit = f"ulimit -u {processes} 2>/dev/null || ulimit -p {processes} 2>/dev/null; "
     return f'printf r >&{READY}; exec {STATUS}>&- {READY}>&- {FILTER}<&- {SETTINGS}<&-; {limit}exec "$0" -c "$1"'
 
 
 def _bind_host(request: BoxRequest, state: Path) -> Iterator[str]:
-    """Yield the options that show the host, all but the workspace; later ones lie over earlier ones.
+    """Yield the options that mount the host, except the workspace; later ones are mounted over earlier ones.
 
-    Fresh writable places share the scratch space evenly, as bubblewrap can't bound them together.
+    Fresh writable directories share the scratch space evenly, as bubblewrap can't limit them together.
     """
     size = ("--size", str(request.limits.scratch // _SCRATCH_SHARES))
     home = os.path.realpath(host_view.find_home(request.env))
@@ -289,9 +291,9 @@ def _lay_over_repository(request: BoxRequest) -> list[str]:
 
 
 def _cover_paths(paths: Iterable[Path], request: BoxRequest, toolchains: Iterable[Path] = ()) -> Iterator[str]:
-    """Yield options that hide these paths. A missing path, or one in a fresh place, needs none.
+    """Yield options that hide these paths. A missing path, or one in a fresh directory, needs none.
 
-    `toolchains`: what is bound again in such a place, besides what the user added.
+    `toolchains`: paths that are bound again in fresh directories, besides those that the user added.
     """
     places_shown = (
         request.workspace,

@@ -23,7 +23,7 @@ STASH = "refs/stash"
 COMMIT_HINT = "Changed files are kept for the review: once they are accepted, the user can commit them."
 _MAX_COMPARED = 256 << 20  # bytes of a file
 _OWN_PART = re.compile(r"worktrees/[^/]+/")
-# What git leaves behind without a change of what it holds: objects that nothing names, notes to itself.
+# Files that git leaves behind without a change of the repository: unreferenced objects, its own notes.
 _UNIMPORTANT = re.compile(
     r"(?:objects|logs)/.*|.*\.lock|(?:ORIG_HEAD|FETCH_HEAD|AUTO_MERGE|COMMIT_EDITMSG|TAG_EDITMSG|MERGE_RR|gc\.\w+)"
 )
@@ -36,10 +36,9 @@ def get_mask_layer_path(upper: Path) -> Path:
 
 
 def remove_masked_changes(request: BoxRequest) -> tuple[str, ...]:
-    """Drop what the command did to masked files, and return notes for the user.
+    """Drop the command's changes of masked files, and return notes for the user.
 
-    What it saw there was not the file, so nothing that it made of it is kept, unless a directory above it is gone or
-    replaced.
+    A deleted or replaced directory above a masked file is retained.
     """
     if not request.masked or request.upper is None:
         return ()
@@ -55,7 +54,7 @@ def remove_masked_changes(request: BoxRequest) -> tuple[str, ...]:
 
 
 def describe_deleted_secrets(upper: Path, secret_paths: Sequence[bytes]) -> tuple[str, ...]:
-    """Return a note if a command deleted or moved directories with files that are kept from it: it saw empty ones."""
+    """Return a note if a command deleted or moved directories with secret files: it saw empty ones in their place."""
     deleted_paths = [os.fsdecode(path) for path in secret_paths if _look_above(os.fsencode(upper), path) == "replaced"]
     if not deleted_paths:
         return ()
@@ -67,7 +66,7 @@ def describe_deleted_secrets(upper: Path, secret_paths: Sequence[bytes]) -> tupl
 
 
 def _remove_written(upper: bytes, masked_paths: Sequence[bytes]) -> list[bytes]:
-    """Remove what was written at masked paths; return those that had content."""
+    """Remove files that were written under masked paths; return the paths of those that had content."""
     written_paths = []
     for path in masked_paths:
         target = os.path.join(upper, path)
@@ -84,7 +83,7 @@ def _remove_written(upper: bytes, masked_paths: Sequence[bytes]) -> list[bytes]:
 
 
 def _look_above(upper: bytes, path: bytes) -> Literal["missing", "replaced", "there"]:
-    """Return what the layer says of the directories above a path; "replaced" if one of them is deleted or new."""
+    """Return the state of the directories above a path in the layer; "replaced" if one of them is deleted or new."""
     above = upper
     for part in path.split(b"/")[:-1]:
         above = os.path.join(above, part)
@@ -101,7 +100,7 @@ def get_repository_layer_path(upper: Path) -> Path:
 
 
 def drop_repository_changes(request: BoxRequest) -> tuple[str, ...]:
-    """Remove the layer over git's directory, and return a note that names what was changed."""
+    """Remove the layer over git's directory, and return a note with the changed files."""
     if request.repository is None or request.upper is None:
         return ()
     layer = get_repository_layer_path(request.upper)
@@ -146,7 +145,7 @@ def _list_changed(upper: Path, repository: Path) -> Iterator[str]:
 
 
 def _is_same(new: Path, old: Path) -> bool:
-    """True if a file of the layer has the content that was there; an index may only have been refreshed."""
+    """True if a file of the layer has its old content; a refreshed index counts as the same."""
     stats = new.lstat()
     if not stat.S_ISREG(stats.st_mode) or not old.is_file() or stats.st_size > _MAX_COMPARED:
         return False

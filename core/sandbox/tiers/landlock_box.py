@@ -1,9 +1,8 @@
-"""Tier T3: Landlock and a syscall filter around a command that runs on a copy of the project (SAFETY D18, D28).
+"""Tier T3: Landlock and a syscall filter around a command that runs on a copy of the project.
 
-For machines on which nobody can make a namespace. The command's process gives up all but reading the system's programs
-and changing its copy and its own scratch directory; it has no network and no unix sockets, and a supervisor ends what
-it leaves behind. docs/safety.md lists what Landlock does not cover: the metadata of files of the same user, the list of
-processes, and below ABI 6 signals to them.
+For machines without any way to create namespaces. The command may read the system's programs and change its copy and
+its scratch directory; it has no network and no unix sockets, and a supervisor ends its descendants. Landlock does not
+cover the metadata of files of the same user, the list of processes and, below ABI 6, signals to them (docs/safety.md).
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _MOST_NAMED = 3
 
 
 class LandlockBox(SupervisedBox):
-    """The box of T3. Its copies, too, are made in `state`, where they are thrown away."""
+    """The box of T3. Its copies are made in `state`, too, and removed afterwards."""
 
     def __init__(self, state: Path, copy_limits: CopyLimits | None = None) -> None:
         super().__init__(Tier.LANDLOCK, state)
@@ -85,7 +84,7 @@ class LandlockBox(SupervisedBox):
 
 
 def _finds_repository(request: BoxRequest) -> bool:
-    """True if git finds the repository of the workspace from the copy: by a `.git` file with a full path in it."""
+    """True if git finds the repository from the copy, since the `.git` file holds an absolute path."""
     try:
         return (request.workspace / ".git").read_bytes()[:9] == b"gitdir: /"
     except OSError:
@@ -93,7 +92,7 @@ def _finds_repository(request: BoxRequest) -> bool:
 
 
 def withhold_hidden_paths(request: BoxRequest) -> BoxRequest:
-    """Return the request with what is hidden in the workspace withheld: a copy leaves out what it can't cover."""
+    """Return the request with hidden paths of the workspace withheld: a copy omits them, as it can't cover them."""
     inside = [
         str(path.relative_to(request.workspace)) for path in request.hidden if path.is_relative_to(request.workspace)
     ]
@@ -101,7 +100,7 @@ def withhold_hidden_paths(request: BoxRequest) -> BoxRequest:
 
 
 def _list_rules(request: BoxRequest, paths: list[Path]) -> Iterator[tuple[str, int]]:
-    """Yield what may be read, by name: a rule can't take back what a wider one gave."""
+    """Yield rules for readable paths, listed individually: a rule can't revoke rights of a wider one."""
     yield from (
         (str(visible_path), READ)
         for path in (*_SYSTEM, *_VARIABLE)
@@ -115,7 +114,7 @@ def _list_rules(request: BoxRequest, paths: list[Path]) -> Iterator[tuple[str, i
     kept_out = (*_list_hidden(request), *find_credentials(toolchains))
     for path in (*toolchains, *paths):
         yield from ((str(visible_path), READ) for visible_path in _exclude_hidden(path, kept_out))
-    for path in request.readable:  # one of them may hold the workspace, of which the command has a copy
+    for path in request.readable:  # one of them may contain the workspace, of which the command has a copy
         yield from ((str(visible_path), READ) for visible_path in _exclude_hidden(path, (*kept_out, request.workspace)))
     if request.cache is not None:
         yield str(request.cache), EVERYTHING
@@ -123,7 +122,7 @@ def _list_rules(request: BoxRequest, paths: list[Path]) -> Iterator[tuple[str, i
 
 
 def _find_environments(request: BoxRequest) -> Iterator[Path]:
-    """Yield the project's virtual environments: their scripts name them by their own path, not by the copy's."""
+    """Yield the project's virtual environments, whose scripts refer to their original paths."""
     for path in request.workspace.glob("*/pyvenv.cfg"):
         if path.parent.name in _ENVIRONMENTS and not path.parent.is_symlink():
             yield from _exclude_hidden(path.parent, _list_hidden(request))
@@ -151,9 +150,9 @@ def _list_readable(directory: Path, masked_paths: set[Path]) -> Iterator[Path]:
 
 
 class MetadataSnapshot:
-    """Modes and times of the project's own files, from before a command that works on a copy of them started.
+    """Modes and times of the project's own files, from before a command that works on a copy of them.
 
-    Landlock covers content and names only; what can't be prevented is reported.
+    Landlock covers content and names only, so other changes are reported.
     """
 
     def __init__(self, workspace: Path, paths: Iterable[bytes]) -> None:
@@ -167,7 +166,7 @@ class MetadataSnapshot:
             return None
 
     def describe_changes(self) -> tuple[str, ...]:
-        """Return notes on changed modes and times. A file that was rewritten (by an editor, say) does not count."""
+        """Return notes on changed modes and times. A rewritten file (by an editor, say) does not count."""
         differing = (path for path, before in self._before.items() if self._is_changed(path, before))
         changed_paths = sorted(os.fsdecode(path) or "." for path in differing)
         if not changed_paths:
@@ -182,6 +181,6 @@ class MetadataSnapshot:
         now = self._read_status(path)
         if now is None or (now.st_ino, now.st_size) != (before.st_ino, before.st_size):
             return False
-        if stat.S_ISDIR(now.st_mode):  # its time changes with its entries
+        if stat.S_ISDIR(now.st_mode):  # its times change with its entries
             return now.st_mode != before.st_mode
         return (now.st_mode, now.st_mtime_ns) != (before.st_mode, before.st_mtime_ns)

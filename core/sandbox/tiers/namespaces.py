@@ -48,7 +48,7 @@ _PROXY_ENV = {
 
 
 class ForkServerClient:
-    """One process that boxes are forked from. Starting it takes some 40 ms, which `launch` does not wait for."""
+    """The process that forks boxes. Its start takes some 40 ms, which `launch` does not wait for."""
 
     def __init__(self, *, control_groups: bool = True) -> None:
         self._requests, server_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -79,7 +79,7 @@ class ForkServerClient:
         return self._process.poll() is None
 
     def launch(self, message: Mapping[str, object], control: int, streams: Sequence[int]) -> None:
-        """Launch a box. `streams`: where output and errors go, and where standard input comes from, if any."""
+        """Launch a box. `streams`: descriptors for output, errors and, if interactive, standard input."""
         message_file = os.memfd_create("launch")
         try:
             with os.fdopen(os.dup(message_file), "wb") as file:
@@ -92,13 +92,13 @@ class ForkServerClient:
             os.close(message_file)
 
     def read_last_error(self) -> str:
-        """Return the last line that the server wrote about itself before it ended, "" if it wrote none."""
+        """Return the last line of the server's standard error, "" if it is empty."""
         size = os.fstat(self._errors).st_size
         lines = os.pread(self._errors, size, 0).decode("utf-8", "replace").strip().splitlines()
         return lines[-1] if lines else ""
 
     def close(self) -> None:
-        """End it, and with it every box that it made."""
+        """End the server and all its boxes."""
         self._requests.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_CLOSE_TIMEOUT)
@@ -109,10 +109,10 @@ class ForkServerClient:
 
 
 class NamespaceBox(ProcessBox):
-    """The strongest box that Linux offers without the help of another program."""
+    """The strongest box that Linux offers without another program."""
 
     def __init__(self, *, control_groups: bool = True) -> None:
-        """`control_groups` False: make none, as on machines that do not allow it."""
+        """`control_groups` False: create none, as on machines that do not allow it."""
         super().__init__(Tier.NAMESPACES)
         self._control_groups = control_groups
         self._server: ForkServerClient | None = None
@@ -127,7 +127,7 @@ class NamespaceBox(ProcessBox):
         return NamespaceProcess(self._ensure_server(), launch, request, listeners)
 
     def _ensure_server(self) -> ForkServerClient:
-        """Return the fork server: started with the first command, and again after it has ended."""
+        """Return the fork server, started with the first command and restarted after it has ended."""
         if self._server is not None and not self._server.is_alive():
             self._server.close()
             self._server = None
@@ -177,7 +177,7 @@ def build_launch(request: BoxRequest) -> NamespaceLaunch:
 
 
 def _find_owner(workspace: Path) -> tuple[int, int] | None:
-    """Return user and group that root becomes for another user's workspace, so as to have that user's rights only."""
+    """Return the user and group that root becomes for another user's workspace, to have only that user's rights."""
     try:
         stats = workspace.stat()
     except OSError as error:

@@ -48,7 +48,7 @@ class CopyLimits(Struct, frozen=True, kw_only=True):
 
 
 class FileSignature(NamedTuple):
-    """The values of which one changes when a file is touched in any way; the ctime can't be set back."""
+    """Values of which at least one changes with any change of a file; the ctime can't be set back."""
 
     mode: int
     inode: int
@@ -58,10 +58,10 @@ class FileSignature(NamedTuple):
 
 
 class ProjectCopy(Struct, kw_only=True):
-    """A copy that was made. `files` maps each path (bytes, relative; b"" is the root) to its signature at the start.
+    """A finished copy. `files` maps paths (bytes, relative; b"" is the root) to their signatures at the start.
 
-    `held`: shown by the caller in place of the empty entries that the copy has there. Changes of `withheld` entries do
-    not count. `left` counts what is not copied at all: FIFOs, sockets and devices.
+    `held`: paths with empty entries in the copy, over which the caller mounts the originals. Changes of `withheld`
+    entries do not count. `skipped`: number of FIFOs, sockets and devices, which are not copied.
     """
 
     root: Path
@@ -80,11 +80,11 @@ class _Entry(NamedTuple):
 def copy_project(
     request: BoxRequest, target: Path, *, limits: CopyLimits | None = None, link_held: bool = False
 ) -> ProjectCopy:
-    """Make in `target`, which must not exist, what the command of `request` is to see as its workspace.
+    """Copy the workspace of `request`, as its command sees it, to `target`, which must not exist.
 
     File systems mounted inside the workspace are held. A withheld path becomes an empty entry that nobody may read.
     `link_held`: held paths become symbolic links to the originals, else empty directories or files to mount them on.
-    Raises `ToolFailed` if it would exceed the limits or the disk is full; then nothing is left of it.
+    Raises `ToolFailed` if it would exceed the limits or the disk is full; then `target` is removed.
     """
     bounds = limits or CopyLimits()
     survey = _Survey(request, bounds)
@@ -109,7 +109,7 @@ def copy_project(
 
 
 def remove_copy(root: Path) -> None:
-    """Remove a copy, whatever a command made of its permissions. What can't be removed stays for the next sweep."""
+    """Remove a copy, whatever its permissions are. Files that can't be removed remain for the next sweep."""
     with contextlib.suppress(OSError):
         remove_tree(root)
 
@@ -118,7 +118,7 @@ _HINT = "A stronger tier needs no copy: `agent-tui doctor` says what it takes. O
 
 
 class _Survey:
-    """Lists all that a copy will hold, before a byte of it is copied."""
+    """Lists the entries of a copy before anything is copied."""
 
     def __init__(self, request: BoxRequest, limits: CopyLimits) -> None:
         self.entries: list[_Entry] = []
@@ -140,7 +140,7 @@ class _Survey:
             waiting += self._list_directory(*waiting.pop())
 
     def _list_directory(self, path: bytes, stack: Sequence[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
-        """Add the entries of a directory. Yields the directories in it, each with the directories merged into it."""
+        """Add the entries of a directory. Yields its subdirectories with the layers' directories merged into them."""
         is_ignored = (
             self._find_ignore_rules(os.fsdecode(path) or ".") if stack[-1] == self._resolve_in_workspace(path) else None
         )
@@ -150,7 +150,7 @@ class _Survey:
             if child in self._withheld:
                 self.entries.append(_Entry(child, entries[0].path, "withheld"))
             elif self._is_held(child, name, entries, is_ignored):
-                self.held.append(child)  # the caller leaves out what is withheld below it
+                self.held.append(child)  # the caller omits withheld paths below it
                 self.entries.append(_Entry(child, entries[0].path, "held"))
             elif stat.S_ISDIR(mode):
                 self.entries.append(_Entry(child, entries[0].path, "directory"))
@@ -170,7 +170,7 @@ class _Survey:
     def _is_ignored(
         self, child: bytes, name: bytes, entries: list[StackedEntry], is_ignored: Callable[[str, bool], bool] | None
     ) -> bool:
-        """True if it is a whole that git ignores and no layer has a part in. Of `.git`, only its objects count."""
+        """True if git ignores the entry and no layer contributes to it. In `.git`, only the objects count."""
         if is_ignored is None or len(entries) > 1 or not entries[0].path.startswith(self._root + b"/"):
             return False
         if child == b".git" or child.startswith(b".git/"):
@@ -178,7 +178,7 @@ class _Survey:
         return is_ignored(os.fsdecode(name), stat.S_ISDIR(entries[0].mode))
 
     def _reserve(self, path: bytes) -> bool:
-        """Take room for it among what is ignored; False if there is not enough."""
+        """Reserve space for an ignored path; return False if there is not enough."""
         size, files = self._ignored_left
         for file_size in _iterate_sizes(path):
             size, files = size - file_size, files - 1
@@ -210,9 +210,9 @@ class StackedEntry(NamedTuple):
 
 
 def merge_directories(stack: Sequence[bytes], bottom: bytes) -> dict[bytes, list[StackedEntry]]:
-    """Return the names that directories laid over each other show, topmost first, with the entries each is made of.
+    """Merge directories of stacked layers, topmost first; return the visible names with their entries.
 
-    A file is made of one entry, a directory of one for each layer down to the one that hides the rest.
+    A file has one entry, a directory one per layer down to the layer that hides the rest.
     """
     entries_by_name: dict[bytes, list[StackedEntry]] = {}
     closed_names: set[bytes] = set()
@@ -242,7 +242,7 @@ def _scan_directory(directory: bytes) -> list[os.DirEntry[bytes]]:
 
 
 def is_opaque(path: bytes) -> bool:
-    """True if overlayfs shows nothing of the layers below this directory."""
+    """True if overlayfs hides the layers below this directory."""
     try:
         return os.getxattr(path, "user.overlay.opaque", follow_symlinks=False) == b"y"
     except OSError:
@@ -250,7 +250,7 @@ def is_opaque(path: bytes) -> bool:
 
 
 def _iterate_sizes(path: bytes) -> Iterator[int]:
-    """Yield the size in bytes of each file in and below a path; directories count as empty files."""
+    """Yield the size in bytes of every file in and below a path; directories count as empty files."""
     waiting = [path]
     while waiting:
         entry_path = waiting.pop()
@@ -281,7 +281,7 @@ class _Copier:
         for number, entry in enumerate(entries):
             if number % _ENTRIES_PER_CLOCK_CHECK == 0 and monotonic() > deadline:
                 raise _build_refusal(f"more than can be copied in {self._limits.seconds:g} s: {len(entries):,} entries")
-            with contextlib.suppress(FileNotFoundError):  # gone since it was found: as if it had never been
+            with contextlib.suppress(FileNotFoundError):  # removed since the survey
                 self._copy_entry(entry)
         self._record_signatures(entries)
 
@@ -308,7 +308,7 @@ class _Copier:
             os.close(os.open(target, _NEW_FILE, mode))
 
     def _copy_file(self, source: bytes, target: bytes) -> None:
-        """Copy bytes, permissions and times; no link is followed, and a file that can't be read is left empty."""
+        """Copy bytes, permissions and times. No link is followed, and an unreadable file becomes an empty one."""
         try:
             reader = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except PermissionError:
@@ -346,7 +346,7 @@ class _Copier:
                 os.write(writer, piece)
 
     def _record_signatures(self, entries: list[_Entry]) -> None:
-        """Give directories their own permissions and times, which filling them changed, and record all signatures."""
+        """Restore permissions and times of directories, which filling them changed, and record all signatures."""
         for entry in reversed(entries):
             if entry.kind == "directory":
                 self._copy_metadata(entry.source, os.path.join(self._root, entry.path))
@@ -367,10 +367,10 @@ def take_signature(info: os.stat_result) -> FileSignature:
 
 
 def move_changes(copy: ProjectCopy, upper: Path, *, is_mounted: bool) -> None:
-    """Move what changed since `copy` was made into the empty directory `upper`, on the same file system.
+    """Move the changes since `copy` was made into the empty directory `upper`, on the same file system.
 
-    `mounted`: the held paths were mounted over, so the entries of the copy say nothing. Raises `ToolFailed` if the
-    layer can't be written; the copy is used up in any case.
+    `is_mounted`: the held paths were mounted over, so their entries in the copy are ignored. Raises `ToolFailed` if the
+    layer can't be written; the copy is unusable afterwards in any case.
     """
     try:
         _Comparison(copy, upper, frozenset([*copy.withheld, *(copy.held if is_mounted else ())])).write_layer()
@@ -403,7 +403,7 @@ class _Comparison:
             waiting += self._compare_directory(*waiting.pop())
 
     def _compare_directory(self, path: bytes, info: os.stat_result) -> Iterator[tuple[bytes, os.stat_result]]:
-        """Compare a directory that is in both. Yields its subdirectories of which the same is true."""
+        """Compare a directory that existed before and after. Yields its subdirectories that did, too."""
         directory = os.path.join(self._from, path)
         if info.st_mode & 0o700 != 0o700:
             os.chmod(directory, stat.S_IMODE(info.st_mode) | 0o700)
@@ -418,7 +418,7 @@ class _Comparison:
             self._move_entry(path + b"/" + name if path else name, new)
 
     def _compare_entry(self, path: bytes, before: FileSignature, now: os.stat_result | None) -> os.stat_result | None:
-        """Write what became of an entry; return the status of a directory that still is one, to be compared."""
+        """Write the change of an entry; return the status of a directory that still exists, for comparison."""
         if now is None or is_whiteout(now):
             self._write_whiteout(path)
         elif stat.S_ISDIR(before.mode) and stat.S_ISDIR(now.st_mode):
@@ -435,7 +435,7 @@ class _Comparison:
 
     def _move_entry(self, path: bytes, info: os.stat_result) -> None:
         if is_whiteout(info):
-            return  # the command made one where nothing was: it hides nothing
+            return  # the command made a whiteout for a missing name, which hides nothing
         self._make_directories(os.path.dirname(path))
         source, target = os.path.join(self._from, path), os.path.join(self._to, path)
         shut = stat.S_ISDIR(info.st_mode) and info.st_mode & 0o700 != 0o700
@@ -446,7 +446,7 @@ class _Comparison:
             os.chmod(target, stat.S_IMODE(info.st_mode))
 
     def _make_directories(self, path: bytes) -> None:
-        """Make sure that the layer has this directory, with the permissions that it has in the copy now."""
+        """Create this directory in the layer if it is missing, with its present permissions in the copy."""
         missing = []
         while path and not os.path.isdir(os.path.join(self._to, path)):
             missing.append(path)

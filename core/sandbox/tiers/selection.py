@@ -41,7 +41,7 @@ _CACHE_SECONDS = 24 * 3600
 
 
 class MachineTraits(Struct, frozen=True, kw_only=True):
-    """The switches of this machine about namespaces. None: it has no such switch."""
+    """This machine's settings about namespaces. None: it has no such setting."""
 
     user_namespaces: int | None = None
     apparmor_restricts: bool = False
@@ -52,7 +52,7 @@ class MachineTraits(Struct, frozen=True, kw_only=True):
 
 
 def read_machine_traits(proc: Path = Path("/proc"), root: Path = Path("/")) -> MachineTraits:
-    """Read the traits from /proc and marker files; nothing is tried."""
+    """Read the traits from /proc and marker files, without any trial."""
     status = _read_text(proc / "self/status")
     limit = _read_text(proc / "sys/user/max_user_namespaces").strip()
     first = _read_text(proc / "1/cgroup")
@@ -76,7 +76,7 @@ def find_errno(reason: str) -> str:
 
 
 def suggest_remedy(reason: str, traits: MachineTraits) -> str:
-    """Return what to do about a refused namespace or mount, "" if there is nothing to advise."""
+    """Return a remedy for a refused namespace or mount, "" if none is known."""
     signatures = (
         (traits.user_namespaces == 0 or find_errno(reason) in {"ENOSPC", "EUSERS"}, NAMESPACES_OFF),
         (not traits.unprivileged_clone and not traits.is_root, CLONE_OFF),
@@ -93,7 +93,7 @@ def _is_about_proc(reason: str) -> bool:
 
 
 def describe_apparmor_profile() -> str:
-    """Return how to give the interpreter that runs this program, and nothing else, an AppArmor profile."""
+    """Return instructions for an AppArmor profile for the interpreter that runs this program, and nothing else."""
     program = os.path.realpath("/proc/self/exe")
     return (
         "AppArmor keeps programs without a profile from user namespaces (Ubuntu 23.10 and newer). Give this one a "
@@ -156,9 +156,9 @@ def _read_text(path: Path) -> str:
 
 
 class TierTrial(Struct, frozen=True, kw_only=True):
-    """The outcome of trying a tier. `errno`: a name such as "EPERM"; `cure`: what the user can do; "" without.
+    """The outcome of trying a tier. `errno`: a name such as "EPERM"; `cure`: advice for the user; "" without.
 
-    `too_slow`: it was not done in time, which says something of this moment and not of the machine.
+    `too_slow`: the test was not done in time, perhaps because the machine was busy.
     """
 
     tier: Tier
@@ -171,7 +171,7 @@ class TierTrial(Struct, frozen=True, kw_only=True):
 
 
 class TierReport(Struct, frozen=True, kw_only=True):
-    """The tier in force, and what came of each that was tried, strongest first. `cached`: it was found earlier."""
+    """The tier in force, and the outcome of every trial, strongest first. `cached`: loaded from the cache."""
 
     tier: Tier
     reasons: tuple[TierTrial, ...] = ()
@@ -185,7 +185,7 @@ class _CachedReport(Struct, frozen=True):
 
 
 class TierUnavailable(Exception):
-    """A tier that can't even be tried: why, and what would help."""
+    """A tier that can't even be tried, with the reason and a remedy."""
 
     def __init__(self, reason: str, cure: str, errno: str = "") -> None:
         super().__init__(reason)
@@ -193,11 +193,10 @@ class TierUnavailable(Exception):
 
 
 async def open_box(state: Path, *, tier: Tier | None = None) -> tuple[Box | None, TierReport]:
-    """Open the strongest box of this machine and report how it was found; None for T4, where nothing contains a
-    command.
+    """Open the strongest box of this machine and report its trials; None for T4, where nothing contains a command.
 
-    `state`: a directory of ours, which commands never see. Reads one file if the tier was found within a day and
-    nothing has changed since; else tries the tiers in turn, at most two seconds each. `tier`: this tier or none.
+    `state`: our directory, which commands never see. Reads one file if the tier was determined within a day and nothing
+    has changed since; else tries the tiers in turn, at most two seconds per tier. `tier`: this tier or none.
     """
     if tier is Tier.NONE:
         return None, TierReport(tier=Tier.NONE)
@@ -257,7 +256,7 @@ async def try_tier(tier: Tier, state: Path) -> TierTrial:
 
 
 def make_box(tier: Tier, state: Path) -> Box:
-    """Build a box of this tier, untried. Raises `TierUnavailable` if the machine lacks what it is made of."""
+    """Build a box of this tier without a trial. Raises `TierUnavailable` if the machine lacks its prerequisites."""
     return _BOX_MAKERS[tier](tier, state)
 
 
@@ -318,7 +317,7 @@ def _build_cache_key(candidates: Sequence[str] = ()) -> str:
 
 
 def load_cached_report(state: Path) -> TierReport | None:
-    """Return what was found within a day on this machine as it is; None: it has to be found again."""
+    """Return the report of the last day for this state of the machine; None: the tiers must be tried again."""
     try:
         cached_report = decode_json((state / _CACHE_NAME).read_bytes(), _CachedReport)
     except (OSError, msgspec.MsgspecError):
@@ -328,7 +327,7 @@ def load_cached_report(state: Path) -> TierReport | None:
 
 
 def _cache_report(state: Path, report: TierReport) -> None:
-    """Cache a report. One that can't be cached is found again; that is no reason to fail."""
+    """Cache a report. A failure is ignored: the tiers are tried again at the next start."""
     data = msgspec.json.encode(_CachedReport(_build_cache_key(), time.time(), report))
     with contextlib.suppress(OSError):
         replace_file(state / _CACHE_NAME, data, durable=False)

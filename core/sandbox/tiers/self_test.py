@@ -1,6 +1,6 @@
-"""Six attempts that a box must hold, really made in a small project of their own (SAFETY S18, D15, D56).
+"""Six escape attempts that a box must contain, actually made in a small test project.
 
-What counts is what the host finds afterwards, not what the attempt reports about itself.
+The state of the host afterwards counts, not the output of the attempts.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ ITEMS = ("outside", "workspace", "network", "sockets", "processes", "survivors")
 
 
 class SelfTestItem(Struct, frozen=True):
-    """One attempt: True in `held` if it was held; `found` says what happened if not."""
+    """One attempt. `held`: the box contained it; `found`: otherwise, the effects on the host."""
 
     name: str
     held: bool
@@ -72,7 +72,7 @@ class SelfTestItem(Struct, frozen=True):
 async def run_self_test(box: Box, state: Path, env: Mapping[str, str] | None = None) -> tuple[SelfTestItem, ...]:
     """Run the attempts in the box, in a directory below `state` that is removed afterwards.
 
-    Raises `ToolFailed` if the box can't even start a command; OSError if the test itself can't be laid out.
+    Raises `ToolFailed` if the box can't even start a command; OSError if the test itself can't be set up.
     """
     with _TestBed(state) as ground:
         chunks: list[str] = []
@@ -91,7 +91,7 @@ async def run_self_test(box: Box, state: Path, env: Mapping[str, str] | None = N
 
 
 class _TestBed:
-    """A project, a private directory beside it, listening sockets and a bystander process."""
+    """A test project, a private directory, listening sockets and a bystander process."""
 
     def __init__(self, state: Path) -> None:
         self._root = state / new_id("probe")
@@ -103,7 +103,7 @@ class _TestBed:
         self._root.mkdir(mode=0o700)
         for name in ("project", "private", "shared"):
             (self._root / name).mkdir()
-        if not can_hold_upper(self._root) and SHARED_MEMORY.is_dir():  # where layers are then made, too
+        if not can_hold_upper(self._root) and SHARED_MEMORY.is_dir():  # sessions make their layers there, too
             self._layers = Path(tempfile.mkdtemp(prefix="agent-tui-", dir=SHARED_MEMORY))
         for name in ("upper", "work"):
             (self._layers / name).mkdir()
@@ -131,7 +131,7 @@ class _TestBed:
                 remove_tree(directory)
 
     def _bind_path(self, listening: socket.socket, name: str) -> None:
-        """Bind by descriptor: the path itself may be longer than an address can be."""
+        """Bind by descriptor, since the path may be too long for a socket address."""
         directory = os.open(self._root / name, os.O_PATH | os.O_DIRECTORY)
         try:
             listening.bind(f"/proc/self/fd/{directory}/socket")
@@ -145,7 +145,7 @@ class _TestBed:
             self._sockets[0].getsockname()[1],
         )
         python = os.path.realpath(sys.executable)
-        # Below ABI 6 Landlock lets signals out; the tier is offered with that told, and asks for every command.
+        # Below ABI 6 Landlock does not stop signals; the tier is offered with that warning, and asks for every command.
         bystander = 0 if tier == "T3" and get_abi_version() < 6 else self._bystander.pid
         words = [python, *ISOLATION, "-c", _SCRIPT]
         words += map(str, (private, shared_directory, port, self._token, bystander, self._token))
@@ -210,7 +210,7 @@ def _has_whiteout(path: Path) -> bool:
 
 
 def _kill_survivor(token: str) -> bool:
-    """True if a process has the token among its arguments; it is killed."""
+    """Kill a process that has the token among its arguments; return True if there was one."""
     has_survivor = False
     for path in Path("/proc").iterdir():
         if not path.name.isdigit() or int(path.name) == os.getpid():

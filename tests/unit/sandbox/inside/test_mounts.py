@@ -8,12 +8,12 @@ import pytest
 
 from core.sandbox.inside import kernel, mounts, seccomp
 
-ROOT = Path(__file__).parents[5]
+ROOT = Path(__file__).parents[4]
 IN_A_NAMESPACE = """
 import os, sys
 sys.path.insert(0, {root!r})
 from core.sandbox.inside import kernel
-from core.sandbox.inside.rootfs import mounts
+from core.sandbox.inside import mounts
 user, group = os.geteuid(), os.getegid()
 kernel.unshare(0x10000000 | 0x20000)
 for table, text in (("setgroups", "deny"), ("uid_map", f"{{user}} {{user}} 1"), ("gid_map", f"{{group}} {{group}} 1")):
