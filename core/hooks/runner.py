@@ -91,7 +91,7 @@ class HookRunner(Struct, frozen=True):
             await execution.begin(box)
             return _build_run(hook, await execution.end(), output, errors)
         except asyncio.CancelledError:
-            await asyncio.shield(asyncio.ensure_future(execution.abandon()))
+            await asyncio.shield(asyncio.ensure_future(execution.abort()))
             raise
         except AgentTuiError as problem:
             return HookRun(problem=problem.message)

@@ -17,11 +17,11 @@ MAX_SUMMARY = 200  # characters
 OUTPUTS_FOLDER = "outputs"
 _PLAIN = re.compile(r"[a-z0-9_]{1,64}")
 _NAME = re.compile(r"output:(?P<call>[a-z0-9_]{1,64})\.txt")
-HEAD_CHARS = TAIL_CHARS = 56_000  # characters of each that go to the model
+HEAD_CHARS = TAIL_CHARS = 56_000  # characters of head and tail for the model
 
 
 def clip_text(directory: Path, call: str, text: str) -> tuple[str, str]:
-    """Return the text as the model gets it, and the name of the file with the whole ("" = nothing was left out)."""
+    """Return the text for the model, and the name of the file with the whole ("" = the text is whole)."""
     if len(text) <= MAX_RESULT:
         return text, ""
     name, reason = spill_output(directory, call, text)
@@ -38,7 +38,7 @@ def shorten_middle(text: str, limit: int, *, unit: str = "characters") -> str:
 
 
 def extract_first_line(text: str) -> str:
-    """Return the first line of a result as it is shown to the user."""
+    """Return the first line of a result, shortened for display."""
     line = text.split("\n", 1)[0]
     return line if len(line) <= MAX_SUMMARY else f"{line[:MAX_SUMMARY].rpartition(' ')[0]}…"
 
@@ -52,13 +52,14 @@ def create_output_file(directory: Path, name: str) -> IO[bytes]:
 
 
 def get_output_name(call: str) -> str:
-    """Return the name of the file for a call. Models and agents number their calls in any words, so an id that is no
-    plain name is replaced by its digest."""
+    """Return the name of the file for a call. Models and agents choose ids of calls freely, so an id that is no plain
+    name is replaced by its digest."""
     return call if _PLAIN.fullmatch(call) else hashlib.sha256(call.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def spill_output(directory: Path, name: str, text: str) -> tuple[str, str]:
-    """Write a text to a file that the model can read. Returns its name, and why there is none ("" = there is)."""
+    """Write a text to a file that the model can read. Returns its name, and the reason if writing failed ("" =
+    none)."""
     try:
         with create_output_file(directory, name) as file:
             file.write(mask_secrets(text).encode("utf-8", "replace"))
@@ -79,7 +80,7 @@ def read_spilled(directory: Path, path: str) -> bytes | None:
 
 
 class CommandOutput:
-    """A buffer for output as it comes. The file is opened when there is more than head and tail can hold."""
+    """A buffer for arriving output. The file is opened when head and tail are full."""
 
     def __init__(self, directory: Path, name: str) -> None:
         self.total = 0
@@ -102,7 +103,7 @@ class CommandOutput:
         self._tail = (self._tail + rest)[-TAIL_CHARS:]
 
     def _open_file(self) -> None:
-        """Open the file and write what there is so far. Without a file the middle is lost, and the text says so."""
+        """Open the file and write the output so far. Without a file the middle is lost, and the text mentions that."""
         try:
             self._sink = create_output_file(self._directory, self._name)
         except OSError:
@@ -132,14 +133,14 @@ class CommandOutput:
         return self.total > len(self._head) + len(self._tail)
 
     def render_text(self) -> str:
-        """Return head and tail, with a line between them that says how much is missing and where it is."""
+        """Return head and tail, with a line between them on the size of the gap and the file of the whole."""
         missing = self.total - len(self._head) - len(self._tail)
         if missing <= 0:
             return self._head + self._tail
         return f"{self._head}\n{self._format_gap(missing)}\n{self._tail}"
 
     def render_since(self, offset: int) -> str:
-        """Return what came after the first `offset` characters, as far as it is held."""
+        """Return the buffered output after the first `offset` characters."""
         if offset < len(self._head) or not self.is_clipped:
             text = self._head + self._tail
             return (

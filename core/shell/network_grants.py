@@ -45,7 +45,7 @@ ConnectionRecorder = Callable[[str, dict[str, object]], None]
 
 
 def explain_unreachable(service: str, tier: Tier, environment: Mapping[str, str]) -> str:
-    """Explain why a service can't be reached from a box of this tier, whoever grants it; "" = it can."""
+    """Explain why a service can't be reached from a box of this tier, even if granted; "" = it can."""
     if tier is not Tier.NAMESPACES:
         return ONLY_T1.format(service, tier.value)
     if service == "wayland":
@@ -56,7 +56,7 @@ def explain_unreachable(service: str, tier: Tier, environment: Mapping[str, str]
 
 
 def find_socket(service: str, environment: Mapping[str, str]) -> Path | None:
-    """Return the socket of a name on the user's machine; None: there is none."""
+    """Return the path of a named socket on the user's machine; None: there is none."""
     socket_path = ""
     if service == "docker":
         host = environment.get("DOCKER_HOST", "unix:///var/run/docker.sock")
@@ -74,7 +74,7 @@ def find_socket(service: str, environment: Mapping[str, str]) -> Path | None:
 
 
 def build_service(service: str) -> BoxService:
-    """Build what the box has to offer for a service."""
+    """Build the box's side of a service."""
     head = b"AGENT-TUI-SERVICE %s\r\n\r\n" % service.encode()
     if port := find_port(service):
         return BoxService(head=head, port=port)
@@ -87,7 +87,7 @@ def build_service(service: str) -> BoxService:
 
 
 def parse_head(head: bytes) -> str:
-    """Return the service that the head of a connection names; "" = it is no such head."""
+    """Return the service in the head of a connection; "" = it is another kind of head."""
     match = _HEAD.fullmatch(head)
     name = match["name"].decode() if match is not None else ""
     return name if is_service(name) else ""
@@ -96,8 +96,8 @@ def parse_head(head: bytes) -> str:
 async def serve_service(
     service: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, record: RecordUse
 ) -> int | None:
-    """Connect a client in a box to a service, until one of them ends. Returns how many bytes came back; None: nobody
-    answered there."""
+    """Connect a client in a box to a service, until one of them closes. Returns the number of received bytes; None: the
+    service did not answer."""
     streams = await _dial(service)
     if streams is None:
         record("service.failed", {"service": service})
@@ -130,7 +130,7 @@ async def _dial(service: str) -> tuple[asyncio.StreamReader, asyncio.StreamWrite
 
 
 def _record_nothing(_: str, __: dict[str, object]) -> None:
-    """Ignore a connection: nobody keeps a record."""
+    """Discard a record."""
 
 
 class NetworkGrants:
@@ -140,7 +140,7 @@ class NetworkGrants:
         self._directory = directory
         self._rules = rules
         self._record = record
-        self.collector: LocalHandler | None = None  # takes what the probes of a run send, while it goes on
+        self.collector: LocalHandler | None = None  # receives the records of probes during a run
         self._proxy: Proxy | None = None
         self._socket: Path | None = None
         self._session_hosts: set[str] = set()
@@ -151,16 +151,16 @@ class NetworkGrants:
         self._refused: dict[HostAndPort, None] = {}
         self._received: dict[str, None] = {}
         self._unanswered: dict[str, None] = {}
-        self.list_foreign: Callable[[], Collection[str]] = tuple  # hosts and servers whose text the model was given
+        self.list_foreign: Callable[[], Collection[str]] = tuple  # hosts and servers whose text the model has read
         self._turn = ""
         self._has_read_secrets = False
         self._has_received = False
 
-    # who may be reached
+    # hosts
 
     def list_hosts(self, *named_hosts: str) -> tuple[str, ...]:
-        """Return the patterns of hosts that can be reached now, sorted. `named_hosts`: hosts for which the user's own
-        configuration stands as a rule that allows would."""
+        """Return the patterns of hosts that can be reached now, sorted. `named_hosts`: hosts in the user's own
+        configuration, which counts as an allowing rule."""
         rules = select_rules(self._rules(), "WebFetch", "allow")
         configured_hosts: Iterable[str] = (*named_hosts, *(rule.pattern.lower() for rule in rules))
         if foreign := self.list_foreign():
@@ -170,8 +170,8 @@ class NetworkGrants:
         return tuple(sorted(standing | self._once_hosts))
 
     def is_allowed(self, host: str, *, is_named: bool = False) -> bool:
-        """True if a command may reach a host now. Only a grant for this very command outweighs a rule that asks.
-        `is_named`: it is the program that asks, and the user's own configuration names the host for that."""
+        """True if a command may reach a host now. Only a grant for this very command overrides a rule that asks.
+        `is_named`: the request comes from this program, for a host in the user's own configuration."""
         stricter = {
             rule.choice for rule in select_rules(self._rules(), "WebFetch", "ask", "deny") if rule.matches(host)
         }
@@ -187,13 +187,12 @@ class NetworkGrants:
         (self._session_hosts if for_session else self._once_hosts).update(hosts)
 
     def list_session_grants(self) -> tuple[str, ...]:
-        """Return what was granted for the session, each as the rule that would grant it, sorted."""
+        """Return the grants of the session as equivalent rules, sorted."""
         hosts = (f"WebFetch({host})" for host in self._session_hosts)
         return tuple(sorted((*hosts, *(f"Service({service})" for service in self._session_services))))
 
     def revoke(self, rule: str) -> bool:
-        """Take back what was granted for the session, and end what it let through. Returns False if there is no such
-        grant."""
+        """Revoke a grant of the session, and end its connections. Returns False if there is no such grant."""
         is_granted = rule in self.list_session_grants()
         self._session_hosts = {host for host in self._session_hosts if f"WebFetch({host})" != rule}
         self._session_services = {service for service in self._session_services if f"Service({service})" != rule}
@@ -202,7 +201,7 @@ class NetworkGrants:
         return is_granted
 
     def end_connections(self, text: str) -> None:
-        """End the open connections of a grant that was taken back, `text` as a rule, where nothing else grants them."""
+        """End the open connections of a revoked grant (the rule `text`), unless another grant allows them."""
         self._record("grant.revoked", {"rule": text})
         rule = parse_rule(text, "allow")
         if rule.kind == "Service":
@@ -222,7 +221,7 @@ class NetworkGrants:
     # services of the machine
 
     def list_services(self) -> tuple[str, ...]:
-        """Return the services of the machine that can be reached now, sorted. Text of strangers ends what rules say."""
+        """Return the services of the machine that can be reached now, sorted. Text of strangers suspends rules."""
         configured_services: Iterable[str] = (rule.pattern for rule in select_rules(self._rules(), "Service", "allow"))
         standing = {*self._session_services, *(configured_services if not self.list_foreign() else ())}
         stricter = select_rules(self._rules(), "Service", "ask", "deny")
@@ -254,20 +253,20 @@ class NetworkGrants:
             self._unanswered[service] = None
         self._has_received = self._has_received or bool(received_bytes)
 
-    # what happened
+    # records
 
     @property
     def is_suspended(self) -> bool:
-        """True if secrets were read and foreign bytes taken in, in this turn."""
+        """True if secrets were read and foreign data received in this turn."""
         return self._has_read_secrets and self._has_received
 
     def needs_caution(self, hosts: Iterable[str]) -> bool:
-        """True if an answer of before is not enough for one of the hosts: see `explain_caution`."""
+        """True if an earlier answer does not suffice for one of the hosts: see `explain_caution`."""
         foreign = self.list_foreign()
         return self.is_suspended or bool(foreign and any(host not in foreign for host in hosts))
 
     def explain_caution(self) -> str:
-        """Explain why a host is asked about although a rule may allow it; "" = there is no such reason."""
+        """Explain why a host is asked about although a rule may allow it; "" = no reason."""
         if self.is_suspended:
             return "secrets were read and foreign data taken in during this turn"
         if foreign := tuple(self.list_foreign()):
@@ -280,21 +279,21 @@ class NetworkGrants:
             self._turn, self._has_read_secrets, self._has_received = turn, False, False
 
     def record_secret_read(self) -> None:
-        """Record that the model was given the content of a file that holds secrets."""
+        """Record that the model has read a file with secrets."""
         self._has_read_secrets = True
 
     def record_received(self) -> None:
-        """Record that the model was given foreign text."""
+        """Record that the model has read foreign text."""
         self._has_received = True
 
     def pop_received(self) -> tuple[str, ...]:
-        """Return the hosts that sent something to a command since the last call."""
+        """Return the hosts that sent data to a command since the last call."""
         hosts, self._received = tuple(self._received), {}
         return hosts
 
     def pop_unanswered(self) -> tuple[str, ...]:
-        """Return the services at which nobody answered since the last call: in the box a connection to one begins, and
-        ends at once."""
+        """Return the services that did not answer since the last call. In the box a connection to one succeeds, and is
+        closed immediately."""
         services, self._unanswered = tuple(self._unanswered), {}
         return services
 

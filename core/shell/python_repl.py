@@ -31,16 +31,16 @@ OnOutput = Callable[[str], None]
 StartCommand = Callable[[str, OnOutput], Awaitable[RunningCommand]]
 DRIVER_FILE = Path(__file__).parent / "python_driver.py"
 OUTPUT_LIMIT = 10_000_000  # characters of a block's output
-_SHOWN_CHARACTERS = 1_000_000  # characters that are kept at its head and at its end
+_SHOWN_CHARACTERS = 1_000_000  # characters of its head and of its tail in the result
 GRACE_SECONDS = 2.0  # seconds that an interrupted block has to end
 INTERRUPTED_NOTE = "[Python was interrupted; its variables are kept]"
 ENDED_NOTE = "[Python was ended; its variables are lost, and the next block begins a new session]"
-# The first line of its standard input is the driver; read byte by byte, so that nothing behind it is swallowed.
+# The first line of its standard input is the driver, read byte by byte, so that no later input is consumed.
 _BOOTSTRAP = "import base64, os; exec(base64.b64decode(os.fdopen(os.dup(0), 'rb', 0).readline()))"
 
 
 def build_command(mark: str) -> str:
-    """Return the shell command that runs it: the Python of the active environment, else `python3`."""
+    """Return the shell command of the interpreter: the Python of the active environment, else `python3`."""
     return f'exec "${{VIRTUAL_ENV:+$VIRTUAL_ENV/bin/}}python3" -X utf8 -u -c {shlex.quote(_BOOTSTRAP)} {mark}'
 
 
@@ -49,7 +49,7 @@ def _encode_block(text: str) -> bytes:
 
 
 class _BlockOutput:
-    """The output of one block, until its mark. Bounded, and passed on without the mark."""
+    """The output of one block, up to its mark. It is bounded, and passed on without the mark."""
 
     def __init__(self, mark: str, on_output: OnOutput) -> None:
         self._mark = f"\n{mark} "
@@ -79,7 +79,7 @@ class _BlockOutput:
             self.finished.set()
 
     def finish(self) -> None:
-        """Take the rest: the interpreter is gone, no mark will come."""
+        """Flush the buffer; the interpreter is gone, and no mark will arrive."""
         self._emit(self._buffer)
         self._buffer = ""
         self.finished.set()
@@ -103,7 +103,7 @@ class _BlockOutput:
 
 
 class PythonInterpreter:
-    """`start` runs a shell command that has a standard input, and passes its output on."""
+    """One interpreter. `start` runs a shell command with a standard input and passes its output on."""
 
     def __init__(self, start: StartCommand) -> None:
         self._start = start
@@ -116,9 +116,8 @@ class PythonInterpreter:
     async def run(self, code: str, *, time_limit: float, on_output: OnOutput) -> CommandResult:
         """Run a block.
 
-        `exit_code` 0: to its end, 1: it raised, None: it was stopped. Raises `ToolFailed` without a Python.
-
-        Cancelling interrupts the block; the interpreter lives on if that is enough.
+        `exit_code` 0: it ran to its end, 1: it raised, None: it was stopped. Raises `ToolFailed` without a Python.
+        Cancelling interrupts the block; the interpreter survives if that ends the block.
         """
         async with self._lock:
             start_time = monotonic()
@@ -139,7 +138,7 @@ class PythonInterpreter:
             )
 
     async def close(self) -> None:
-        """End it, with all that it started."""
+        """End the interpreter and its descendants."""
         running, self._running = self._running, None
         if running is not None:
             await running.stop()
@@ -151,7 +150,7 @@ class PythonInterpreter:
     async def _wait_for_block(
         self, running: RunningCommand, watch: _BlockOutput, time_limit: float
     ) -> tuple[str, bool]:
-        """Return a note on the interpreter ("": the block came to its end), and True if its time was over."""
+        """Return a note on the interpreter ("": the block ended by itself), and True if its time was over."""
         in_time = await _wait_within(watch.finished, time_limit)
         if in_time and watch.status:
             return "", False
@@ -163,7 +162,7 @@ class PythonInterpreter:
         return ENDED_NOTE, not in_time
 
     async def _ensure_started(self) -> RunningCommand:
-        """Return the interpreter; a new one at first, and after the last one ended."""
+        """Return the running interpreter; start one if there is none."""
         last = self._block
         if self._running is not None and last is not None and not await _wait_within(last.finished, GRACE_SECONDS):
             await self.close()  # the last block was cancelled and still runs
@@ -203,7 +202,7 @@ class PythonRepl:
     async def run(
         self, code: str, *, origin: Origin, time_limit: float, on_output: Callable[[str], None]
     ) -> CommandResult:
-        """Run a block that the gate has let through; see `PythonInterpreter.run`."""
+        """Run a block that the gate has allowed; see `PythonInterpreter.run`."""
         keeps_effects = self.terminal.keeps_effects()
         if self._session is None or self._keeps_effects is not keeps_effects:
             await self.close()
@@ -225,10 +224,10 @@ class PythonRepl:
             env = terminal.shell.build_environment(terminal.host.build_environment())
             await process.start(command, terminal.host.workspace.root / terminal.shell.directory, env)
             return process
-        order = CommandRequest(
+        request = CommandRequest(
             command=command, origin=self._origin, keeps_effects=terminal.keeps_effects(), time_limit=None
         )
-        result = await terminal.start_job(order, on_output, wait=0.0)
+        result = await terminal.start_job(request, on_output, wait=0.0)
         if not result.job:
             raise ToolFailed(f"Python could not be started: {result.output.strip()[:500] or 'it ended at once'}.")
         return terminal.jobs.get_job(result.job).running

@@ -1,9 +1,8 @@
-"""A server's process in the box: over the merged view, without network, with a layer for what it writes.
+"""A server's process in the box: over the merged view, with a layer for its changes.
 
-The layer lies beside those of commands and is none of them yet, so an idle server stands in nobody's way. What was
-written is absorbed like a command's: all of it once the process has ended, or what is new of it while it runs, as a
-copy, so that the process loses nothing that it holds in memory. A process namespace ends with its box: nothing that it
-forked is left (SAFETY S9, S17).
+The layer is stored beside those of commands without being one of them yet, so an idle server blocks nobody. Its changes
+are absorbed like a command's: all of them when the process has ended, or the new ones while it runs, as a copy, since
+the process may rely on its files. A process namespace ends with its box, so no forked process remains.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ from core.tasks import finish_in_thread
 
 _LONGEST_LOG: Final = 20_000
 OpenNetwork = Callable[[], Awaitable[tuple[Path | None, tuple[BoxService, ...]]]]
-_UNBOUNDED: Final = 1 << 50  # whoever reads its messages ends what floods
+_UNBOUNDED: Final = 1 << 50  # the reader of its messages limits them
 
 
 class ServerLog:
-    """The end of what a server wrote on standard error."""
+    """The tail of a server's standard error."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -48,31 +47,31 @@ class ServerLog:
         self._text = (self._text + text)[-_LONGEST_LOG:]
 
     def read(self) -> str:
-        """Return it as plain text."""
+        """Return the tail as plain text."""
         return strip_escapes(self._text)
 
     def find_reason(self) -> str:
-        """Return its last line, "" = it wrote nothing."""
+        """Return the last line, "" = the output is empty."""
         lines = [line.strip() for line in self.read().splitlines() if line.strip()]
         return lines[-1][:300] if lines else ""
 
 
 class VisibleState(Struct, frozen=True):
-    """The pending changes that a process which starts now sees."""
+    """The pending changes that are visible to a process from its start."""
 
     pending: Mapping[str, FileState]
     kept: KeptLayers
 
 
 def get_visible_state(host: CommandHost) -> VisibleState:
-    """Return what is pending now."""
+    """Return the present pending changes."""
     return VisibleState(host.shadow.list_visible_states(), host.shadow.layers.kept)
 
 
 class ServerProcess:
-    """A server that runs. `keeps_effects`: what it writes waits for the review; else it is gone with it. `network`:
-    opens the proxy that it is led to, None = it has no network. `folder`: one outside of the project that it may read,
-    "" = none; `writable`: as in `BoxRequest`."""
+    """A running server. `keeps_effects`: its changes wait for the review; else they vanish with it. `network`: opens
+    its proxy, None = it has no network. `folder`: a readable directory outside of the project, "" = none; `writable`:
+    as in `BoxRequest`."""
 
     def __init__(
         self,
@@ -99,7 +98,7 @@ class ServerProcess:
         on_output: Callable[[str], None],
         on_errors: Callable[[str], None],
     ) -> RunningCommand:
-        """Start it. Raises `ToolFailed` if it can't be; then nothing of it ran."""
+        """Start the server. Raises `ToolFailed` if that fails; then no part of it ran."""
         host = self._host
         box = await host.box.find()
         if box is None or not box.tier.can_run_unasked:
@@ -132,7 +131,7 @@ class ServerProcess:
         return self.running
 
     async def _connect(self, request: BoxRequest) -> BoxRequest:
-        """Return the request with the network that the process may have."""
+        """Return the request with the process's network."""
         if self._network is None:
             return request
         proxy, services = await self._network()
@@ -150,12 +149,13 @@ class ServerProcess:
 
     @property
     def has_written(self) -> bool:
-        """True if it left anything in its layer."""
+        """True if its layer is not empty."""
         return self._home is not None and any(os.scandir(self._home / "upper"))
 
     @property
     def is_outdated(self) -> bool:
-        """True if there are changes now that it can't see. What was accepted and is on the disk since is as it was."""
+        """True if there are newer pending changes that it can't see. Changes that were accepted meanwhile look the
+        same."""
         now = get_visible_state(self._host)
         if now.kept != self.seen.kept or any(
             self.seen.pending.get(path) != file_state for path, file_state in now.pending.items()
@@ -172,13 +172,13 @@ class ServerProcess:
         return False
 
     async def stop(self) -> None:
-        """End it and all that it started: SIGTERM, two seconds, then everything in the box."""
+        """End the server and its descendants: SIGTERM, two seconds, then SIGKILL to everything in the box."""
         if self.running is not None:
             await self.running.stop()
 
     async def absorb_new_changes(self, origin: Origin) -> str:
-        """Let what it wrote since the last time wait for the review while it goes on, and return the line about it; ""
-        = nothing. Raises `ToolFailed`: then it can't go on, as it sees what nobody else does."""
+        """Absorb the changes since the last call while the server runs, and return a line about them; "" = none. After
+        `ToolFailed` the server must end, as it sees dropped changes."""
         live, request = self._live, self._request
         if live is None or request is None:
             return ""
@@ -203,7 +203,7 @@ class ServerProcess:
         return " ".join(filter(None, (format_effects(effects), *notes)))
 
     def absorb(self, origin: Origin) -> str:
-        """Let what it wrote wait for the review, and return the line about it. It has to have ended."""
+        """Absorb the changes of the server, which has ended, and return a line about them."""
         if self._home is None:
             return ""
         shadow = self._host.shadow
@@ -222,16 +222,16 @@ class ServerProcess:
         return format_effects(effects)
 
     def drop(self) -> None:
-        """Leave nothing of what it wrote."""
+        """Drop the server's layer."""
         home, self._home = self._home, None
         if home is not None and home.is_dir():
             remove_tree(home)
 
 
 def find_program_paths(command: tuple[str, ...], root: Path) -> tuple[Path, ...]:
-    """Return the places outside of the workspace that a command line names: a package's top for a file in one.
+    """Return the paths outside of the workspace in a command line; for a file of a package, the package's root.
 
-    The user said yes to this command line, so what it names may be read, and nothing beside it.
+    The user has approved this command line, so only paths in it may be read.
     """
     program_paths = []
     for word in command:

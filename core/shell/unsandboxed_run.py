@@ -58,13 +58,13 @@ class DiskChanges(Struct, frozen=True, kw_only=True):
 
 
 class DiskSurvey(Struct, frozen=True):
-    """The signatures of a project's files by their paths; `is_whole` False: there were too many of them."""
+    """The signatures of a project's files by their paths; `is_whole` False: there were too many files."""
 
     files: dict[str, Signature]
     is_whole: bool
 
     def compare(self, after: DiskSurvey) -> DiskChanges | None:
-        """Return what differs in the survey that was taken later; None if one of them is not whole."""
+        """Return the changes in a later survey; None if one of them is not whole."""
         if not (self.is_whole and after.is_whole):
             return None
         before, now = self.files, after.files
@@ -78,9 +78,10 @@ class DiskSurvey(Struct, frozen=True):
 
 
 def survey_disk(root: Path, match_in: IgnoreMatcher) -> DiskSurvey:
-    """Survey the project below `root`; slow for a large one. `match_in(directory)` says which names are ignored there.
+    """Survey the project below `root`; slow for a large one. `match_in(directory)` returns a function that tests which
+    names are ignored there.
 
-    What can't be read counts as absent.
+    Unreadable files count as absent.
     """
     signatures: dict[str, Signature] = {}
     waiting, entry_count = ["."], 0
@@ -120,7 +121,7 @@ def _read_signature(path: Path) -> Signature | None:
 
 
 def _survey_git(directory: Path) -> Signature:
-    """Return one signature of git's state: that of its files, and of everything below `refs`."""
+    """Return one signature of git's state: of its files, and of everything below `refs`."""
     total: list[int] = []
     for name in _GIT_FILES:
         total += _read_signature(directory / name) or (0,)
@@ -135,16 +136,16 @@ def _survey_git(directory: Path) -> Signature:
 
 
 def build_unsandboxed_environment(source: Mapping[str, str]) -> dict[str, str]:
-    """Return the user's environment without the keys of model APIs, for a program at whose terminal nobody sits."""
+    """Return the user's environment without the keys of model APIs, for a program without an interactive terminal."""
     keys = {preset.key_variable for preset in KNOWN.values()}
     names = (name for name in source if name not in keys and not name.startswith(_OWN))
     return {name: source[name] for name in names if not holds_secret(source[name])} | FIXED
 
 
 def build_requested_environment(*, is_attended: bool) -> dict[str, str]:
-    """Return the environment of a command that the agent asked for. Git takes no directory for a bare repository there:
-    any files can look like one, with programs to run. A command that a rule lets out, which nobody looks at
-    (`is_attended` False), finds no program of the project either."""
+    """Return the environment of a command that the agent requested. Git recognizes no bare repositories in it, since
+    any files can look like one, with programs to run. A command that a rule allows without a question (`is_attended`
+    False) finds no program of the project either."""
     environment = build_unsandboxed_environment(restore_users(os.environ) if is_attended else os.environ)
     allow_no_bare_repository(environment)
     return environment
@@ -159,7 +160,7 @@ async def run_unsandboxed(
 ) -> CommandResult:
     """Run a command in `directory` of the project itself. Raises `ToolFailed` if it can't be started there.
 
-    Cancelling ends it with all that it started; what it did stays, and is recorded.
+    Cancelling ends it with all its descendants; its effects remain, and are recorded.
     """
     root = host.workspace.root
     working_directory = _find_directory(root, directory)
@@ -170,28 +171,28 @@ async def run_unsandboxed(
         output.add(text)
         on_output(text)
 
-    veil = SecretMasker(take, await _find_secrets(host, request.command, directory, environment))
+    masker = SecretMasker(take, await _find_secrets(host, request.command, directory, environment))
     before = await asyncio.to_thread(survey_disk, root, match_in)
     limit = request.time_limit or 0
     try:
         result = await run_unboxed(
-            request.command, cwd=working_directory, env=environment, time_limit=limit, on_output=veil.feed
+            request.command, cwd=working_directory, env=environment, time_limit=limit, on_output=masker.feed
         )
     except asyncio.CancelledError:
         host.emit(_build_effects(request, None, STOPPED))
         raise
     finally:
-        veil.finish()
+        masker.finish()
         output.close()
     effects = _build_effects(request, before.compare(await asyncio.to_thread(survey_disk, root, match_in)))
     host.emit(effects)
     _check_pending(host, effects)
-    notes = (RAN_UNSANDBOXED, *([SECRETS_HIDDEN] if veil.masked_count else ()))
+    notes = (RAN_UNSANDBOXED, *([SECRETS_HIDDEN] if masker.masked_count else ()))
     return replace(_build_result(result, output), directory=directory, effects=format_effects(effects), notes=notes)
 
 
 def _build_result(result: CommandResult, output: CommandOutput) -> CommandResult:
-    """Build the result of a run with the output as the model is given it."""
+    """Build the result of a run with the output for the model."""
     return replace(
         result,
         output=output.render_text(),
@@ -202,7 +203,7 @@ def _build_result(result: CommandResult, output: CommandOutput) -> CommandResult
 
 
 def _find_directory(root: Path, directory: str) -> Path:
-    """Return the directory on the disk. Raises `ToolFailed` if it is not there, or leads out of the project."""
+    """Return the directory on the disk. Raises `ToolFailed` if it is missing, or outside of the project."""
     path = (root / directory).resolve()
     if path.is_dir() and path.is_relative_to(root.resolve()):
         return path
@@ -215,7 +216,7 @@ def _find_directory(root: Path, directory: str) -> Path:
 async def _find_secrets(
     host: CommandHost, command: str, directory: str, environment: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return the values to be masked in the output: those of secret files, and of variables with a secret's name."""
+    """Return the values to mask in the output: those of secret files, and of variables with a secret's name."""
     withheld_paths = await asyncio.to_thread(host.withheld)
     await asyncio.to_thread(register_command_credentials, host.workspace.root, directory, command)
     values = await asyncio.to_thread(
@@ -228,7 +229,7 @@ async def _find_secrets(
 
 
 def _build_effects(request: CommandRequest, changes: DiskChanges | None, note: str = "") -> EffectsRecorded:
-    """Build the record of what a command did on the disk. `changes` None: that is not known."""
+    """Build the record of a command's changes on the disk. `changes` None: they are unknown."""
     disk_changes = changes or DiskChanges()
     notice = note or (UNKNOWN if changes is None else NO_CHANGE if changes == DiskChanges() else "")
     return EffectsRecorded(
@@ -243,6 +244,6 @@ def _build_effects(request: CommandRequest, changes: DiskChanges | None, note: s
 
 
 def _check_pending(host: CommandHost, effects: EffectsRecorded) -> None:
-    """Check what waits for the review against the files that the command changed below it."""
+    """Recheck pending changes of files that the command changed on the disk."""
     for path in {*effects.created, *effects.edited, *effects.deleted} & host.state.changes.keys():
         host.shadow.check_disk(path)

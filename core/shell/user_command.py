@@ -1,8 +1,8 @@
-"""A command that the user typed: `!command` runs where the agent's commands run, `!!command` on their machine,
-from the project's top.
+"""A command that the user typed: `!command` runs where the agent's commands run, `!!command` unsandboxed, from the
+project's root.
 
-It belongs to no turn and may run beside one. The chat shows it like any other command; the model is told of it with the
-next prompt, or at the next step of the turn that runs.
+It belongs to no turn and may run concurrently with one. The chat shows it like any other command; the model learns of
+it with the next prompt, or at the next step of the running turn.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from core.shell.unsandboxed_run import STOPPED, build_unsandboxed_environment, r
 from core.shell.verification.clean_run import CleanRun, list_acceptable_changes
 
 TOOL = "user_command"
-UNSANDBOXED_TOOL = "machine_command"  # of the user, outside of every box
+UNSANDBOXED_TOOL = "machine_command"  # a user's command outside of every box
 TIME_LIMIT = 600.0
-MAX_REPORTED = 16_000  # characters of output that the model is told
+MAX_REPORTED = 16_000  # characters of output for the model
 
 
 class UserCommand:
-    """One command of the user. Its call has an id of its own, so that effects and checks can name it. `is_clean`: it is
-    run alone, in a clean layer over all that is pending."""
+    """One command of the user. Its call has an id, to which effects and checks refer. `is_clean`: it runs alone, in a
+    clean layer over all pending changes."""
 
     def __init__(self, terminal: Terminal, command: str, *, on_machine: bool = False, is_clean: bool = False) -> None:
         self._terminal = terminal
@@ -55,7 +55,7 @@ class UserCommand:
         self.call = new_id("user")
         self.result: CommandResult | None = None
         self._document = new_id("doc")
-        # What the agent changed to is no directory of the user's: another repository may lie there, with its programs.
+        # The agent's directory is not the user's: it may be another repository, with its own programs.
         self._directory = "." if on_machine or is_clean else terminal.shell.directory
 
     async def run(self) -> None:
@@ -90,7 +90,7 @@ class UserCommand:
             if not await self._terminal.find_box():
                 self._directory = "."
             return await self._terminal.run(request, on_output)
-        host = replace(self._terminal.host, emit=self._emit)  # what it did belongs to no turn
+        host = replace(self._terminal.host, emit=self._emit)  # its effects belong to no turn
         environment = build_unsandboxed_environment(restore_users(os.environ))
         return await run_unsandboxed(host, request, self._directory, environment, on_output)
 

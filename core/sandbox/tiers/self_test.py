@@ -74,10 +74,10 @@ async def run_self_test(box: Box, state: Path, env: Mapping[str, str] | None = N
 
     Raises `ToolFailed` if the box can't even start a command; OSError if the test itself can't be set up.
     """
-    with _TestBed(state) as ground:
+    with _TestBed(state) as test_bed:
         chunks: list[str] = []
-        spec = ground.build_request(build_environment(env if env is not None else os.environ), box.tier)
-        running = await box.start(spec, chunks.append)
+        request = test_bed.build_request(build_environment(env if env is not None else os.environ), box.tier)
+        running = await box.start(request, chunks.append)
         result = await running.wait()
         output = "".join(chunks)
         if result.end_reason != "exited" or "done" not in output:
@@ -87,7 +87,7 @@ async def run_self_test(box: Box, state: Path, env: Mapping[str, str] | None = N
                     "start", False, f"the attempts did not run to their end: {outcome}: {output.strip()[-300:]}"
                 ),
             )
-        return tuple(ground.evaluate(set(output.split())))
+        return tuple(test_bed.evaluate(set(output.split())))
 
 
 class _TestBed:

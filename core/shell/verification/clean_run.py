@@ -46,11 +46,11 @@ from core.state.test_counts import CountedTests, find_run_counts, is_silent
 from core.workspace.secret_files import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
 
-TIME_LIMIT = 600.0  # seconds that a check has, whatever the agent's run of it was given
+TIME_LIMIT = 600.0  # seconds, independent of the time limit of the agent's run
 NO_BOX = "Nothing on this machine can hold what a check does, so nothing is verified here."
 DISCARDED = "what it changed was discarded"
-_NOT_FOUND: Final = frozenset({126, 127})  # exit codes of a shell that could not start a program
-# What always tells counts.
+_NOT_FOUND: Final = frozenset({126, 127})  # exit codes of a shell that can't start a program
+# Runners that always print counts.
 _COUNTING: Final = re.compile(r"\b(?:py\.?test|unittest|doctest|jest|vitest|cargo\s+(?:test|nextest))\b")
 _NOTHING_RAN: Final = re.compile(
     r"\bno tests? (?:ran|run|(?:were )?found|files|to run)|\[no test files\]|\b0 tests\b|is up to date\."
@@ -58,12 +58,12 @@ _NOTHING_RAN: Final = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 MAX_NAMED: Final = 4
-MAX_OUTPUT: Final = 4_000  # characters of output, its end, that are kept with a result
+MAX_OUTPUT: Final = 4_000  # characters of the output's tail in a result
 
 
 class CleanRun:
-    """One command over `text` (changes by path) and the disk; call `run` once. `on_output` gets what it prints, as
-    plain text without the values of secret files."""
+    """One command over `text` (changes by path) and the disk; call `run` once. `on_output` gets its output as plain
+    text without the values of secret files."""
 
     def __init__(
         self, host: CommandHost, text: Mapping[str, Change], command: str, on_output: Callable[[str], None]
@@ -72,7 +72,7 @@ class CleanRun:
         self._text = dict(text)
         self._command = command
         self._output = CommandOutput(host.directory, new_id("clean"))
-        self._veil = SecretMasker(partial(self._add_output, on_output))
+        self._masker = SecretMasker(partial(self._add_output, on_output))
         self._withheld = WithheldPaths()
 
     def _add_output(self, on_output: Callable[[str], None], text: str) -> None:
@@ -81,8 +81,8 @@ class CleanRun:
         on_output(plain)
 
     async def run(self, time_limit: float = TIME_LIMIT) -> CommandResult:
-        """Run the command to its end; cancelling stops it. Raises `AgentTuiError` if it can't be started: then nothing
-        of it ran. Nothing of it is left in any case."""
+        """Run the command to its end; cancelling stops it. Raises `AgentTuiError` if it can't be started: then no part
+        of it ran. All its effects are dropped in any case."""
         box = await self._host.box.find()
         if box is None or not box.tier.is_contained:
             raise ToolFailed(NO_BOX, hint="agent-tui doctor says what a box needs.")
@@ -92,13 +92,13 @@ class CleanRun:
             lowers = await asyncio.to_thread(self._lay_out, layer.upper.with_name("text"))
             box_result = await self._wait(box, await self._build_request(layer, lowers, time_limit), layer)
         finally:
-            self._veil.finish()
+            self._masker.finish()
             self._output.close()
             layers.close(layer.id, keep=False)
         return self._build_result(box_result)
 
     def _lay_out(self, directory: Path) -> tuple[Path, ...]:
-        """Lay the text out as one layer, with nothing that commands kept below it."""
+        """Write the text as one layer, without the layers of commands below it."""
         shadow = self._host.shadow
         contents, state = Contents(shadow.blobs), ReviewState(changes=self._text)
         tree = MergedTree(shadow.workspace, contents, state, LayerStore(directory), lambda change: change.pending)
@@ -110,7 +110,7 @@ class CleanRun:
         self._withheld = withheld = await asyncio.to_thread(host.withheld)
         repository: RepositoryView = await asyncio.to_thread(host.repository)
         secrets = (*withheld.covered, *withheld.masked)
-        self._veil.values = await asyncio.to_thread(find_secret_values, host.workspace.root, secrets)
+        self._masker.values = await asyncio.to_thread(find_secret_values, host.workspace.root, secrets)
         return BoxRequest(
             workspace=host.workspace.root,
             command=self._command,
@@ -130,7 +130,7 @@ class CleanRun:
     async def _wait(self, box: Box, request: BoxRequest, layer: CommandLayer) -> BoxResult:
         guard = DiskGuard(self._host.directory, layer)
         request = replace(request, limits=guard.limit_file_size(request.limits))
-        running = await box.start(request, self._veil.feed)
+        running = await box.start(request, self._masker.feed)
         watch = asyncio.create_task(guard.watch(running))
         try:
             box_result = await running.wait()
@@ -142,7 +142,7 @@ class CleanRun:
             watch.cancel()
 
     def _build_result(self, box_result: BoxResult) -> CommandResult:
-        secret_notes = [SECRETS_HIDDEN] if self._veil.masked_count else []
+        secret_notes = [SECRETS_HIDDEN] if self._masker.masked_count else []
         return CommandResult(
             exit_code=box_result.exit_code,
             output=self._output.render_text(),
@@ -157,12 +157,12 @@ class CleanRun:
 
 
 def list_acceptable_changes(changes: Mapping[str, Change]) -> dict[str, Change]:
-    """Return all pending changes that can be accepted as they stand: what is in conflict has no text of its own yet."""
+    """Return all pending changes that can be accepted now; a conflict has no final text yet."""
     return {path: change for path, change in changes.items() if not change.conflict}
 
 
 class CleanOutcome(NamedTuple):
-    """`problem`: why the run proves nothing, as a sentence, "" = it has passed; `counts` None: it counted no tests."""
+    """`problem`: why the run proves nothing, as a sentence, "" = it passed; `counts` None: it counted no tests."""
 
     outcome: VerificationOutcome
     problem: str = ""
@@ -170,7 +170,7 @@ class CleanOutcome(NamedTuple):
 
 
 def judge_run(command: str, kind: CheckKind, result: CommandResult, missing: Sequence[str] = ()) -> CleanOutcome:
-    """Judge a clean run. `missing`: what commands of the session left in ignored files, which was not there."""
+    """Judge a clean run. `missing`: ignored files of the session's commands, which were absent in the run."""
     command_text = f"`{' '.join(command.split())}`"
     if result.exit_code is None:
         reason = result.ended.replace("_", " ")
@@ -190,8 +190,8 @@ def judge_run(command: str, kind: CheckKind, result: CommandResult, missing: Seq
 
 
 def has_run_nothing(command: str, output: str) -> bool:
-    """Return True if a run of tests that counted none has not shown that any ran: it says so, it says nothing at all
-    though it would, or its runner always counts."""
+    """Return True if a run that printed no test counts does not prove that any test ran: it says so, it is unexpectedly
+    silent, or its runner always prints counts."""
     return bool(_COUNTING.search(command) or _NOTHING_RAN.search(output)) or is_silent(command, output)
 
 
@@ -212,7 +212,7 @@ def _judge_failure(command_text: str, code: int, missing: Sequence[str]) -> Clea
 def build_verification(
     command: str, check: CheckResult, *, text: Mapping[str, Change], result: CommandResult, host: CommandHost
 ) -> Verification:
-    """Return what the clean run of a check over `text` proves of it."""
+    """Build the verification of `text` by the clean run of a check."""
     missing = list_missing(host.state.review)
     clean_outcome = judge_run(command, check.kind, result, missing)
     passed_count, failed_count, skipped_count = clean_outcome.counts or (None, None, None)
@@ -236,7 +236,7 @@ def build_verification(
 def verify_todo_run(
     host: CommandHost, todo: Todo, *, plan: str, result: CommandResult, emit: Callable[[AnyEvent], None]
 ) -> TodoVerified:
-    """Record what the clean run of a todo's `verify` command proves, of the todo and of what is pending."""
+    """Record the result of the clean run of a todo's `verify` command, for the todo and for the pending changes."""
     text = list_acceptable_changes(host.state.changes)
     check = parse_check(todo.verify, host.checks(), str(host.workspace.root))
     check_result = check if check is not None else CheckResult(exit_code=0)
@@ -264,5 +264,5 @@ def record_todo_run(todo: Todo, *, plan: str, result: CommandResult, is_unboxed:
 
 
 def list_missing(review: ReviewState) -> list[str]:
-    """List what commands of the session left in ignored files, which a clean layer has not."""
+    """List the ignored files of the session's commands, which a clean layer lacks."""
     return [bulk.root for bulk in review.bulks if bulk.kind != "git" and not bulk.is_cache]

@@ -76,17 +76,17 @@ _PARTS: Final[dict[str, str]] = {
         --timeout= -C= --build-config= -V -VV --target= --config= --rerun-failed --repeat= --schedule-random""",
     "plain": "-j -j= --all --all-features --jobs= --recursive -r",
 }  # fmt: skip
-# Options that choose the tests which run: said with the result.
+# Options that select the tests which run: mentioned with the result.
 _NARROWING_TEXT: Final = """
     --lf --last-failed -run --exact --ignored --test --bin -t --testNamePattern --grep -g --testPathPattern
     --testPathPatterns --tests -Dtest -pl --filter --testsuite -e --only --stale -R -L --rerun-failed -s --session
     --sessions -p --package --lib --doc --project --tag"""
 NARROWING: Final = frozenset(_NARROWING_TEXT.split())
-# Options that choose the tests which do not run: whoever wrote them may have left out the ones that fail.
+# Options that exclude tests, perhaps the failing ones.
 _EXCLUDING_TEXT: Final = """
     -k -m --deselect --ignore --ignore-glob --exclude-tag -skip --skip --exclude -short -E -LE --sw --stepwise"""
 EXCLUDING: Final = frozenset(_EXCLUDING_TEXT.split())
-# The first words of a check, and the table of the options it takes.
+# The first words of a check, and the table of its options.
 _FAMILIES: Final = (
     ("pytest py.test", "pytest"),
     ("tox", "tox"),
@@ -109,7 +109,7 @@ _FAMILIES: Final = (
 
 
 def get_options(words: list[str]) -> frozenset[str]:
-    """Return the options that the check of these words (its launchers stripped) may have; "=" ends one with a value."""
+    """Return the allowed options of a check (`words` without launchers); "=" marks those with a value."""
     if words[:2] == ["python", "-m"]:
         name = "unittest" if words[2:3] == ["unittest"] else "plain"
     elif words[0].endswith("manage.py"):
@@ -122,25 +122,25 @@ def get_options(words: list[str]) -> frozenset[str]:
 
 
 class SingleCheck(Struct, frozen=True, kw_only=True):
-    """A check that can be run alone: `command` is what is to be run, from the project's top. `result`: what it says
-    if it ends with 0. `narrowed_by`: the words that choose the tests which run, () = none does."""
+    """A check that can be run alone, by `command`, from the project's root. `result`: its result for exit code 0.
+    `narrowed_by`: the words that select tests, () = none."""
 
     command: str
     result: CheckResult
     narrowed_by: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        """Return the command, and that it runs a part of the tests if its words choose one."""
+        """Return the command, with a remark if it runs only a part of the tests."""
         return f"{self.command} (a part of the tests)" if self.narrowed_by else self.command
 
 
 class NotACheck(Struct, frozen=True):
-    """A command that proves nothing; `reason`: why, as the end of a sentence that begins with the command."""
+    """A command that proves nothing. `reason`: the end of a sentence that begins with the command."""
 
     reason: str
 
 
-_STRICTNESS: Final = re.compile(r"set (?:-[euxo]+|pipefail|\s)+(?:;|&&|\n)\s*")  # it only makes a command fail sooner
+_STRICTNESS: Final = re.compile(r"set (?:-[euxo]+|pipefail|\s)+(?:;|&&|\n)\s*")  # only makes a command fail earlier
 
 
 _REDIRECTIONS: Final = frozenset({">", ">&", "&>", ">>"})
@@ -177,7 +177,7 @@ _PYTHON: Final = re.compile(r"(?:(?:\./)?\.?v?env\w*/bin/|/usr/bin/|/usr/local/b
 _PYTHON_OPTIONS: Final = re.compile(r"-[BEIPsubdqv]+|-[WX]\S+")
 
 
-_RUN_OPTIONS: Final = {  # of launchers: flags, and (with "=") those that take a value
+_RUN_OPTIONS: Final = {  # flags of launchers; "=" marks those with a value
     "uv run": """--frozen --locked --no-sync --active --all-extras --all-groups -q --quiet --dev --extra= --group= -p=
         --python=""",
     "poetry run": "-q",
@@ -203,8 +203,8 @@ _BIN: Final = re.compile(
 
 
 def parse_single_check(command: str, *, patterns: Sequence[str] = (), workspace: str = "") -> SingleCheck | NotACheck:
-    """Return the one check that a command is; `patterns`: further commands that check, as the user configured them;
-    `workspace`: the project's top, by whose full name a command may go there."""
+    """Parse a command that is one check. `patterns`: the user's own check commands; `workspace`: the project's root, to
+    which `cd` may lead by its absolute path."""
     checks = parse_checks(command, patterns=patterns, workspace=workspace)
     if isinstance(checks, NotACheck):
         return checks
@@ -214,9 +214,9 @@ def parse_single_check(command: str, *, patterns: Sequence[str] = (), workspace:
 def parse_checks(
     command: str, *, patterns: Sequence[str] = (), workspace: str = ""
 ) -> tuple[SingleCheck, ...] | NotACheck:
-    """Return the checks that a command consists of, each to be run alone: `cd x && ruff check . && pytest` is two.
+    """Parse a command that consists of checks, to be run separately: `cd x && ruff check . && pytest` is two.
 
-    A command that the user's configuration names whole is taken as it is written.
+    A command that is listed in the user's configuration is taken literally.
     """
     if command in patterns:
         return (SingleCheck(command=command, result=detect_checks(command, 0, extra=patterns) or CheckResult(0)),)
@@ -243,7 +243,7 @@ def parse_checks(
 
 
 def parse_check(command: str, patterns: Sequence[str] = (), workspace: str = "") -> CheckResult | None:
-    """Return what a command proves that consists of checks and nothing else; None = it does not."""
+    """Return the result of a command that consists only of checks; None = it holds other commands."""
     checks = parse_checks(command, patterns=patterns, workspace=workspace)
     if isinstance(checks, NotACheck):
         return None
@@ -279,8 +279,8 @@ def _split_chain(command: str) -> Iterator[list[str]]:
 
 
 def _check_reader(words: list[str]) -> None:
-    """Raise ValueError for a command behind a pipe that does more than to show the output: by a file that it reads
-    instead, it could show another one."""
+    """Raise ValueError for a command behind a pipe that does more than print its input: it could print a file
+    instead."""
     if not words or words[0] not in _READERS:
         raise ValueError("hands its output to another program")
     operands = [word for word in words[1:] if not word.startswith("-") and not word.isdigit()]
@@ -290,7 +290,7 @@ def _check_reader(words: list[str]) -> None:
 
 
 def _list_tokens(command: str) -> Iterator[str]:
-    """Yield words, `|` and `&&`, as they are written. Raises ValueError for everything else that a shell knows."""
+    """Yield words, `|` and `&&` literally. Raises ValueError for all other shell syntax."""
     line = command.strip().replace("\\\n", " ")
     if any(character != "\t" and unicodedata.category(character) == "Cc" for character in line):
         raise ValueError("is more than one line, or holds control characters")
@@ -325,7 +325,8 @@ def _read_word(token: str) -> str:
 
 
 def _build_check(words: list[str], prefix: str, patterns: Sequence[str]) -> SingleCheck:
-    """Raises ValueError with the reason if the words are no check, or one that another thing may decide."""
+    """Build a check from its words. Raises ValueError with the reason if they are no check, or its exit code is
+    unsafe."""
     text = shlex.join(words)
     result = detect_checks(f"{prefix}{text}", 0, extra=patterns)
     if result is None:
@@ -341,7 +342,7 @@ def _build_check(words: list[str], prefix: str, patterns: Sequence[str]) -> Sing
 
 
 def _strip_launchers(words: list[str]) -> list[str]:
-    """Return the words of the check itself. Raises ValueError where what stands before it may decide its end."""
+    """Return the words of the check itself. Raises ValueError if the words before it may change its exit code."""
     while words:
         if _ASSIGNMENT.fullmatch(words[0]):
             if not _VARIABLES.fullmatch(words[0]):
@@ -399,7 +400,7 @@ def _strip_directory(program: str) -> str:
 
 
 def _list_narrowing(words: list[str]) -> Iterator[str]:
-    """Yield the words that choose a part. Raises ValueError for an option that is not known to leave it whole."""
+    """Yield the words that select a part of the tests. Raises ValueError for an option that is not allowed."""
     options = get_options(words)
     value_of = ""
     arguments = _drop_program(words)
@@ -425,7 +426,8 @@ def _drop_program(words: list[str]) -> list[str]:
 
 
 def _read_option(word: str, options: Set[str]) -> tuple[str, str, bool]:
-    """Return an option's name, its value, and whether that is the next word. Raises ValueError if it is not known."""
+    """Return an option's name, its value, and whether the value is the next word. Raises ValueError for unknown
+    options."""
     name, equals, value = word.partition("=")
     if word in options:
         return word, "", False
@@ -439,7 +441,7 @@ def _read_option(word: str, options: Set[str]) -> tuple[str, str, bool]:
 
 
 def _check_value(program: str, option: str, value: str) -> None:
-    """Raise ValueError for a value, or a target (`option` ""), by which something else decides."""
+    """Raise ValueError for a value, or a target (`option` ""), that may change the exit code."""
     if program in {"pytest", "py.test"} and option == "-p" and not value.startswith("no:"):
         raise ValueError("loads a plugin by `-p`, which can decide how it ends")
     if program == "make" and not option and "=" in value:

@@ -31,7 +31,7 @@ _TEST_FILES_TEXT: Final = """
     *-test.* *_test.* *_spec.* *test.java *tests.java *test.kt *tests.kt *tests.cs *test.cs *test.php
     *tests.swift *.bats *.snap test-*.sh test_*.sh test_*.*"""
 _TEST_FILES: Final = tuple(_TEST_FILES_TEXT.split())
-# Directories of programs and scripts that checks call, and of what is installed.
+# Directories of programs and scripts that checks call, and of installed packages.
 _TOOL_DIRECTORIES_TEXT: Final = """
     bin scripts script tools tool ci .ci hack .github .circleci .cargo .config .mvn gradle node_modules vendor
     .venv venv env site-packages .yarn buildsrc mise-tasks .husky"""
@@ -53,7 +53,7 @@ _SETTINGS_TEXT: Final = """
     package.swift *.cabal stack.yaml cabal.project* dune* *.opam project.clj pubspec.yaml analysis_options.yaml
     build.zig* .shellcheckrc .pre-commit-config.yaml mise*.toml .tool-versions flake.nix *.nix *.sh *.bash"""
 _SETTINGS: Final = tuple(_SETTINGS_TEXT.split())
-# What a runner of Python imports by name: a module of that name in a directory of sys.path comes before its own.
+# Modules that a Python runner imports by name: a local module of that name in sys.path takes precedence.
 _RUNNER_MODULES_TEXT: Final = """
     pytest _pytest py pluggy iniconfig packaging exceptiongroup tomli colorama pygments coverage nose nose2
     xdist execnet hypothesis mock attr attrs tox nox virtualenv filelock platformdirs mypy mypyc ruff pylint
@@ -88,22 +88,22 @@ _TESTS_IN_CODE: Final = re.compile(rb"^\s*#\[(?:cfg\((?:all\()?test|(?:\w+::)?te
 
 
 def find_steering(paths: Iterable[str], command: str, *, is_of_tests: bool = False) -> tuple[str, ...]:
-    """Return those of the paths that decide what a check does, in their order: by their names, or since `command` runs
-    them, or reads them as a setting. `is_of_tests`: the command runs tests, so that any file that it names is one."""
+    """Select the paths that decide what a check does, by their names, or since `command` runs them, or reads them as
+    settings. `is_of_tests`: the command runs tests, so any file in it is one."""
     started_paths = list_started(command.split())
-    if is_of_tests and command.split()[:1] not in (["test"], ["["]):  # a condition of the shell runs no file
+    if is_of_tests and command.split()[:1] not in (["test"], ["["]):  # a shell condition runs no file
         started_paths |= {word.strip("'\"").partition("::")[0].removeprefix("./") for word in command.split()}
     return tuple(path for path in paths if _is_steering(path) or _is_named(path, started_paths))
 
 
 def _is_named(path: str, names: set[str]) -> bool:
-    """True if one of the names is a path, or the end of it: the command may have changed the directory."""
+    """True if one of the names is the path or its end, since the command may change the directory."""
     parts = path.split("/")
     return any("/".join(parts[index:]) in names for index in range(len(parts)))
 
 
 def list_started(words: list[str]) -> set[str]:
-    """Return the paths that a command starts or that are the value of an option: not those that it only looks at."""
+    """Return the paths that a command starts or that are values of options, but not those that it only reads."""
     paths = set[str]()
     for before, word in zip(["", *words], words, strict=False):
         value = word.strip("'\"").rpartition("=")[2]
@@ -115,7 +115,7 @@ def list_started(words: list[str]) -> set[str]:
 def _is_steering(path: str) -> bool:
     parts = [fold_name(part) for part in path.split("/")]
     directories, name = parts[:-1], parts[-1]
-    if parts == ["__init__.py"]:  # pytest imports it before the tests beside it
+    if parts == ["__init__.py"]:  # pytest imports it before the tests in its directory
         return True
     if not (_TEST_DIRECTORIES | _TOOL_DIRECTORIES).isdisjoint(directories):
         return True
@@ -130,7 +130,7 @@ def _build_name_pattern() -> re.Pattern[str]:
 
 
 def _shadows_import(parts: list[str]) -> bool:
-    """True for a module, or a part of a package, that is found in place of one that the runner imports."""
+    """True for a module, or a part of a package, that shadows an import of the runner."""
     if not parts[-1].endswith(_MODULE_ENDINGS):
         return False
     for index, part in enumerate(parts):
@@ -144,7 +144,7 @@ def _shadows_import(parts: list[str]) -> bool:
 
 
 class PendingTexts(Protocol):
-    """The files as they are pending, and what the changed ones were; the shadow."""
+    """The pending files and the original versions of changed ones; implemented by the shadow."""
 
     def read(self, rel: str, /) -> bytes | None: ...
 
@@ -154,8 +154,8 @@ class PendingTexts(Protocol):
 def find_changed_steering_files(
     changes: Mapping[str, Change], command: str, texts: PendingTexts, *, is_of_tests: bool
 ) -> tuple[str, ...]:
-    """Return the changed files that decide what a check does, in their order. `is_of_tests`: it runs tests, so that a
-    file that it names is one."""
+    """Select the changed files that decide what a check does. `is_of_tests`: it runs tests, so any file in the command
+    is one."""
     paths = list(changes)
     named_paths = {*find_steering(paths, command, is_of_tests=is_of_tests), *_find_handed_on(paths, command, texts)}
     inner = {path for path in paths if path.endswith(".rs") and _has_other_tests(changes[path], texts)}
@@ -164,7 +164,7 @@ def find_changed_steering_files(
 
 
 def _has_twin(path: str, texts: PendingTexts) -> bool:
-    """Return True for a new module beside one of the same name: it may be loaded in the place of the other."""
+    """Return True for a new module beside one of the same name, which it may shadow."""
     stem, dot, ending = path.rpartition(".")
     if path.endswith("/__init__.py"):
         return bool(_read(texts, f"{path.rpartition('/')[0]}.py"))
@@ -184,13 +184,13 @@ def _find_handed_on(paths: Iterable[str], command: str, texts: PendingTexts) -> 
 
 
 def _list_programs(text: str) -> Iterable[str]:
-    """Yield the paths that recipes start, or hand to an interpreter."""
+    """Yield the paths that recipes start, or pass to an interpreter."""
     for piece in _RECIPE.split(_take_scripts(text)):
         yield from list_started(piece.strip(" \t@-+:,").split())
 
 
 def _take_scripts(text: str) -> str:
-    """Return the scripts of a `package.json`, each as a line; any other text as it is."""
+    """Return the scripts of a `package.json`, one per line; any other text unchanged."""
     if not text.lstrip().startswith("{"):
         return text
     try:
@@ -201,7 +201,7 @@ def _take_scripts(text: str) -> str:
 
 
 def _has_other_tests(change: Change, texts: PendingTexts) -> bool:
-    """Return True if what stands from the first test of a file on is not as it was."""
+    """Return True if the part of a file from its first test on has changed."""
     return _take_tests(_read(texts, change.path)) != _take_tests(texts.read_base(change))
 
 
