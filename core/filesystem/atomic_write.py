@@ -28,8 +28,8 @@ PRIVATE = 0o600
 _PERMISSION_BITS = 0o777  # setuid, setgid and sticky bits are never set
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOT_SYNCABLE = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
-NameInDirectory = tuple[int, bytes]  # an open directory, and a name in it
-# The call, and its flags.
+NameInDirectory = tuple[int, bytes]  # the descriptor of a directory, and a name in it
+# The rename call, and its flags.
 _CALL, _IF_FREE, _EXCHANGE = ("renameatx_np", 4, 2) if sys.platform == "darwin" else ("renameat2", 1, 2)
 _NO_SUCH_CALL = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM}
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
@@ -38,9 +38,9 @@ RenameCall = Callable[[int, bytes, int, bytes, int], int]
 
 
 def replace_file(path: Path, data: bytes, *, mode: int = PRIVATE, durable: bool = True) -> None:
-    """Replace a file's content; its directory must exist. Raises OSError: the old file stands then.
+    """Replace a file's content; its directory must exist. Raises OSError: then the old file remains.
 
-    `durable` False spares the two syncs: for what can be made again, and is checked when it is read.
+    `durable` False omits the two syncs, for data that can be recreated and is checked when it is read.
     """
     with stream_replacement(path, mode=mode, durable=durable) as file:
         file.write(data)
@@ -48,7 +48,7 @@ def replace_file(path: Path, data: bytes, *, mode: int = PRIVATE, durable: bool 
 
 @contextmanager
 def stream_replacement(path: Path, *, mode: int = PRIVATE, durable: bool = True) -> Iterator[BinaryIO]:
-    """Do the same with what is written to the file yielded; an exception within leaves the old file. Raises OSError."""
+    """Replace a file with the content written to the yielded file; an exception leaves the old file. Raises OSError."""
     directory = os.open(path.parent, DIRECTORY)
     try:
         temporary = b".%s.tmp" % secrets.token_hex(8).encode()
@@ -61,7 +61,8 @@ def stream_replacement(path: Path, *, mode: int = PRIVATE, durable: bool = True)
 
 @contextmanager
 def create_file(directory: int, name: bytes, mode: int, *, durable: bool = True) -> Iterator[BinaryIO]:
-    """Yield a new file with these permissions in an open directory, synced at the end; after an error it is removed.
+    """Yield a new file with the permissions `mode` in an open directory, synced at the end; after an error it is
+    removed.
 
     Raises OSError, FileExistsError if the name is taken.
     """
@@ -80,7 +81,7 @@ def create_file(directory: int, name: bytes, mode: int, *, durable: bool = True)
 
 
 def rename_over(directory: int, temporary: bytes, name: bytes, *, durable: bool = True) -> None:
-    """Give a finished file its name, in place of what has it; after an error the file is removed. Raises OSError."""
+    """Rename a finished file over `name`; after an error the temporary file is removed. Raises OSError."""
     try:
         os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
     except OSError:
@@ -92,7 +93,7 @@ def rename_over(directory: int, temporary: bytes, name: bytes, *, durable: bool 
 
 
 def sync_directory(directory: int) -> None:
-    """Make renames in a directory durable, where the file system offers that. Raises OSError if it failed."""
+    """Make renames in a directory durable, if the file system supports that. Raises OSError."""
     try:
         os.fsync(directory)
     except OSError as error:
@@ -101,29 +102,29 @@ def sync_directory(directory: int) -> None:
 
 
 def make_temporary_name(number: bytes = b"") -> bytes:
-    """Return a name for a file that will be renamed: short, hidden, ours, unique. `number`: 8 bytes, else random."""
+    """Return a short, hidden, unique name for a file that will be renamed. `number`: 8 bytes, else random."""
     return b".agent-tui-%s.tmp" % (number or secrets.token_bytes(8)).hex().encode()
 
 
 def make_plan_temporary_name() -> bytes:
-    """Return a temporary name for a plan: no promotion has one, so nothing of the user's ever has it."""
+    """Return a temporary name for a plan. Promotions use other names, so no user's file ever has it."""
     return b".agent-tui-plan-%s.tmp" % secrets.token_bytes(8).hex().encode()
 
 
 def is_plan_temporary_name(name: bytes) -> bool:
-    """True if `make_plan_temporary_name` gives such names."""
+    """True if `make_plan_temporary_name` returns such names."""
     return _PLAN_TEMPORARY.fullmatch(name) is not None
 
 
 def is_temporary_name(name: str) -> bool:
-    """True if `make_temporary_name` or `make_plan_temporary_name` gives such names."""
+    """True if `make_temporary_name` or `make_plan_temporary_name` returns such names."""
     return name.startswith(".agent-tui-") and name.endswith(".tmp")
 
 
 def exchange_names(one: NameInDirectory, other: NameInDirectory) -> bool:
-    """Exchange what two names stand for, in one step.
+    """Exchange the files of two names in one step.
 
-    False: not supported here, and nothing was done. Raises OSError.
+    Returns False if that is not supported and nothing was done. Raises OSError.
     """
     return _rename_with_flag(one, other, _EXCHANGE)
 
@@ -131,7 +132,7 @@ def exchange_names(one: NameInDirectory, other: NameInDirectory) -> bool:
 def move_to_free_name(source: NameInDirectory, target: NameInDirectory) -> None:
     """Rename without ever replacing. Raises OSError, FileExistsError if the name is taken.
 
-    Without the call: by a second name (a hard link), and on file systems without those by a check and a rename.
+    Without the system call it uses a hard link, and on file systems without hard links a check and a rename.
     """
     if _rename_with_flag(source, target, _IF_FREE):
         return
@@ -168,7 +169,7 @@ def _rename_with_flag(one: NameInDirectory, other: NameInDirectory, flag: int) -
 
 @cache
 def _load_rename_call() -> RenameCall | None:
-    """Return the C library's call; None: it has none (or a system that has no such thing)."""
+    """Return the C library's rename call; None: it has none."""
     import ctypes
 
     try:

@@ -25,7 +25,7 @@ _CAPABILITIES: Final = "security.capability"
 
 
 def copy_owner(directory: int, name: bytes, temporary: bytes) -> None:
-    """Give the new file the owner of the one that it replaces, as far as this user may."""
+    """Copy the owner of a file to the temporary file that will replace it, if this user may."""
     with suppress(OSError):
         old = os.stat(name, dir_fd=directory, follow_symlinks=False)
         new = os.stat(temporary, dir_fd=directory, follow_symlinks=False)
@@ -34,12 +34,12 @@ def copy_owner(directory: int, name: bytes, temporary: bytes) -> None:
 
 
 def copy_attributes(directory: int, source: bytes, target: bytes, mode: int) -> None:
-    """Copy the attributes of one file in an open directory to another, which has the permissions `mode` afterwards.
+    """Copy the attributes of one file in an open directory to another, and set its permissions to `mode`.
 
-    What is no regular file has none, and where the file system has no such thing, nothing is done. Raises OSError if
-    the permissions can't be set.
+    Only regular files have attributes, and file systems without them are ignored. Raises OSError if the permissions
+    can't be set.
     """
-    if not hasattr(os, "listxattr"):  # macOS, where Python offers no such calls
+    if not hasattr(os, "listxattr"):  # on macOS Python lacks these calls
         return
     with _open_file(directory, source) as old, _open_file(directory, target) as new:
         if old is None or new is None:
@@ -49,11 +49,11 @@ def copy_attributes(directory: int, source: bytes, target: bytes, mode: int) -> 
             names = [name for name in os.listxattr(old) if _is_copied(name)]
         if not names:
             return
-        os.fchmod(new, 0o600)  # a name of the user's is written by who may write the file
+        os.fchmod(new, 0o600)  # user attributes need write permission
         for name in names:
             with suppress(OSError):
                 os.setxattr(new, name, os.getxattr(old, name))
-        os.fchmod(new, mode & 0o777)  # the last, since the mask of an access list stands for the group's permissions
+        os.fchmod(new, mode & 0o777)  # last, since the group's permissions are the mask of the access list
 
 
 def _is_copied(name: str) -> bool:
@@ -62,7 +62,7 @@ def _is_copied(name: str) -> bool:
 
 @contextmanager
 def _open_file(directory: int, name: bytes) -> Iterator[int | None]:
-    """Yield a regular file, opened to be read; None: there is none, or it can't be opened."""
+    """Open a regular file for reading; yield None if there is none, or it can't be opened."""
     try:
         descriptor = os.open(name, _OPEN, dir_fd=directory)
     except OSError:
@@ -75,8 +75,8 @@ def _open_file(directory: int, name: bytes) -> Iterator[int | None]:
 
 
 def strip_privileges(top: Path) -> int:
-    """Take setuid and setgid bits and capabilities from all below a directory, and device nodes away; return of how
-    many. All is done by descriptors and through no link; what another program removes meanwhile is passed over."""
+    """Remove setuid and setgid bits, capabilities and device nodes below a directory; return their number. Works by
+    descriptors without following links; files that vanish meanwhile are skipped."""
     count = 0
     with suppress(OSError):
         for _, names, files, directory in os.fwalk(top, follow_symlinks=False, onerror=None):
@@ -90,7 +90,7 @@ def strip_privileges(top: Path) -> int:
 def _strip_file(directory: int, name: str) -> bool:
     with suppress(OSError):
         mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
-        if stat.S_ISDIR(mode) or stat.S_ISLNK(mode):  # a directory has its own turn
+        if stat.S_ISDIR(mode) or stat.S_ISLNK(mode):  # directories are handled by the walk
             return False
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
             os.unlink(name, dir_fd=directory)
@@ -110,7 +110,7 @@ def _has_capabilities(directory: int, name: str) -> bool:
 
 
 def _make_plain(directory: int, name: str) -> None:
-    """Take the rights of one file; where it can't be opened as that, the file goes: it is one of a cache."""
+    """Remove the privileges of one file; a file that can't be opened is deleted, since it belongs to a cache."""
     try:
         descriptor = os.open(name, DIRECTORY & ~os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
     except OSError:

@@ -24,12 +24,12 @@ _OPENAT2 = 437  # the same number on every Linux architecture in use
 _BENEATH_WITHOUT_LINKS = 0x08 | 0x04 | 0x02  # RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS
 Opener = Callable[[int, bytes, int, int], int]
 LinkTarget = Callable[[bytes], bytes | None]
-_MAX_STEPS: Final = 3  # up or down; what is further away is opened by its path
+_MAX_STEPS: Final = 3  # up or down; more distant directories are opened by their paths
 _STEP_FLAGS = DIRECTORY | os.O_NOFOLLOW
 
 
 def split_components(path: bytes) -> list[bytes]:
-    """Return the parts of a path, without empty ones and "."."""
+    """Split a path into its parts, without empty ones and "."."""
     return [part for part in path.split(b"/") if part not in {b"", b"."}]
 
 
@@ -40,7 +40,7 @@ def open_beneath(top: int, path: bytes, flags: int, mode: int = 0) -> int:
 
 @contextmanager
 def open_parent(path: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the descriptor of the directory that an absolute path lies in, and the name in it. Raises OSError."""
+    """Yield the descriptor of the parent directory of an absolute path, and the name in it. Raises OSError."""
     above, _, name = path.rpartition(b"/")
     directory = os.open(above or b"/", DIRECTORY)
     try:
@@ -80,7 +80,7 @@ def _make_openat2() -> Opener | None:
 
 
 def _can_open(opener: Opener) -> bool:
-    """True if it works: an old kernel answers ENOSYS, a container's filter EPERM."""
+    """True if `opener` works: old kernels fail with ENOSYS, filters of containers with EPERM."""
     with suppress(OSError):
         top = os.open(".", DIRECTORY)
         try:
@@ -92,7 +92,7 @@ def _can_open(opener: Opener) -> bool:
 
 
 def open_by_walking(top: int, path: bytes, flags: int, mode: int = 0) -> int:
-    """Do the same as `open_beneath` on any system: one open per component, none of which follows a link."""
+    """Implement `open_beneath` on any system: one open per component, without following links."""
     *parents, last = split_components(path) or [b"."]
     if b".." in parents or last == b"..":
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
@@ -113,7 +113,7 @@ def _open_component(current: int, part: bytes, flags: int, mode: int) -> int:
     try:
         return os.open(part, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=current)
     except OSError:
-        # Systems differ in what they answer for a link (ELOOP, ENOTDIR, EMLINK).
+        # Systems fail with different errors for a link (ELOOP, ENOTDIR, EMLINK).
         if _is_link(current, part):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), part) from None
         raise
@@ -127,14 +127,14 @@ def _is_link(current: int, part: bytes) -> bool:
 
 
 def resolve_links(top: int, root: bytes, path: bytes) -> bytes:
-    """Return `path` with every symbolic link in it followed; parts that do not exist are kept as they are.
+    """Return `path` with every symbolic link in it followed; missing parts remain unchanged.
 
-    `root` is the absolute path of `top`, so that absolute links back into the tree can be told from others.
-    Raises OSError: EXDEV if a link leads out of the tree, ELOOP if links go round.
+    `root` is the absolute path of `top`, to recognize absolute links back into the tree. Raises OSError: EXDEV if a
+    link leads out of the tree, ELOOP for circular links.
     """
     parts = split_components(path)
     plain = b"/".join(parts)
-    if b".." not in parts and hasattr(os, "O_PATH"):  # one system call tells that all of it is there, and no link
+    if b".." not in parts and hasattr(os, "O_PATH"):  # one system call checks that all parts exist and none is a link
         with suppress(OSError):
             descriptor = open_beneath(top, plain, os.O_PATH)
             try:
@@ -146,16 +146,14 @@ def resolve_links(top: int, root: bytes, path: bytes) -> bytes:
 
 
 def follow_links(root: bytes, path: bytes, link_target: LinkTarget) -> bytes:
-    """Do the same as `resolve_links` for any tree.
+    """Implement `resolve_links` for any tree.
 
-    `link_target` returns where a link at a path (without links above it) leads, None for no link, and raises
-    FileNotFoundError if nothing is there, so that nothing below is asked for.
+    `link_target` returns the target of a link (its path has no links above it), None if the path is no link, and raises
+    FileNotFoundError if it is missing, so that paths below it are not looked up.
     """
     todo = split_components(path)[::-1]
     resolved_parts: list[bytes] = []
-    links = existing_count = (
-        0  # so many of the parts that are done are there, so that there can be a link in the last of them
-    )
+    links = existing_count = 0  # number of resolved parts that exist; only then can the next part be a link
     while todo:
         part = todo.pop()
         if part == b"..":
@@ -189,7 +187,7 @@ def _read_link(top: int, path: bytes) -> bytes | None:
     except FileNotFoundError:
         raise
     except OSError:
-        return None  # no link, or nothing there, or not reachable: the open that follows will say so
+        return None  # no link or not reachable: the later open reports that
 
 
 def _to_relative(root: bytes, target: bytes) -> bytes:
@@ -200,9 +198,9 @@ def _to_relative(root: bytes, target: bytes) -> bytes:
 
 
 class DirectoryCursor:
-    """Moves below the directory `top`, which is opened when first needed.
+    """A movable open directory below `top`, which is opened when first needed.
 
-    Paths are bytes, relative to it; b"" is `top` itself.
+    Paths are bytes, relative to `top`; b"" is `top` itself.
     """
 
     def __init__(self, top: Path) -> None:
@@ -228,7 +226,7 @@ class DirectoryCursor:
         self._root = self._here = -1
 
     def open_at(self, path: bytes) -> int:
-        """Return the descriptor of a directory, good until the next call.
+        """Return the descriptor of a directory, valid until the next call.
 
         Raises OSError; ENOTDIR or ELOOP for a link.
         """
@@ -246,7 +244,7 @@ class DirectoryCursor:
         return self._here
 
     def _ascend_towards(self, path: bytes) -> bool:
-        """Go up to a directory that the path lies in, if it is near; True if one was reached."""
+        """Ascend to a directory that contains the path, if it is near; return True on success."""
         for _ in range(_MAX_STEPS):
             if not self._path or path == self._path or path.startswith(self._path + b"/"):
                 return True

@@ -18,10 +18,10 @@ def read_regular_file(path: Path, limit: int) -> bytes:
 
 
 def read_open_file(descriptor: int, limit: int) -> bytes:
-    """Return the first `limit` bytes of a regular file that is open, opened with `O_NONBLOCK`, and close it. Raises
-    OSError as `read_regular_file` does.
+    """Return the first `limit` bytes of an open regular file, opened with `O_NONBLOCK`, and close it. Raises OSError as
+    `read_regular_file` does.
 
-    `os.fdopen` refuses a directory by itself, and leaves the descriptor open.
+    `os.fdopen` would refuse a directory itself, and leave the descriptor open.
     """
     try:
         mode = os.fstat(descriptor).st_mode
@@ -36,7 +36,8 @@ def read_open_file(descriptor: int, limit: int) -> bytes:
 
 
 def explain_displaced(descriptor: int, path: Path) -> str:
-    """Return what became of the name of an open file, in words that go on from its path; "" = it still leads there."""
+    """Explain how an open file lost its name, as the continuation of a sentence that begins with its path; "" = it did
+    not."""
     try:
         open_stat = os.fstat(descriptor)
         path_stat = path.lstat()

@@ -45,9 +45,9 @@ class HookEvent(StrEnum):
 
 
 class EventRules(Struct, frozen=True, kw_only=True):
-    """The rules of an event. `claude`: its name there, "" = it has none. `blocks`: an answer can refuse what is about
-    to happen; `continues`: a refusal means that the agent goes on working. `takes_text`: what Claude's hooks print that
-    is no JSON is told to the model. `seconds`: time that a hook has by default."""
+    """The rules of an event. `claude`: its name in Claude Code, "" = it has none. `blocks`: an answer can refuse the
+    action; `continues`: a refusal makes the agent continue. `takes_text`: plain text from Claude's hooks is passed to
+    the model. `seconds`: default time limit of a hook."""
 
     claude: str = ""
     blocks: bool = False
@@ -82,7 +82,7 @@ RULES: Final = {
 }
 
 
-# Events of the peers that are never raised here, so that a hook on one is told of and not called unknown.
+# Events of Cursor and Claude Code that are never raised here, for a better message than "unknown".
 NOT_RAISED: Final = frozenset(
     {
         "afterAgentThought",
@@ -116,12 +116,12 @@ EVENTS_BY_NAME: Final = {
 
 
 def get_native_name(event: HookEvent, dialect: Dialect) -> str:
-    """Return what hooks of a dialect know an event by."""
+    """Return the name of an event in a dialect."""
     return (RULES[event].claude or event.value) if dialect == "claude" else event.value
 
 
 class ForeignTool(Struct, frozen=True):
-    """A tool's names elsewhere, and its arguments by the names that they have here."""
+    """A tool's names in both dialects. `arguments`: our argument names mapped to theirs."""
 
     cursor: str
     claude: str
@@ -170,7 +170,7 @@ _PATH_ARGUMENTS: Final = ("file_path", "path", "notebook_path")
 
 
 def get_foreign_tool(name: str) -> ForeignTool:
-    """Return a tool's names elsewhere; one that nobody else has keeps its own."""
+    """Return a tool's names in both dialects; tools without an equivalent have their own name."""
     if (foreign_tool := _FOREIGN.get(name)) is not None:
         return foreign_tool
     if name.startswith("mcp__"):
@@ -179,7 +179,7 @@ def get_foreign_tool(name: str) -> ForeignTool:
 
 
 def list_tool_names(name: str) -> tuple[str, ...]:
-    """Return every name that a matcher may know a tool by."""
+    """Return all names by which a matcher may refer to a tool."""
     foreign = get_foreign_tool(name)
     also = _TASK_NAMES if name == "task" else ()
     return tuple(dict.fromkeys((foreign.cursor, foreign.claude, *also, name)))
@@ -188,8 +188,8 @@ def list_tool_names(name: str) -> tuple[str, ...]:
 def build_tool_input(
     name: str, arguments: Mapping[str, Any], dialect: Dialect, root: Path, path: str = ""
 ) -> dict[str, Any]:
-    """Build `tool_input`: the arguments under the names of the dialects, with absolute paths. `path`: the one file, of
-    several that the call names, which the hook is asked about."""
+    """Build `tool_input`: the arguments under the names of the dialects, with absolute paths. `path`: the file in
+    question, if the call names several."""
     names = get_foreign_tool(name).arguments
     tool_input = {names.get(key, key): value for key, value in arguments.items()}
     if name in {"apply_patch", "edit_file"} and path:
@@ -208,9 +208,9 @@ def _list_path_keys(name: str) -> tuple[str, ...]:
 
 
 def restore_arguments(name: str, changed_input: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call from what a hook made of its `tool_input`; what it left out is as it was.
+    """Return the arguments of a call from a hook's changed `tool_input`; omitted ones remain unchanged.
 
-    The tool itself knows the names of the dialects; Claude's time limit of a command is in milliseconds.
+    The tool itself accepts the dialects' argument names; Claude's time limit of a command is in milliseconds.
     """
     names = {foreign: own_name for own_name, foreign in get_foreign_tool(name).arguments.items() if own_name in before}
     changed_arguments = {names.get(key, key): value for key, value in changed_input.items()}

@@ -34,18 +34,18 @@ from core.workspace import Workspace
 _PREFIXES: Final = frozenset({"exec", "command", "time", "nohup", "env", "uv", "poetry", "pipx", "npx", "bunx", "run"})
 _INTERPRETER: Final = re.compile(r"(?:bash|sh|zsh|dash|node|deno|bun|python[\d.]*|ruby|perl|php|tsx)")
 _WORD: Final = re.compile(r"[^\s'\"=;|&<>()`]+")
-HOOKS_FOLDER: Final = "hooks"  # a folder of this name belongs to the scripts in it as a whole
+HOOKS_FOLDER: Final = "hooks"  # all files in a folder of this name count as parts of its scripts
 MISSING: Final = "its script is not there"
-MAX_FILES: Final = 100  # of all that a hook's command starts
-MAX_WORDS: Final = 200  # of a command that may be paths
+MAX_FILES: Final = 100  # script files per hook
+MAX_WORDS: Final = 200  # words of a command that may be paths
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _VARIABLE: Final = re.compile(
     r"\$\{?(CLAUDE_PROJECT_DIR|CURSOR_PROJECT_DIR|CLAUDE_PLUGIN_ROOT|CURSOR_PLUGIN_ROOT|HOME|PWD)(?::-[^}]*)?\}?"
 )
 _SHELL_SIGNS: Final = frozenset({";", "&&", "||", "|", "&", "(", ")", "{", "}", "<", ">"})
 MAX_FILE: Final = 1 << 20  # bytes of a hook file
-MAX_SCRIPT: Final = 4 << 20  # bytes of a script that are compared
-# Of two hooks that disagree, the stricter one wins; of two that change something, the one that stands first here.
+MAX_SCRIPT: Final = 4 << 20  # bytes of a script for the comparison
+# Of two hooks that disagree, the stricter one wins; of two that change the same, the first in this order.
 PROJECT_HOOK_FILES: Final[Sequence[tuple[str, Dialect]]] = (
     (".agent-tui/hooks.json", "own"),
     (".cursor/hooks.json", "cursor"),
@@ -57,9 +57,9 @@ MAX_DESCRIBED: Final = 40
 
 
 def find_script(hook: Hook, root: Path) -> Path | None:
-    """Find the file that a hook's command starts, by its words alone; None = it is a program, or it can't be told.
+    """Find the file that a hook's command starts, by its words alone; None = it is a program, or unknown.
 
-    It need not be there.
+    The file may be missing.
     """
     words = list(_iterate_words(hook.command))
     while words and (_ASSIGNMENT.match(words[0]) or words[0] in _PREFIXES):
@@ -69,7 +69,7 @@ def find_script(hook: Hook, root: Path) -> Path | None:
     name = words[0].rpartition("/")[2]
     if _INTERPRETER.fullmatch(name):
         words = words[1:] if words[1:2] != ["run"] else words[2:]
-        if words and words[0].startswith("-"):  # -c and its like: the script is in the words themselves
+        if words and words[0].startswith("-"):  # an option such as -c: the script is in the command itself
             return None
     if not words or not _is_path(words[0]):
         return None
@@ -81,7 +81,7 @@ def _is_path(word: str) -> bool:
 
 
 def _iterate_words(command: str) -> Iterator[str]:
-    """Iterate over the words of the first simple command; none for what can't be split."""
+    """Iterate over the words of the first simple command; none if it can't be split."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     try:
@@ -108,10 +108,10 @@ def _locate(word: str, hook: Hook, root: Path) -> Path | None:
 
 
 def list_script_files(hook: Hook, root: Path) -> tuple[Path, ...]:
-    """Return the files of the project that a hook's command names, and those that stand with them in a folder of hooks.
+    """Return the files of the project in a hook's command, and the other files in their folder of hooks.
 
-    They are what is trusted with the hook, so a file too many is a question too many, and one too few is a guard that
-    anybody changes. Reads directories.
+    They are trusted together with the hook. A superfluous file causes an unnecessary question, a missing one would let
+    a guard be changed unnoticed. Reads directories.
     """
     files: dict[Path, None] = {}
     for path in _iterate_named_paths(hook, root):
@@ -126,8 +126,8 @@ def list_script_files(hook: Hook, root: Path) -> tuple[Path, ...]:
 
 
 def _iterate_named_paths(hook: Hook, root: Path) -> Iterator[Path]:
-    """Iterate over the paths that a command may mean, whatever quotes, variables or substitutions stand before them,
-    and over those below a folder that it names."""
+    """Iterate over the possible paths in a command, after any quotes, variables or substitutions, and over those below
+    a folder in it."""
     words = _list_possible_words(hook.command)
     folders = [root, *([Path(hook.home)] if hook.home else [])]
     for word in words:
@@ -141,7 +141,8 @@ def _iterate_named_paths(hook: Hook, root: Path) -> Iterator[Path]:
 
 
 def _list_possible_words(command: str) -> list[str]:
-    """List the words of a command as a shell may see them: cut at its signs, without quotes, with blanks in them."""
+    """List the possible words of a command in a shell: split at its operators, without quotes, or with blanks in
+    them."""
     try:
         words = shlex.split(command)
     except ValueError:
@@ -151,7 +152,7 @@ def _list_possible_words(command: str) -> list[str]:
 
 
 def _is_file(path: Path) -> bool:
-    """True if it is a file; a word that is too long for a name, such as a script within the command, is none."""
+    """True if the path is a file; a word that is too long for a name, such as an inline script, is none."""
     try:
         return path.is_file()
     except OSError:
@@ -166,7 +167,7 @@ def _is_directory(path: Path) -> bool:
 
 
 def explain_missing(hook: Hook, root: Path) -> str:
-    """Return what is missing of a hook's script, "" = nothing, or it can't be told."""
+    """Explain that a hook's script is missing, "" = it exists, or is unknown."""
     script = find_script(hook, root)
     if script is None or _is_file(script):
         return ""
@@ -174,14 +175,14 @@ def explain_missing(hook: Hook, root: Path) -> str:
 
 
 class HookSource(Struct, frozen=True, kw_only=True):
-    """A hook file to be read from outside of the project: the user's own, or that of a plug-in of theirs."""
+    """A hook file outside of the project: the user's own, or one of the user's plug-ins."""
 
     path: Path
     owner: HookOwner
 
 
 class HookTable(Struct, frozen=True, kw_only=True):
-    """All hooks. `hooks`: those that run; `held`: those of the project that do not, as nobody trusts them (yet)."""
+    """All hooks. `hooks`: those that run; `held`: untrusted ones of the project, which do not."""
 
     hooks: tuple[Hook, ...] = ()
     held: tuple[Hook, ...] = ()
@@ -189,8 +190,8 @@ class HookTable(Struct, frozen=True, kw_only=True):
 
 
 def load_hooks(workspace: Workspace, check: TrustCheck | None) -> HookTable:
-    """Load the hooks of a project and of its user. `check`: whether a file's hooks are trusted; None = none of the
-    project is. Nothing in them is fatal."""
+    """Load the hooks of a project and of its user. `check` tests whether a file's hooks are trusted; None = no file of
+    the project is. Errors in the files are not fatal."""
     hooks: list[Hook] = []
     untrusted_hooks: list[Hook] = []
     problems: list[HookProblem] = []
@@ -209,7 +210,7 @@ def load_hooks(workspace: Workspace, check: TrustCheck | None) -> HookTable:
 
 
 def list_user_sources() -> tuple[HookSource, ...]:
-    """Return the user's own hook files, whether or not they are there."""
+    """Return the user's own hook files, whether or not they exist."""
     home = Path.home()
     sources: tuple[tuple[Path, Dialect, str], ...] = (
         (get_config_dir() / "hooks.json", "own", ""),
@@ -223,8 +224,8 @@ def list_user_sources() -> tuple[HookSource, ...]:
 
 
 def _iterate_plugin_files(workspace: Workspace, scope: Scope) -> Iterator[tuple[str, HookFile]]:
-    """Iterate over the hook files of the plug-ins of a project, or of its user. One of the project hides none of the
-    user's, whatever its name."""
+    """Iterate over the hook files of the plug-ins of a project, or of its user. A plug-in of the project never replaces
+    one of the user's of the same name."""
     folders = [folder for folder in list_extension_folders(workspace, trust_everything) if folder.scope == scope]
     for plugin in load_plugins(folders).plugins:
         for source in plugin.sources:
@@ -241,7 +242,7 @@ def _show(path: Path) -> str:
 
 
 def iterate_project_files(workspace: Workspace) -> Iterator[tuple[str, HookFile]]:
-    """Iterate over the project's hook files that are there, those of its plug-ins last, as they are on the disk."""
+    """Iterate over the project's existing hook files on the disk, those of its plug-ins last."""
     for path, dialect in PROJECT_HOOK_FILES:
         if (hook_file := read_project_file(workspace, path, dialect)) is not None:
             yield path, hook_file
@@ -249,7 +250,7 @@ def iterate_project_files(workspace: Workspace) -> Iterator[tuple[str, HookFile]
 
 
 def is_hook_path(path: str, workspace: Workspace) -> bool:
-    """True if the project's hooks stand in this file. Reads the manifests of plug-ins for a path among them."""
+    """True if this file defines hooks of the project. Reads manifests of plug-ins for a path in a plug-in folder."""
     if path in HOOK_PATHS:
         return True
     is_near = "/plugins/" in f"/{path}"
@@ -257,7 +258,7 @@ def is_hook_path(path: str, workspace: Workspace) -> bool:
 
 
 def read_project_file(workspace: Workspace, path: str, dialect: Dialect) -> HookFile | None:
-    """Read one hook file of the project; None = it is not there."""
+    """Read one hook file of the project; None = it is missing."""
     try:
         data = workspace.read_bytes(path, MAX_FILE + 1)
     except PathRefused as refused:
@@ -286,8 +287,8 @@ def _parse(data: bytes, owner: HookOwner) -> HookFile:
 
 
 def render_for_trust(file: HookFile, workspace: Workspace) -> bytes:
-    """Return what the user's trust in a file is about, as bytes: its hooks, and the scripts of the project that they
-    start as they are now."""
+    """Return the trusted content of a file as bytes: its hooks, and digests of the project's scripts that they
+    start."""
     lines = []
     for hook in file.hooks:
         suffix = " (fails closed)" if hook.fails_closed else ""
@@ -300,22 +301,22 @@ def _hash_scripts(hook: Hook, workspace: Workspace) -> str:
     for script in list_script_files(hook, workspace.root):
         try:
             data = workspace.read_bytes(script.relative_to(workspace.root).as_posix(), MAX_SCRIPT)
-        except PathRefused:  # gone meanwhile, or a link that leads out of the project
+        except PathRefused:  # removed meanwhile, or a link that leads out of the project
             continue
         digests.append(hashlib.sha256(data).hexdigest())
     return " ".join(digests)
 
 
 def describe_hooks(files: Iterable[HookFile]) -> tuple[str, ...]:
-    """Return a line for each hook, for the user who is to trust them."""
+    """Return one line per hook, for the question of trust."""
     lines = [hook.describe() for file in files for hook in file.hooks]
     remaining_count = len(lines) - MAX_DESCRIBED
     return (*lines[:MAX_DESCRIBED], *((f"and {remaining_count} more",) if remaining_count > 0 else ()))
 
 
 def describe_changed_hooks(before: Mapping[str, Sequence[str]], now: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Return a line for each hook that is new (+) or gone (-) in these files, or for all of a file whose scripts alone
-    have changed (~)."""
+    """Return lines on added (+) and removed (-) hooks, or on all hooks of a file if only its scripts have changed
+    (~)."""
     descriptions: list[str] = []
     for path, lines in now.items():
         previous_lines = before.get(path, ())

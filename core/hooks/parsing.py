@@ -24,13 +24,13 @@ from core.records import decode_json
 from core.text.counting import count
 from core.text.repairs.relaxed_json import to_strict_json
 
-MAX_SUBJECT: Final = 20_000  # characters of a command that a pattern is tried on
+MAX_SUBJECT: Final = 20_000  # characters of a command that are matched with a pattern
 TOOL_EVENTS: Final = frozenset(
     {HookEvent.PRE_TOOL, HookEvent.POST_TOOL, HookEvent.POST_FAILURE, HookEvent.PERMISSION_REQUEST}
 )
 _EXACT: Final = re.compile(r"[A-Za-z0-9_ ,|-]+")
 _RULE: Final = re.compile(r"(?P<tool>[A-Za-z]\w*)\(.*\)", re.DOTALL)
-_OWN_NAME: Final = re.compile(r"mcp|[a-z]_[a-z]", re.IGNORECASE)  # of tools that are not known by name here
+_OWN_NAME: Final = re.compile(r"mcp|[a-z]_[a-z]", re.IGNORECASE)  # matches names of tools that are not in KNOWN_NAMES
 _GLOB_SIGNS: Final = re.compile(r"[*?/.{\[]")
 _AS_GLOB: Final = "it is taken as a glob over what a call names"
 Scope = Literal["project", "user", "plugin"]
@@ -50,7 +50,7 @@ _DIRECTORY: Final = re.compile(r"(\$\{(?:CLAUDE|CURSOR)_(?:PLUGIN_ROOT|PROJECT_D
 
 
 class Matcher(Struct, frozen=True):
-    """A matcher as it is used. `condition`: the permission rule that it was; `problem`: what is to be told of it."""
+    """A parsed matcher. `condition`: the permission rule that it was written as; `problem`: a report for the user."""
 
     text: str = ""
     condition: str = ""
@@ -59,7 +59,7 @@ class Matcher(Struct, frozen=True):
 
 
 def read_matcher(pattern: object, event: HookEvent, *, is_exact: bool) -> Matcher:
-    """Read a matcher. `is_exact`: plain names are whole names, as in Claude's files."""
+    """Parse a matcher. `is_exact`: plain names are whole names, as in Claude's files."""
     if isinstance(pattern, list) and all(isinstance(name, str) for name in pattern):
         pattern = "|".join(pattern)
     if pattern is None or pattern in ("", "*"):
@@ -85,7 +85,7 @@ def _can_match_tool(text: str, *, is_exact: bool) -> bool:
 
 
 def matches_pattern(text: str, subjects: Sequence[str], *, is_exact: bool) -> bool:
-    """True if one of the subjects is what a pattern, or a list of names, means."""
+    """True if a pattern, or a list of names, matches one of the subjects."""
     if is_exact and (names := list_exact_names(text)):
         return any(subject in names for subject in subjects)
     pattern = re.compile(to_python_pattern(text))
@@ -93,7 +93,7 @@ def matches_pattern(text: str, subjects: Sequence[str], *, is_exact: bool) -> bo
 
 
 def matches_glob(text: str, subjects: Sequence[str]) -> bool:
-    """True if one of the subjects (names, commands, paths) is what a glob means, taken as widely as it may be."""
+    """True if a glob, interpreted as widely as possible, matches one of the subjects (names, commands, paths)."""
     return any(
         fnmatchcase(subject[:MAX_SUBJECT], glob) or matches(glob, subject[:MAX_SUBJECT])
         for glob in text.split("|")
@@ -102,7 +102,7 @@ def matches_glob(text: str, subjects: Sequence[str]) -> bool:
 
 
 def explain_pattern(text: str) -> str:
-    """Return why a text is no pattern, "" = it is one."""
+    """Explain why a text is no valid pattern, "" = it is one."""
     try:
         re.compile(to_python_pattern(text))
     except (re.error, RecursionError, OverflowError) as error:
@@ -111,22 +111,22 @@ def explain_pattern(text: str) -> str:
 
 
 def to_python_pattern(pattern: str) -> str:
-    """Return a JavaScript pattern as Python spells it: groups with names are all that differs in what people write."""
+    """Convert a JavaScript pattern to Python; in practice only the syntax of named groups differs."""
     return re.sub(r"\(\?<(?![=!])", "(?P<", pattern)
 
 
 def list_exact_names(matcher: str) -> tuple[str, ...]:
-    """Return the names that a matcher without signs of a pattern lists; () = it is a pattern."""
+    """Return the names in a matcher that is a plain list; () = it is a pattern."""
     if not _EXACT.fullmatch(matcher):
         return ()
     return tuple(name for part in re.split(r"[|,]", matcher) if (name := part.strip()))
 
 
 class Hook(Struct, frozen=True, kw_only=True):
-    """One hook. `source`: its file as it is shown; `home`: the directory that its relative paths are meant from, where
-    that is not the project. `condition`: a permission rule that the call has to match, as `Bash(git *)`; `is_glob`: its
-    matcher is no pattern. `loops`: times in a row that its answer may keep the agent going, None = without end.
-    `timeout` in seconds."""
+    """One hook. `source`: the display name of its file; `home`: the base directory of its relative paths, "" = the
+    project. `condition`: a permission rule that the call must match, as `Bash(git *)`; `is_glob`: its matcher is a
+    glob. `loops`: number of times in a row that its answer may make the agent continue, None = unlimited. `timeout` in
+    seconds."""
 
     event: HookEvent
     command: str
@@ -143,37 +143,38 @@ class Hook(Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """A name that stays as long as the hook is the same."""
+        """A stable identifier, derived from the hook's content."""
         identity = "\0".join((self.source, self.event, self.matcher, self.condition, self.command))
         return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
     @property
     def directory(self) -> str:
-        """The directory that it is run in, "" = the project; plug-ins of Claude's are run there, Cursor's at home."""
+        """The working directory, "" = the project; hooks of Claude's plug-ins run there, those of Cursor's in
+        `home`."""
         return "" if self.scope == "plugin" and self.dialect == "claude" else self.home
 
     def describe(self) -> str:
-        """Return one line: the event, what it is for, and the command."""
+        """Return one line: the event, matcher and condition, and the command."""
         qualifier = " ".join(filter(None, (self.matcher, f"if {self.condition}" if self.condition else "")))
         return f"{self.event}{f' [{qualifier}]' if qualifier else ''}: {self.command}"
 
 
 class HookProblem(Struct, frozen=True, kw_only=True):
-    """Something in a hook file that is not used, or not as it was meant; `message` says why."""
+    """An entry of a hook file that is ignored or reinterpreted; `message` says why."""
 
     source: str
     message: str
 
 
 class HookFile(Struct, frozen=True, kw_only=True):
-    """A hook file as it was read."""
+    """A parsed hook file."""
 
     hooks: tuple[Hook, ...] = ()
     problems: tuple[HookProblem, ...] = ()
 
 
 class HookOwner(Struct, frozen=True, kw_only=True):
-    """The file that hooks stand in: what all of them have in common. See `Hook`."""
+    """The common attributes of all hooks of a file; see `Hook`."""
 
     dialect: Dialect
     scope: Scope
@@ -182,7 +183,7 @@ class HookOwner(Struct, frozen=True, kw_only=True):
 
 
 def parse_hook_file(data: bytes, owner: HookOwner) -> HookFile:
-    """Parse a file. Nothing in it is fatal: what is wrong is a problem, and the rest is used."""
+    """Parse a file. Errors in it are reported as problems, and the rest is used."""
     return _Reader(owner).read(data)
 
 
@@ -216,7 +217,7 @@ class _Reader:
         return self._build()
 
     def _report_denials(self, document: object) -> None:
-        """Tell of rules in the settings of Claude's that refuse calls there, and are not heard here."""
+        """Report Claude's deny rules, which have no effect here."""
         permissions = (
             document.get("permissions") if isinstance(document, dict) and self._owner.dialect == "claude" else None
         )
@@ -298,7 +299,7 @@ class _Reader:
 
 
 def _iterate_entries(entries: list[object]) -> Iterator[tuple[object, object]]:
-    """Iterate over `(hook, matcher)`, of entries that are a hook and of those that hold a list of them."""
+    """Iterate over `(hook, matcher)`, for entries that are hooks and for entries with a list of hooks."""
     for entry in entries:
         inner = entry.get("hooks") if isinstance(entry, Mapping) else None
         if isinstance(entry, Mapping) and isinstance(inner, list):
@@ -320,7 +321,7 @@ def _read_command(entry: Mapping[str, Any]) -> str:
 
 
 def _quote_word(word: str) -> str:
-    """Quote a word for a shell, which fills in the places that stand for a directory and nothing else."""
+    """Quote a word for a shell that expands only the variables of directories."""
     import shlex
 
     parts = _DIRECTORY.split(word)

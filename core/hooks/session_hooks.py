@@ -26,14 +26,14 @@ from core.hooks.runner import HookRunner
 from core.protocol.events import AnyEvent, HookRan, HookResult, Notice
 
 _CONDITION = re.compile(r"(?P<tool>[A-Za-z_]\w*)(?:\((?P<pattern>.*)\))?", re.DOTALL)
-MAX_RECORDED = 500  # characters of what a hook said that its record keeps
-SLOW = 4.0  # seconds after which the user is told that a hook is waited for
+MAX_RECORDED = 500  # characters of a hook's message in its record
+SLOW = 4.0  # seconds after which the user is notified of a running hook
 HOOKS_HINT = "/hooks lists all hooks."
 
 
 def select_hooks(hooks: Iterable[Hook], subjects: Sequence[str], texts: Sequence[str] = ()) -> list[Hook]:
-    """Return the hooks that an event concerns, each command once. `subjects`: what a matcher speaks of (names of a
-    tool, a command, a type); `texts`: what a condition's pattern may match (the command, the path)."""
+    """Select the hooks for an event, without duplicate commands. `subjects`: candidates for matchers (names of a tool,
+    a command, a type); `texts`: candidates for the pattern of a condition (the command, the path)."""
     hooks_by_command: dict[tuple[str, str], Hook] = {}
     for hook in hooks:
         if is_concerned(hook, subjects, texts) and _meets_condition(hook, subjects, texts):
@@ -42,8 +42,8 @@ def select_hooks(hooks: Iterable[Hook], subjects: Sequence[str], texts: Sequence
 
 
 def is_concerned(hook: Hook, subjects: Sequence[str], texts: Sequence[str] = ()) -> bool:
-    """True if a hook's matcher matches one of the subjects, or the hook has none. A glob may mean the texts as well;
-    where a hook fails closed, what is no pattern matches all."""
+    """True if a hook's matcher matches one of the subjects, or the hook has none. A glob is matched with the texts,
+    too; an invalid pattern of a hook that fails closed matches everything."""
     is_pattern = not explain_pattern(hook.matcher)
     if not hook.matcher or not subjects or (hook.fails_closed and not is_pattern):
         return True
@@ -53,7 +53,7 @@ def is_concerned(hook: Hook, subjects: Sequence[str], texts: Sequence[str] = ())
 
 
 def _meets_condition(hook: Hook, subjects: Sequence[str], texts: Sequence[str]) -> bool:
-    """True if a call is what the hook's `if` speaks of; what can't be understood is met."""
+    """True if a call matches the hook's `if`; an invalid condition matches everything."""
     match = _CONDITION.fullmatch(hook.condition.strip())
     if not hook.condition or match is None:
         return True
@@ -61,13 +61,13 @@ def _meets_condition(hook: Hook, subjects: Sequence[str], texts: Sequence[str]) 
         return False
     pattern = re.sub(r"^(?:\./|/+)", "", (match["pattern"] or "*").replace(":*", "*"))
     parts = [part.strip() for text in texts for part in (text, *re.split(r"&&|\|\||[;|\n]", text))]
-    parts += [] if "/" in pattern else [text.rpartition("/")[2] for text in texts]  # a name alone is meant anywhere
+    parts += [] if "/" in pattern else [text.rpartition("/")[2] for text in texts]  # in any directory
     return any(fnmatchcase(part, pattern) or (pattern.endswith(" *") and part == pattern[:-2]) for part in parts)
 
 
 class HookOccasion(Struct, frozen=True, kw_only=True):
-    """An event as it happens. `subjects`, `texts`: what matchers and conditions speak of, see `select_hooks`; `fields`:
-    what the event alone has; `loops`: times in a row that a hook has kept the agent going by now."""
+    """One occurrence of an event. `subjects`, `texts`: see `select_hooks`; `fields`: the specific fields of the event;
+    `loops`: number of times in a row that hooks have made the agent continue."""
 
     event: HookEvent
     subjects: tuple[str, ...] = ()
@@ -78,8 +78,8 @@ class HookOccasion(Struct, frozen=True, kw_only=True):
 
 
 class HookOutcome(Struct, frozen=True, kw_only=True):
-    """The answers of all hooks of an event together. `decider`: the hook whose permission counts, for a sentence;
-    `answers`: those that say anything, each with its hook."""
+    """The combined answers of all hooks of an event. `decider`: the deciding hook, for use in a sentence; `answers`:
+    the hooks with their answers."""
 
     permission: str = ""
     decider: str = ""
@@ -92,22 +92,22 @@ class HookOutcome(Struct, frozen=True, kw_only=True):
 
     @property
     def context(self) -> str:
-        """The words that hooks add for the model, "" = none."""
+        """The text that hooks add for the model, "" = none."""
         return "\n".join(answer.context for _, answer in self.answers if answer.context)
 
     @property
     def followup(self) -> str:
-        """The words that the agent is to go on with, "" = none."""
+        """The agent's next instruction, "" = none."""
         return "\n".join(answer.followup for _, answer in self.answers if answer.followup)
 
     @property
     def changed_input(self) -> dict[str, Any] | None:
-        """The arguments that the first hook which changes them gives."""
+        """The arguments of the first hook that changes them."""
         return next((answer.changed_input for _, answer in self.answers if answer.changed_input is not None), None)
 
     @property
     def output(self) -> str | None:
-        """The text that the model is to see in place of the result."""
+        """The text that replaces the result for the model."""
         return next((answer.output for _, answer in self.answers if answer.output is not None), None)
 
     @property
@@ -115,12 +115,12 @@ class HookOutcome(Struct, frozen=True, kw_only=True):
         return any(answer.ends_turn for _, answer in self.answers)
 
     def describe_change(self) -> str:
-        """Return who changed the arguments, as a sentence; "" = nobody did."""
+        """Return a sentence on the hook that changed the arguments; "" = none did."""
         hooks = (hook for hook, answer in self.answers if answer.changed_input is not None)
         return next((f"The hook `{hook.command[:120]}` changed this call." for hook in hooks), "")
 
     def describe_refusal(self) -> str:
-        """Return who refused and why, as a sentence; "" = nobody did."""
+        """Return a sentence on the refusal and its reason; "" = it was not refused."""
         if not self.is_denied:
             return ""
         reason = self.reason.strip()
@@ -132,9 +132,9 @@ NO_OUTCOME = HookOutcome()
 
 
 class SessionHooks(Struct, eq=False):
-    """The hooks of one session. `load` reads them all; `scene` tells the session as it is now; `runner` None: no hook
-    ever runs. `env`: variables that hooks set for those that follow; `is_begun`: they were told that the session
-    begins."""
+    """The hooks of one session. `load` reads all hook files; `scene` returns the present state of the session; `runner`
+    None: no hook ever runs. `env`: variables that hooks set for later ones; `is_begun`: the hooks of the session's
+    start have run."""
 
     load: Callable[[], HookTable] = HookTable
     scene: Callable[[], HookScene] | None = None
@@ -148,7 +148,7 @@ class SessionHooks(Struct, eq=False):
     _notified: set[tuple[str, str]] = field(default_factory=set)
 
     async def refresh(self) -> None:
-        """Read the hook files anew; what is wrong in them is told once."""
+        """Read the hook files again; the user is notified of every problem once."""
         if self.runner is None:
             return
         self.table = await asyncio.to_thread(self.load)
@@ -161,31 +161,31 @@ class SessionHooks(Struct, eq=False):
             self.emit(Notice(level="warning", message=message[:2_000], hint=HOOKS_HINT))
 
     def _notify_slow(self, hook: Hook) -> None:
-        """Tell the user what is waited for, while it is."""
+        """Notify the user of a slow hook while it runs."""
         message = f"Waiting for the hook {hook.describe()[:300]}, at most {hook.timeout:g} s."
         self._notify_once(f"slow {hook.id}", message)
 
     def has(self, *events: HookEvent) -> bool:
-        """True if there are hooks for one of these events, as the files were read last."""
+        """True if there are hooks for one of these events, as of the last refresh."""
         return self.table is not None and any(hook.event in events for hook in self.table.hooks)
 
     def pop_stop(self) -> bool:
-        """True, once, if a hook said that the agent is to stop."""
+        """Return and reset whether a hook demanded that the agent stops."""
         has_stop, self._has_stop = self._has_stop, False
         return has_stop
 
     def get_agent_type(self) -> str:
-        """Return the type of the subagent whose session this is, "" = it is none."""
+        """Return the subagent's type of this session, "" = it is no subagent."""
         return self.scene().agent_type if self.scene is not None else ""
 
     async def begin_session(self, source: str, mode: str) -> HookOutcome:
-        """Tell the hooks that the session begins, or why it goes on: "startup", "resume", "compact"."""
+        """Run the hooks of the session's start. `source`: its reason, "startup", "resume" or "compact"."""
         fields = {"source": source, "is_background_agent": False, "composer_mode": mode}
         subjects = ("SessionStart", source)
         return await self.run(HookOccasion(event=HookEvent.SESSION_START, fields=fields, subjects=subjects))
 
     async def run(self, occasion: HookOccasion) -> HookOutcome:
-        """Run the hooks that an event concerns and return what they say together."""
+        """Run the hooks for an event and combine their answers."""
         if self.runner is None or self.scene is None:
             return NO_OUTCOME
         if self.table is None:
@@ -220,7 +220,7 @@ class SessionHooks(Struct, eq=False):
         answer = replace(read_answer(hook, run), effects=run.effects)
         self.env |= answer.env
         self.emit(_build_record(hook, run, answer, occasion.call))
-        if answer.failure and not answer.failure.startswith(MISSING):  # that was told when the files were read
+        if answer.failure and not answer.failure.startswith(MISSING):  # that was reported when the files were read
             consequence = (
                 "so what it guards is refused" if answer.permission == "deny" else "and what it is for goes on"
             )

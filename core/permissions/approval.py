@@ -25,7 +25,7 @@ _IN_BOX: Final = ("network", "git_write")
 _SERVICE: Final = re.compile(r"localhost:[1-9][0-9]{0,4}|" + "|".join(SOCKETS))
 MAX_PORT: Final = 65_535
 MAX_HOSTS: Final = 20
-MAX_HOST_CHARS: Final = 100  # of all of them together: what is asked about stands whole in the question
+MAX_HOST_CHARS: Final = 100  # of all of them together, since the question shows them in full
 _ADDRESS: Final = re.compile(
     r"(?i)\bhttps?://(?:[^\s/@'\"]*@)?(?P<host>[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?=[:/?#\s'\"`);|&<>]|$)"
 )
@@ -33,9 +33,9 @@ RequestedPermission = str
 
 
 class Approval(Struct, frozen=True, kw_only=True):
-    """`environment`: names of the variables that commands have set or removed in this session; `values`: the digest of
-    the value of each, "" = removed. `network`: hosts that can be reached. `permissions`: what the command is granted
-    beside running. Paths are relative to the workspace."""
+    """The subject of an approval. `environment`: names of the variables that commands have set or removed in this
+    session; `values`: the digests of their values, "" = removed. `network`: hosts that can be reached. `permissions`:
+    grants besides running. Paths are relative to the workspace."""
 
     subject: str
     directory: str = "."
@@ -49,13 +49,13 @@ class Approval(Struct, frozen=True, kw_only=True):
     def compute_digest(self) -> str:
         """Return the SHA-256 of the record, in hex. A lone surrogate in the text counts as itself."""
         record = msgspec.structs.asdict(self) | {"subject": self.subject.encode("utf-8", "surrogatepass").hex()}
-        for name in ("values", "permissions"):  # answers that were saved without them still hold
+        for name in ("values", "permissions"):  # answers that were saved without them remain valid
             if not record[name]:
                 del record[name]
         return hashlib.sha256(msgspec.json.encode(record)).hexdigest()
 
     def has_same_ground(self, other: Approval) -> bool:
-        """Return True if the other record differs in the hosts that can be reached at most."""
+        """Return True if the other record is the same except for the reachable hosts."""
         return replace(self, network=()) == replace(other, network=())
 
 
@@ -65,12 +65,12 @@ def hash_value(value: str | None) -> str:
 
 
 def list_requested(requests: Sequence[object]) -> tuple[str, ...]:
-    """Return what is asked for of what there is, each once, in the order of how far it leads."""
+    """Return the known permissions among `requests`, without duplicates, the most far-reaching last."""
     return tuple(permission for permission in (*_IN_BOX, *list_services(requests), "all") if permission in requests)
 
 
 def check_requested(requests: Sequence[str]) -> None:
-    """Raise `ValueError` for what there is not to ask for."""
+    """Raise `ValueError` for an unknown permission."""
     permissions = (*_IN_BOX, "all")
     for request in requests:
         if request not in permissions and not is_service(request):
@@ -79,12 +79,12 @@ def check_requested(requests: Sequence[str]) -> None:
 
 
 def list_services(requests: Sequence[object]) -> tuple[str, ...]:
-    """Return the services among what is asked for, each once, sorted."""
+    """Return the services among `requests`, without duplicates, sorted."""
     return tuple(sorted({request for request in requests if isinstance(request, str) and is_service(request)}))
 
 
 def is_service(name: str) -> bool:
-    """True if a name is that of a service: `localhost:5432`, or a socket that is known by name."""
+    """True if a name is that of a service: `localhost:5432`, or a known socket."""
     return _SERVICE.fullmatch(name) is not None and find_port(name) <= MAX_PORT
 
 
@@ -94,7 +94,7 @@ def find_port(service: str) -> int:
 
 
 def find_named_hosts(command: str) -> tuple[str, ...]:
-    """Return the first hosts of the web addresses in a command's text, each once, as many as a line takes."""
+    """Return the first hosts of the URLs in a command's text, without duplicates, as many as fit on a line."""
     hosts = dict.fromkeys(match["host"].lower() for match in _ADDRESS.finditer(command))
     first_hosts, size = list[str](), 0
     for host in hosts:

@@ -1,7 +1,7 @@
-"""A parser of shell commands for permission rules: every simple command, and the files it is redirected to.
+"""A parser of shell commands for permission rules: finds simple commands, and the files of their redirections.
 
-This is no shell and classes nothing as harmless (SAFETY M7, D37): a text is either of the few forms that can be split
-with certainty, or `is_certain` is False and no rule may allow it. What is certain: words, quotes without expansion, `;`
+It is no complete shell and classifies nothing as harmless: either a text has one of the few forms that can be split
+with certainty, or `is_certain` is False and no rule may allow it. Certain are: words, quotes without expansion, `;`
 `&&` `||` `|` `&` newlines, `$(…)`, backticks, `( … )`, and redirections to files that are named literally.
 """
 
@@ -26,7 +26,7 @@ _HARMLESS_SINKS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 _FRAGMENT = re.compile(r"[;&|\n()`{}]|\$\(")
 _DIRECTORY_CHANGERS = frozenset({"cd", "pushd", "popd"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
-# Programs that run what they are given: what that is, a rule about a command's text can't tell.
+# Programs that execute their arguments or input, which a rule about a command's text can't evaluate.
 _PROGRAM_RUNNERS = frozenset(
     (
         *(".", "sh", "bash", "dash", "zsh", "ksh", "fish", "eval", "source", "exec", "env", "xargs", "sudo", "doas"),
@@ -38,10 +38,10 @@ _PROGRAM_RUNNERS = frozenset(
 
 
 class CommandParts(Struct, frozen=True, kw_only=True):
-    """`commands` without their redirections, in order; `writes` and `reads`: files that redirections name, as written.
+    """`commands` in order, without redirections; `writes` and `reads`: files of redirections, literally.
 
-    Without `is_certain` the commands are a guess, good for refusing and never for allowing. `is_plain`: each of them
-    also begins with the literal name of a program that does not itself run what it is given.
+    Without `is_certain` the commands are a guess, usable for refusals but never for permissions. `is_plain`: all of
+    them begin with the literal name of a program that does not execute its arguments or input.
     """
 
     commands: tuple[str, ...]
@@ -56,7 +56,7 @@ _FILE_NAME = re.compile(r"[^\\'\"$`*?\[\]{}~!#()]+|'[^']*'|\"[^\\\"$`]*\"")
 
 
 class _Uncertain(Exception):
-    """The text has no form that is known here."""
+    """The text has none of the supported forms."""
 
 
 def split_command(command: str) -> CommandParts:
@@ -102,7 +102,7 @@ class _CommandReader:
         self.reads: list[str] = []
 
     def has_moved_redirection(self) -> bool:
-        """True if a relative redirection may be meant for another directory than the command's own."""
+        """True if a relative redirection may refer to another directory than the command's own."""
         relative_paths = [path for path in (*self.writes, *self.reads) if not path.startswith("/")]
         return bool(relative_paths) and any(
             strip_quotes(command).partition(" ")[0] in _DIRECTORY_CHANGERS for command in self.commands
@@ -137,7 +137,7 @@ class _CommandReader:
         if self._peek() == "(":
             self._at += 1
             self.read_list(")")
-            if any(True for _ in self._iterate_words(terminator)):  # nothing but redirections may follow
+            if any(True for _ in self._iterate_words(terminator)):  # only redirections may follow
                 raise _Uncertain
             return
         words = list(self._iterate_words(terminator))
@@ -203,7 +203,7 @@ class _CommandReader:
         self._at += 1
 
     def _read_substitution(self) -> None:
-        """`$(…)`, whose commands count too. Any other expansion could become anything."""
+        """Read `$(…)`, whose commands count, too. Any other expansion has an unknown result."""
         if self._peek(2) != "$(" or self._peek(3) == "$((":
             raise _Uncertain
         self._at += 2
@@ -223,7 +223,7 @@ class _CommandReader:
         self._at = end
 
     def _read_redirection(self) -> bool:
-        """Read a redirection; return False if none stands here."""
+        """Read a redirection; return False if there is none."""
         match = _REDIRECTION.match(self._text, self._at)
         if match is None:
             return False

@@ -31,8 +31,8 @@ _BTIME = 80  # bytes into struct statx: seconds (s64), nanoseconds (u32)
 _STATX_SIZE = 256
 _MAX_HANDLE = 128
 FILE_NAME = "trust.json"
-DEMO_DIRECTORY = "demo"  # below the state directory: samples that this program brought itself
-# What is heard once a project is trusted, by where it stands.
+DEMO_DIRECTORY = "demo"  # below the state directory: samples of this program
+# The paths of instructions, which are read once a project is trusted.
 INSTRUCTION_PATHS = (
     "AGENTS.md",
     "AGENTS.override.md",
@@ -51,7 +51,7 @@ INSTRUCTION_PATHS = (
 
 
 class DirectoryIdentity(Struct, frozen=True):
-    """`born`: "b…" a time of birth, "g…" a handle with a generation, "" neither is known."""
+    """`born`: "b…" is a birth time, "g…" a handle with a generation number, "" neither is known."""
 
     device: int
     inode: int
@@ -96,8 +96,8 @@ def _read_generation(path: bytes) -> str:
 class TrustedDirectory(Struct, frozen=True, kw_only=True):
     """A directory as it was when the user trusted it. `at` in ms.
 
-    `files`: digests of its instruction files, by path; None in a record of an earlier version, asked about anew.
-    `hooks`: what each file would run, a line each, so that a change of it can be shown.
+    `files`: digests of its instruction files, by path; None in a record of an earlier version, which is asked about
+    again. `hooks`: lines on the hooks of every file, to display later changes.
     """
 
     device: int
@@ -113,7 +113,7 @@ class _TrustBook(Struct, frozen=True, kw_only=True):
 
 
 class TrustStore:
-    """Trust in one project. `root` is its real path. Raises `StateError` when the file can't be used."""
+    """Trust in one project. `root`: its real path. Raises `StateError` when the file can't be used."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -131,7 +131,7 @@ class TrustStore:
         return TrustedFiles(entry.files if entry and entry.files else {}, self.add_files)
 
     def grant(self, files: Mapping[str, str], hooks: Mapping[str, Sequence[str]] = {}) -> None:
-        """Trust the project from now on, with these files: the digest of each by its path, and lines on its hooks."""
+        """Trust the project from now on, with these files: digests by path, and lines on the hooks by file."""
         now = identify_directory(self._root)
         old_entry = self._load_entry()
         digests = dict(old_entry.files or {}) if old_entry else {}
@@ -146,7 +146,7 @@ class TrustStore:
         self._file.update(lambda book: _TrustBook(directories=book.directories | {self._name: entry}))
 
     def load_hooks(self) -> Mapping[str, Sequence[str]]:
-        """Return the lines on the hooks that were trusted last, by their file."""
+        """Return the lines on the last trusted hooks, by file."""
         entry = self._load_entry()
         return entry.hooks if entry is not None else {}
 
@@ -156,7 +156,7 @@ class TrustStore:
             self.grant(files)
 
     def can_identify(self) -> bool:
-        """True if the file system tells this directory from one that is made in its place."""
+        """True if the file system distinguishes this directory from a later one under the same path."""
         return bool(identify_directory(self._root).born)
 
     def revoke(self) -> None:
@@ -168,7 +168,7 @@ class TrustStore:
         return self._root.is_relative_to(get_state_dir().resolve() / DEMO_DIRECTORY)
 
     def _load_entry(self) -> TrustedDirectory | None:
-        """Return the saved entry of this very directory; None: it is not trusted."""
+        """Return the saved entry of this directory; None: it is not trusted."""
         entry = self._file.read().directories.get(self._name)
         if entry is None or entry.files is None:
             return None
@@ -177,10 +177,10 @@ class TrustStore:
 
 
 def find_instructions(root: Path) -> tuple[str, ...]:
-    """Return the places of instructions in the project, which are not read without trust. No file is opened."""
+    """Return the existing instruction paths of the project, which are not read without trust. No file is opened."""
     return tuple(name for name in INSTRUCTION_PATHS if os.path.lexists(root / name))
 
 
 def is_empty_directory(root: Path) -> bool:
-    """True if there is nothing in the directory."""
+    """True if the directory has no entries."""
     return next(root.iterdir(), None) is None

@@ -21,7 +21,7 @@ from core.records import parse_json, parse_toml
 _CALL: Final = re.compile(
     r"(?<![\w./-])(npm|pnpm|yarn|bun|nr|run-s|run-p|npm-run-all2?|composer|deno|wireit)(?:\.cmd)?(?=[\s\"',])([^\n;&|]*)"
 )
-_TASK: Final = re.compile(r"[\"']script[\"']\s*:\s*[\"']([\w:.-]+)[\"']")  # of an editor, `"type": "npm"`
+_TASK: Final = re.compile(r"[\"']script[\"']\s*:\s*[\"']([\w:.-]+)[\"']")  # a task of an editor with `"type": "npm"`
 _PREFIXED: Final = re.compile(r"(?<![\w/.-])(?:npm|yarn|pnpm|bun):([\w:.*-]+)")
 _DIRECTORY_OPTIONS: Final = frozenset({"--prefix", "-C", "--cwd", "--dir", "-w", "--workspace", "-d", "--working-dir"})
 _FILTER_OPTIONS: Final = frozenset({"--filter", "-F", "--workspaces", "-r", "--recursive", "-ws"})
@@ -47,7 +47,7 @@ _PNPM_KEYS: Final = (
     *("pnpmfile", "globalPnpmfile", "onlyBuiltDependencies", "onlyBuiltDependenciesFile", "dangerouslyAllowAllBuilds"),
     *("allowBuilds", "configDependencies", "scriptShell", "nodeOptions", "shellEmulator"),
 )
-# A line of YAML whose key can't be told by looking for it: complex, escaped, tagged, merged or in braces.
+# A line of YAML whose key a search can't find: complex, escaped, tagged, merged or in braces.
 _ODD_LINE: Final = r"\s*(?:-\s+)?(?:[?:](?:\s|$)|[{!&*]|<<|---\s+\S|\"[^\"]*\\|%)"
 # Lines of settings that name a program or code, by the name of the file.
 _ACTING_LINES: Final = {
@@ -75,9 +75,10 @@ _NAMES_PROGRAM: Final = "names a program or code that its tool runs by itself"
 
 
 class RunnerCall(Struct, frozen=True):
-    """A call of scripts. `manifests`: names of files and of the tables in them; `directory`: where one lies, "" = here.
+    """A call of scripts. `manifests`: names of files and of tables in them; `directory`: the manifest's, "" = the
+    present.
 
-    `is_anywhere`: it is called in packages that are named otherwise than by their directory.
+    `is_anywhere`: the packages are not selected by directory.
     """
 
     manifests: tuple[tuple[str, str], ...]
@@ -87,7 +88,7 @@ class RunnerCall(Struct, frozen=True):
 
 
 def find_calls(text: str) -> list[RunnerCall]:
-    """Return the calls of scripts in a text of any format; some of the names may be no scripts."""
+    """Find the calls of scripts in a text of any format; some of the names may be no scripts."""
     calls = [_read_call(match[1], match[2]) for match in _CALL.finditer(text)]
     names = (*_PREFIXED.findall(text), *(_TASK.findall(text) if "npm" in text else ()))
     return [call for call in calls if call.names] + ([RunnerCall(_PACKAGE, names)] if names else [])
@@ -107,8 +108,8 @@ def _read_call(runner: str, rest: str) -> RunnerCall:
 
 
 def read_scripts(data: bytes, table: str | None) -> dict[str, str]:
-    """Return the scripts in a table of a manifest by their names, those of no table being all that it says; none if it
-    can't be read. Comments (jsonc) are left out."""
+    """Return the scripts in a table of a manifest (`table` None: in its root) by their names; {} if it can't be parsed.
+    Comments (jsonc) are ignored."""
     try:
         text = _COMMENT.sub(lambda match: match[1] or " ", data.decode("utf-8", "replace"))
         manifest = json.loads(re.sub(r",(\s*[}\]])", r"\1", text))
@@ -129,9 +130,9 @@ def _join(value: object) -> str:
 
 
 def select_scripts(scripts: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Return the scripts that these names mean, with those that run before and after them and those they call."""
+    """Select the named scripts, their pre- and post-scripts, and the scripts that these call."""
     waiting, selection = [*names], dict[str, str]()
-    for name in waiting:  # grows meanwhile
+    for name in waiting:  # the list grows during the loop
         for script in _match(scripts, name):
             if script not in selection:
                 selection[script] = scripts[script]
@@ -150,11 +151,11 @@ def _match(scripts: Mapping[str, str], name: str) -> Iterator[str]:
 def _list_called(script: str) -> Iterator[str]:
     for call in find_calls(script):
         yield from call.names
-    yield from re.findall(r"(?<![\w/])@(?!php\b|putenv\b)([\w:.-]+)", script)  # as composer names others
+    yield from re.findall(r"(?<![\w/])@(?!php\b|putenv\b)([\w:.-]+)", script)  # composer's references to other scripts
 
 
 def find_acting_change(name: str, old: bytes, new: bytes) -> str:
-    """Return what completes "it …" for a change of a file with this folded name; "" = nothing in it acts by itself."""
+    """Describe an acting change of a file with this folded name, to complete "it …"; "" = no acting part changed."""
     before, after = list_acting_parts(name, old), list_acting_parts(name, new)
     changed_keys = [key for key, value in after.items() if before.get(key) != value]
     if not changed_keys:
@@ -163,7 +164,7 @@ def find_acting_change(name: str, old: bytes, new: bytes) -> str:
 
 
 def list_acting_parts(name: str, data: bytes) -> dict[str, str]:
-    """Return the parts of a file that act by themselves, with their text; none for a file of another name."""
+    """Return the acting parts of a file with their text; none for other file names."""
     if (read := _READERS.get(name)) is not None:
         return dict(read(data))
     if (pattern := _ACTING_LINES.get(name)) is None:
@@ -220,7 +221,7 @@ def _read_crate(data: bytes) -> Iterator[tuple[str, str]]:
 
 def _read_toolchain(data: bytes) -> Iterator[tuple[str, str]]:
     if b"=" not in data:
-        return  # the old form: the name of a toolchain alone
+        return  # the old form: only the name of a toolchain
     settings = _parse_toml(data)
     yield from _list_unreadable(settings)
     if (path := _get_table(settings, "toolchain").get("path")) is not None:
@@ -270,8 +271,8 @@ def _read_odd_package(data: bytes) -> Iterator[tuple[str, str]]:
 
 
 def cut_blocks(text: str, keys: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield what stands at these keys of a text in YAML, TOML or JSON: the rest of the line and all that is indented
-    deeper below it, or goes on as a list."""
+    """Yield the values of these keys in YAML, TOML or JSON: the rest of the line, and the lines below it that are
+    indented deeper or continue a list."""
     begins = re.compile(rf"([\s{{,-]*)[\"']?({'|'.join(map(re.escape, keys))})[\"']?\s*[:=](?!=)(.*)")
     lines = text.splitlines()
     for number, line in enumerate(lines):
@@ -287,7 +288,7 @@ def cut_blocks(text: str, keys: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _parse_toml(data: bytes) -> Mapping[str, object]:
-    """Return a text in TOML; one that can't be read has the name "": its tool may read more than TOML 1.0."""
+    """Parse TOML. Text that can't be parsed is returned under the key "": its tool may accept more than TOML 1.0."""
     text = data.decode("utf-8", "replace")
     try:
         return parse_toml(text)
@@ -328,5 +329,5 @@ _READERS: Final[dict[str, Callable[[bytes], Iterator[tuple[str, str]]]]] = {
 }
 
 
-# Names of files of which only some parts act.
+# Names of files with acting parts.
 PARTLY_ACTING: Final = frozenset({*_READERS, *_ACTING_LINES})

@@ -228,7 +228,7 @@ class _RiskTable:
         self.first_parts = frozenset(name[0] for name in (*self._directories, *self._files) if len(name) > 1)
 
     def find_risk(self, parts: list[str]) -> str | None:
-        """Return what is said of a path of folded names, None for nothing."""
+        """Return the risk of a path of folded names, None for no risk."""
         for part in (*zip(parts), *pairwise(parts)):
             if part in self._directories:
                 return self._directories[part]
@@ -241,11 +241,11 @@ class _RiskTable:
 
 
 def _compile_pattern(name: str) -> re.Pattern[str]:
-    """Compile a name in which `*` stands for anything within it, for the end of a path."""
+    """Compile a name in which `*` matches any part of a name, for the end of a path."""
     return re.compile(r"(?:\A|/)" + "[^/]*".join(map(re.escape, name.split("*"))) + r"\Z")
 
 
-_IMPORT: Final = re.compile(rb"^import[ \t]", re.MULTILINE)  # a line that Python runs; weights of a model have none
+_IMPORT: Final = re.compile(rb"^import[ \t]", re.MULTILINE)  # a line that Python executes; weights of a model have none
 
 
 _AUTOMATIC: Final = _RiskTable(PROTECTED)
@@ -256,8 +256,8 @@ _CALLED: Final = _RiskTable(LABELLED)
 
 def is_protected(rel: str) -> bool:
     """True if a change of this path is never accepted in bulk; plan files (`is_plan`) are not protected."""
-    lever = find_file_risk(rel)
-    return lever is not None and lever.is_protected
+    risk = find_file_risk(rel)
+    return risk is not None and risk.is_protected
 
 
 def may_hold_protected(rel: str) -> bool:
@@ -266,7 +266,7 @@ def may_hold_protected(rel: str) -> bool:
 
 
 def find_file_risk(rel: str, old: bytes = b"", new: bytes = b"") -> FileRisk | None:
-    """Return what a file does by itself or when called, if known. `old`, `new`: its content around a change."""
+    """Return the risk of a file, if known. `old`, `new`: its content before and after a change."""
     parts = [fold_name(part) for part in rel.split("/")]
     if is_plan(rel):
         return None
@@ -285,7 +285,7 @@ def find_file_risk(rel: str, old: bytes = b"", new: bytes = b"") -> FileRisk | N
 
 
 def find_link_risk(rel: str, target: bytes) -> FileRisk | None:
-    """Return what a symbolic link does if it leads out of the project, else None."""
+    """Return the risk of a symbolic link that leads out of the project, else None."""
     destination = posixpath.normpath(posixpath.join(posixpath.dirname(rel), target.decode("utf-8", "replace")))
     if destination.startswith("/") or destination.split("/")[0] == "..":
         return FileRisk("leads out of the project: what is written to it lands elsewhere", is_protected=True)

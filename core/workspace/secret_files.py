@@ -43,7 +43,7 @@ _SECRET_IF_IGNORED = re.compile(
     r"|([\w-]+\.)?kubeconfig(\.ya?ml)?|\.modal\.toml|\.pdm\.toml|\.curlrc|\.wgetrc|\.snowsql|connections\.toml"
     r"|appsettings\.[\w-]+\.json|cypress\.env\.json|mnemonic\.txt|wg\d+\.conf|vault[-_]pass(word)?(\.txt)?|\.clasprc\.json"
 )
-# Names that say nothing without the directory that they stand in; where that is, hardly anything else stands.
+# Names that mean nothing without their directory, which hardly ever contains other files.
 _SECRET_TAIL = re.compile(
     r"(?:.*/)?(?:\.docker/config\.json|\.kube/(?:config|cache/.+)|\.config/(?:gh|glab-cli|hub|configstore)/.+"
     r"|\.aws/(?:credentials|config)|\.azure/.+\.json|\.config/gcloud/.+|\.codex/auth\.json|\.composer/auth\.json"
@@ -59,9 +59,9 @@ _SECRET_TAIL = re.compile(
     r"|\.(?:gradle/gradle\.properties|bundle/config|nuget/nuget\.config|idea/(?:datasources\.local|webservers)\.xml)"
     r"|\.config/sops/age/keys\.txt|\.local/share/keyrings/.+|\.ssh/(?!known_hosts|config$|.+\.pub$).+)"
 )
-# What editors and careful people make of a name when they keep a copy beside it: `.env~`, `.id_rsa.swp`, `id_rsa.bak`.
+# Names of backup copies by editors and people: `.env~`, `.id_rsa.swp`, `id_rsa.bak`.
 _COPY = re.compile(r"#(.+)#|\.(.+)\.sw[a-p]|(.+?)(?:~|\.(?:bak|backup|old|orig|save))")
-# Part of every name that may be one, in small letters (to ignore case takes five times as long): most names are none.
+# A part of every name of a secret, in lower case (ignoring case takes five times as long). Most names have none.
 _QUICK_CHECK = re.compile(
     r"env|rc|id_|cred|secret|key|pem|p12|pfx|tf|jks|kdb|ppk|pass|cnf|vault|vars|kube|account|s3cfg|boto|rclone|"
     r"databricks|firebase|\.p8|ovpn|auth|gha-|gpg|pgp|\.asc|history|dockercfg|servers|pip|sentry|renv|settings|"
@@ -78,7 +78,7 @@ _KEY_LINE = re.compile(r"[A-Za-z0-9+/=_-]{40,2000}")
 
 
 def is_secret(rel: str, is_ignored: IsIgnored) -> bool:
-    """True if a workspace-relative path names such a file. `ignored(rel, is_dir)` returns True if git ignores it."""
+    """True if a workspace-relative path is that of a secret file. `is_ignored(rel, is_dir)`: True if git ignores it."""
     names = _list_candidate_names(rel.rpartition("/")[2])
     if any(_SECRET.fullmatch(name) for name in names) or _has_secret_tail(rel):
         return True
@@ -92,12 +92,12 @@ def _has_secret_tail(rel: str) -> bool:
 
 
 def may_be_secret_path(rel: str) -> bool:
-    """True if a path is worth a closer look, by its name or by the directories that it stands in."""
+    """True if a path may be that of a secret, by its name or its directories."""
     return may_be_secret(rel.rpartition("/")[2]) or _has_secret_tail(rel)
 
 
 def may_be_secret(name: str) -> bool:
-    """True if a name is worth a closer look; fast for the others."""
+    """True if a name may be that of a secret; fast for other names."""
     if name.isascii() and not _QUICK_CHECK.search(name.lower()):
         return False
     return any(
@@ -107,7 +107,7 @@ def may_be_secret(name: str) -> bool:
 
 
 def _list_candidate_names(name: str) -> list[str]:
-    """Return the name, and what it is a copy of; without those that are harmless."""
+    """Return the name and the name of its original if it is a backup; without harmless ones."""
     name = fold_name(name)
     match = _COPY.fullmatch(name)
     original = next(filter(None, match.groups())) if match else name
@@ -135,7 +135,7 @@ def _find_in_line(line: str) -> list[str]:
 def _is_secret_value(value: str) -> bool:
     if len(value) < MIN_LENGTH or value.startswith(("/", "./", "~", "$")):
         return False
-    if "://" in value:  # an address is harmless but for what it says of a user
+    if "://" in value:  # an address is harmless unless it contains a user
         return "@" in value
     has_both = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
     return has_both or len(value) >= LONG_LENGTH
@@ -150,7 +150,7 @@ def _read_text(root: Path, path: str) -> str:
 
 
 class SecretMasker:
-    """Passes text on, which arrives in chunks, with `values` masked; an end that may begin one waits for the rest."""
+    """Masks `values` in text that arrives in chunks; a tail that may be the beginning of a value is buffered."""
 
     def __init__(self, on_text: Callable[[str], None], values: tuple[str, ...] = ()) -> None:
         self.values = values
@@ -170,7 +170,7 @@ class SecretMasker:
             self._on_text(text[: len(text) - keep])
 
     def finish(self) -> None:
-        """Pass on the rest: no more comes."""
+        """Flush the buffer."""
         text, self._buffer = self._buffer, ""
         if text:
             self._on_text(text)
