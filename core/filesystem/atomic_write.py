@@ -1,6 +1,6 @@
 """Writing files whole or not at all, and renames that lose nothing.
 
-A new file beside the old one is written and synced, takes the name in one step, and the directory is synced: after a
+A new file in the same directory is written and synced, renamed over the old one, and the directory is synced: after a
 failure or a kill the name has either the old bytes or the new ones, and with `durable` the new ones survive a power
 cut. Symbolic links are replaced, never followed. Two names are exchanged, and a name is taken only if it is free, by
 renameat2(2) on Linux and renameatx_np(2) on macOS, which Python does not wrap: ctypes calls them.

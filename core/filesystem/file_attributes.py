@@ -2,7 +2,7 @@
 
 A replacement gets only the user's own attribute names and the access list (xattr(7), acl(5)): `security.capability` was
 granted to the old content, and the marks of overlay file systems are no content. Files with setuid or setgid bits or
-capabilities are harmless in a box, whose mounts ignore them, but not on the machine's own disk, where a cache lies.
+capabilities are harmless in a box, whose mounts ignore them, but not in a cache, which is on the machine's own disk.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 `open_beneath` passes no symbolic link at all: by openat2(2) in one system call where the kernel has it, else component
 by component with O_NOFOLLOW. `resolve_links` expands links that stay in the tree beforehand; it needs no protection
-against races, because its result is only ever opened by `open_beneath`. `DirectoryCursor` keeps one directory open, for
-walks through trees that nobody reorganizes meanwhile.
+against races, because its result is only ever opened by `open_beneath`. `DirectoryCursor` holds one directory open, for
+walks through trees that are not reorganized meanwhile.
 """
 
 from __future__ import annotations

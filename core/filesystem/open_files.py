@@ -1,7 +1,7 @@
 """Reading regular files by name, and detecting that an open file has lost its name.
 
 A pipe or a device in place of a file is refused, not waited for. Writing to a file that was removed or replaced
-succeeds, but nobody will find the data.
+succeeds, but the data is lost.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _UNSUITABLE_TYPES = _REMOTE_TYPES | {"overlay", "vfat", "exfat", "ecryptfs", "nt
 
 
 def is_whiteout(stats: os.stat_result) -> bool:
-    """True if a layer's entry says that the name does not exist: a character device 0:0."""
+    """True if an entry is a whiteout, which marks a deleted name: a character device 0:0."""
     return stat.S_ISCHR(stats.st_mode) and stats.st_rdev == 0
 
 

@@ -1,7 +1,7 @@
-"""The names of events and tools in both hook dialects, and what an answer can do at each event.
+"""The names of events and tools in both hook dialects, and the effects of answers by event.
 
 Cursor's spelling names the events here; events of Claude Code alone, or of this program, are spelled alike. Tools have
-names and arguments of each dialect, so that unmodified scripts work. For Claude's hooks a deletion is a `Write` of
+names and arguments in both dialects, so that unmodified scripts work. For Claude's hooks a deletion is a `Write` of
 nothing: that agent has no tool for it, and a hook that guards a file must be asked about it.
 """
 
@@ -80,8 +80,6 @@ RULES: Final = {
     HookEvent.BEFORE_PROMOTE: EventRules(blocks=True, seconds=300.0),
     HookEvent.AFTER_PROMOTE: EventRules(seconds=300.0),
 }
-
-
 # Events of Cursor and Claude Code that are never raised here, for a better message than "unknown".
 NOT_RAISED: Final = frozenset(
     {
@@ -107,8 +105,6 @@ NOT_RAISED: Final = frozenset(
         "WorktreeRemove",
     }
 )
-
-
 EVENTS_BY_NAME: Final = {
     **{event.value: event for event in HookEvent},
     **{rules.claude: event for event, rules in RULES.items() if rules.claude},
@@ -129,8 +125,6 @@ class ForeignTool(Struct, frozen=True):
 
 
 _FILE: Final = {"target_file": "file_path", "path": "file_path"}
-
-
 _FOREIGN: Final = {
     "run_terminal_cmd": ForeignTool(
         "Shell", "Bash", {"explanation": "description", "is_background": "run_in_background"}
@@ -156,16 +150,10 @@ _FOREIGN: Final = {
     "activate_skill": ForeignTool("Skill", "Skill", {"name": "skill", "arguments": "args"}),
     "ask_question": ForeignTool("AskQuestion", "AskUserQuestion"),
 }
-
-
 _TASK_NAMES: Final = ("Agent",)
-
-
 KNOWN_NAMES: Final = frozenset(
     {*_TASK_NAMES, *_FOREIGN, *(name for tool in _FOREIGN.values() for name in (tool.cursor, tool.claude))}
 )
-
-
 _PATH_ARGUMENTS: Final = ("file_path", "path", "notebook_path")
 
 

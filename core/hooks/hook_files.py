@@ -196,8 +196,8 @@ def load_hooks(workspace: Workspace, check: TrustCheck | None) -> HookTable:
     untrusted_hooks: list[Hook] = []
     problems: list[HookProblem] = []
     for path, hook_file in iterate_project_files(workspace):
-        is_heard = not hook_file.hooks or (check is not None and check(path, render_for_trust(hook_file, workspace)))
-        (hooks if is_heard else untrusted_hooks).extend(hook_file.hooks)
+        is_trusted = not hook_file.hooks or (check is not None and check(path, render_for_trust(hook_file, workspace)))
+        (hooks if is_trusted else untrusted_hooks).extend(hook_file.hooks)
         problems += hook_file.problems
     plugins = (hook_file for _, hook_file in _iterate_plugin_files(workspace, "user"))
     for hook_file in (*map(_read_source, list_user_sources()), *plugins):

@@ -1,9 +1,9 @@
-"""Hook files of both dialects, parsed into one kind of record; what is no hook is reported, and the rest is used.
+"""Hook files of both dialects, parsed into one kind of record; invalid entries are reported, and the rest is used.
 
-Files in the wild mix the shapes (Cursor's entries in Claude's file, names in another case), so each entry is read by
-its own shape, whatever the file. Matchers are names, patterns, or what people write in their place (a glob, a
-permission rule). A hook that never runs guards nothing, so such text is read as what it was meant as, and a matcher
-that can match no tool is reported.
+Files in the wild mix the shapes (Cursor's entries in Claude's file, names in another case), so every entry is parsed by
+its own shape, independent of the file. Matchers are names, patterns, or common mistakes (a glob, a permission rule). A
+hook that never runs guards nothing, so mistakes are interpreted as intended, and a matcher that can match no tool is
+reported.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The hooks of one session: selects the hooks of an event, runs them, and combines their answers into one outcome.
 
 A matcher may name a tool by any name that it has in a dialect: a guard that runs once too often costs a moment, one
-that is not run guards nothing. Hooks of an event run one after the other, in the order of the table: each sees the
-changes of the one before it. The strictest answer decides. An answer never widens a right: what it allows is decided as
-if there were no hooks.
+that is not run guards nothing. Hooks of an event run one after the other, in the order of the table, and see the
+changes of earlier ones. The strictest answer decides. An answer never extends rights: an allowed call is decided as if
+there were no hooks.
 """
 
 from __future__ import annotations

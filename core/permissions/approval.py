@@ -5,8 +5,8 @@
 a port of the user's machine (`localhost:5432`) or one of its sockets by name (`docker`). `all`: the command runs on the
 user's machine itself, outside of the box.
 
-The question is built from an `Approval`, and the code that starts the command builds a second one from what it is about
-to run and compares them: what the user saw is what runs.
+The question is built from an `Approval`, and the code that starts the command builds a second one from the final
+arguments and compares them, so that exactly the approved command runs.
 """
 
 from __future__ import annotations

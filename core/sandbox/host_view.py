@@ -1,8 +1,8 @@
 """The part of the host that a command may see, for every tier: environment variables, paths and toolchains.
 
-Variables are an allow-list, so that keys never reach commands. A toolchain in a home is not visible as a whole:
-credentials, settings with tokens and clones of repositories lie beside its programs. So its parts are allowed by name,
-and credentials among them (a global `npmrc`, a `pip.conf`) are found by name and hidden.
+Variables are an allow-list, so that keys never reach commands. A toolchain in a home is not visible as a whole, since
+its directory also holds credentials, settings with tokens and clones of repositories. So its parts are allowed by name,
+and credentials among them (a global `npmrc`, a `pip.conf`) are recognized by name and hidden.
 """
 
 from __future__ import annotations

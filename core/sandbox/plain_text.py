@@ -1,11 +1,11 @@
-"""Terminal output as plain text: escape sequences and control codes are removed, progress lines keep their last
+"""Terminal output as plain text: without escape sequences and control codes, progress lines reduced to their last
 state."""
 
 from __future__ import annotations
 
 import re
 
-# ECMA-48: CSI; OSC, DCS, SOS, PM and APC up to their terminator; any other escape. Each alternative is linear in time.
+# ECMA-48: CSI; OSC, DCS, SOS, PM and APC up to their terminator; any other escape. Every alternative is linear in time.
 _SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
@@ -23,10 +23,10 @@ def strip_escapes(text: str) -> str:
     bare = _CONTROL.sub("", _SEQUENCE.sub("", text))
     if "\r" not in bare:
         return bare
-    return "\n".join(_keep_last_state(line) for line in bare.split("\n"))
+    return "\n".join(_reduce_to_last_state(line) for line in bare.split("\n"))
 
 
-def _keep_last_state(line: str) -> str:
+def _reduce_to_last_state(line: str) -> str:
     return next((part for part in reversed(line.split("\r")) if part), "") if "\r" in line else line
 
 

@@ -172,7 +172,7 @@ class Execution:
             self._host.emit(Notice(level="warning", message=note, hint=COMMIT_HINT))
         self.finish_output()
         self.output.close()
-        return self._build_result(box_result, self._take_effects(box_result))
+        return self._build_result(box_result, self._absorb_effects(box_result))
 
     async def wait(self) -> BoxResult:
         """Wait for the end without absorbing the effects: then call `settle`, or `discard`."""
@@ -186,7 +186,7 @@ class Execution:
         await self._disk_guard.settle_cache()
         return replace(box_result, exit_code=None, end_reason="disk_full") if self._disk_guard.reason else box_result
 
-    def _take_effects(self, box_result: BoxResult) -> str:
+    def _absorb_effects(self, box_result: BoxResult) -> str:
         request, layer = self.request, self._layer
         self._record_check(box_result)
         if box_result.end_reason == "lost":

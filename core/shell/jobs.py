@@ -114,7 +114,9 @@ class JobTable:
     def list_with_output(self, lines: int) -> tuple[JobReport, ...]:
         """Return all jobs with the last lines of their output; for the user, so it does not count as read by the
         model."""
-        return tuple(self._build_report(job, _take_last(job.execution.output.render_text(), lines)) for job in self)
+        return tuple(
+            self._build_report(job, _get_last_lines(job.execution.output.render_text(), lines)) for job in self
+        )
 
     def __iter__(self) -> Iterator[BackgroundJob]:
         return iter(self._jobs.values())
@@ -167,7 +169,7 @@ class JobTable:
         await asyncio.gather(*map(_end_job, self.running_jobs))
 
 
-def _take_last(text: str, lines: int) -> str:
+def _get_last_lines(text: str, lines: int) -> str:
     return "\n".join(text.rstrip("\n").split("\n")[-lines:]) if lines > 0 else ""
 
 

@@ -1,14 +1,14 @@
 """The hosts and local services that commands of a session can reach, and the proxy that leads there.
 
-Nothing is granted to begin with. A command that wants a host is refused, and the user is asked afterwards, with what
-happened; a yes holds once, for the session, or for good. When a turn has read secrets and has also received data from
-the network, standing grants are suspended for its rest, and every host is asked about. Once the model has read text of
-strangers, a rule alone lets nothing out to a host that is new in the session.
+Nothing is granted to begin with. A command that wants a host is refused, and the user is asked afterwards, with the
+result; an approval holds once, for the session, or permanently. When a turn has read secrets and has also received data
+from the network, standing grants are suspended for its rest, and every host is asked about. Once the model has read
+text of strangers, a rule alone lets nothing out to a host that is new in the session.
 
 A service is a port on the loopback of the user's machine, or a socket that has a name. For each service that is granted
 when a command starts, the box listens at the same port, or at a socket of the same name, and passes connections to the
-session's proxy, with the service's name as a head. The grant is checked for each connection, so a revoked one lets no
-new connection through.
+session's proxy, with the service's name as a head. The grant is checked for every connection, so a revoked one blocks
+new connections.
 """
 
 from __future__ import annotations

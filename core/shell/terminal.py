@@ -1,7 +1,7 @@
 """The terminal of a session, which runs every command of the agent and the user, in foreground and background.
 
 A command that the box can't start is an error: it never runs outside of the box instead. Only on a machine without any
-box (tier T4) do commands run in the project itself, each after its own approval.
+box (tier T4) do commands run in the project itself, after an approval for every command.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Terminal:
         on_output: Callable[[str], None],
         should_run_again: Callable[[], Awaitable[bool]] = _run_once,
     ) -> CommandResult:
-        """Run a command to its end. Cancelling stops it and drops what it changed.
+        """Run a command to its end. Cancelling stops it and drops its changes.
 
         `should_run_again` is asked after every run in a box, before its effects are absorbed: with True they are
         dropped, and the command runs again from its first state. Raises `AgentTuiError` when it can't be started; then
@@ -191,7 +191,8 @@ class Terminal:
     # the shell's state
 
     def _ensure_directory(self) -> str:
-        """Return to the root when the shell's directory is gone (rejected, discarded). Returns a note, "" = none."""
+        """Reset the shell's directory to the root if it has vanished (rejected, discarded). Returns a note, "" =
+        none."""
         directory = self.shell.directory
         try:
             stats = None if directory == "." else self.host.shadow.stat(directory)

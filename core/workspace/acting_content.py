@@ -327,7 +327,5 @@ _READERS: Final[dict[str, Callable[[bytes], Iterator[tuple[str, str]]]]] = {
     "package.yaml": _read_odd_package,
     "package.json5": _read_odd_package,
 }
-
-
 # Names of files with acting parts.
 PARTLY_ACTING: Final = frozenset({*_READERS, *_ACTING_LINES})

@@ -1,8 +1,8 @@
-"""Files that run by themselves or that steer the agent: their names, and what each of them does, in words.
+"""Files that run by themselves or that steer the agent: their names, and descriptions of their risks.
 
 Protected files (`is_protected`, the table `PROTECTED`) act without being called: when a shell enters the directory, an
 editor opens it, git or an install runs, or a language server starts. Others change what the agent may do. They are
-accepted one by one, each confirmed, and never in bulk. The files of `LABELLED` run when the user calls a tool that
+accepted one by one, with a confirmation, and never in bulk. The files of `LABELLED` run when the user calls a tool that
 reads them (a makefile, a test, a build): they are labelled, and accepted like any file.
 
 Names are folded (`core.workspace.file_names.fold_name`), so they compare as on the most lenient file system. A name
@@ -25,7 +25,7 @@ from core.workspace.file_names import fold_name, is_git_internal, is_plan
 
 
 class RiskyNames(Struct, frozen=True):
-    """Names that share a risk, words each. `risk` completes the sentence "it …".
+    """Names that share a risk, separated by blanks. `risk` completes the sentence "it …".
 
     Everything at or below one of the `directories` counts, at any depth.
     """
@@ -36,17 +36,9 @@ class RiskyNames(Struct, frozen=True):
 
 
 HOOK_RISK: Final = "runs by itself when git commits, merges or pushes"
-
-
 GIT_RISK: Final = "changes what git runs, or where it fetches from, by itself"
-
-
 BUILD_SERVER_RISK: Final = "runs by itself on the build server, with its secrets, once it is pushed"
-
-
 PYTHON_RISK: Final = "runs by itself whenever that Python starts"
-
-
 PROTECTED: Final = (
     RiskyNames(
         "changes what the agent may do, or what it is told",
@@ -168,17 +160,9 @@ PROTECTED: Final = (
         "usercustomize.*.pyd usercustomize.pyd usercustomize.pyc usercustomize.*.pyc *._pth",
     ),
 )
-
-
 _TOOL_RISK: Final = "runs when you call the tool that reads it"
-
-
 _CHECKS: Final = "runs code of the project when a checker reads it, or an editor's plugin for that"
-
-
 _INSTALLS: Final = "decides what an install fetches and runs"
-
-
 LABELLED: Final = (
     RiskyNames("runs whenever pytest starts here", files="conftest.py"),
     RiskyNames(
@@ -246,11 +230,7 @@ def _compile_pattern(name: str) -> re.Pattern[str]:
 
 
 _IMPORT: Final = re.compile(rb"^import[ \t]", re.MULTILINE)  # a line that Python executes; weights of a model have none
-
-
 _AUTOMATIC: Final = _RiskTable(PROTECTED)
-
-
 _CALLED: Final = _RiskTable(LABELLED)
 
 

@@ -1,10 +1,10 @@
 """Files that hold secrets: recognized by name, and their values masked in the output of commands.
 
-Secret files are not read without a question, not searched and not visible to commands. A name alone is enough for what
-is hardly ever anything else (`.env`, private keys). Names that are as often harmless count only where git ignores the
-file: what a project publishes is not secret. A command can't read such a file, but its values may also be in git's
-history, in a log or in a process that was started earlier, so they are masked in its output. A value counts as secret
-if it has letters and digits, or is long, or is a line of a key.
+Secret files are not read without a question, not searched and not visible to commands. A name alone suffices if it
+hardly ever has another meaning (`.env`, private keys). Ambiguous names count only if git ignores the file: published
+files are not secret. A command can't read such a file, but its values may also be in git's history, in a log or in a
+process that was started earlier, so they are masked in its output. A value counts as secret if it has letters and
+digits, or is long, or is a line of a key.
 """
 
 from __future__ import annotations

@@ -227,7 +227,7 @@ class Workspace:
         return False
 
     def make_directories(self, directories: list[str]) -> None:
-        """Create directories, given outermost first. Raises OSError."""
+        """Create directories, in the order outermost first. Raises OSError."""
         for directory in directories:
             with self.open_parent(directory) as (descriptor, name), suppress(FileExistsError):
                 os.mkdir(name, self.directory_mode, dir_fd=descriptor)

@@ -55,7 +55,7 @@ class WithheldPaths(Struct, frozen=True, kw_only=True):
 class _ScannedDirectory(Struct):
     """One scan of a directory: paths below the workspace.
 
-    `rules`: files that say what is ignored; `bound`: the directory with the nearest of them, this one or one above it.
+    `rules`: files with ignore rules; `bound`: the directory with the nearest of them, this one or one above it.
 
     `whole` (an installed package): the directories below it that were scanned with it, and `looked`: when that was.
     """

@@ -44,9 +44,9 @@ def restrict_self(rules: Iterable[tuple[str, int]], *, tcp: bool = True, scopes:
     """Restrict this thread and all that it executes or starts, permanently; return the ABI version in force.
 
     `rules` are pairs of a path and the rights (READ, USE or EVERYTHING) that remain on and below it. `tcp` False
-    refuses binding and connecting TCP (ABI >= 4); `scopes` keeps signals and abstract unix sockets inside (ABI >= 6).
-    Sets no_new_privs. A rule for a missing path is left out, which allows less. Raises OSError if the kernel refuses;
-    then nothing is restricted.
+    refuses binding and connecting TCP (ABI >= 4); `scopes` restricts signals and abstract unix sockets to the domain
+    (ABI >= 6). Sets no_new_privs. A rule for a missing path is left out, which allows less. Raises OSError if the
+    kernel refuses; then nothing is restricted.
     """
     version = get_abi_version()
     if version == 0:

@@ -108,7 +108,7 @@ class _Flow:
 
 
 class _Connection:
-    """A client inside and the proxy outside, with a flow each way."""
+    """A client inside and the proxy outside, with a flow in both directions."""
 
     def __init__(self, client: _socket.socket, proxy: _socket.socket, head: bytes) -> None:
         self._sockets = (client, proxy)

@@ -6,9 +6,9 @@ workspace as an overlay, and covers over what is hidden from the command. Everyt
 changes, and attached after (`MountPlan`): no link of the host leads outside, and a workspace may lie in a directory
 that is fresh. All is read-only that is not in `MountPlan.writable`.
 
-The host's directories themselves are never attached: a read-only directory keeps nobody from connecting to a unix
-socket or from writing into a pipe. In an overlay every file has its own inode, so nobody listens behind such a name. As
-root the overlays access their lower directories with the rights of a user who owns nothing, so what is not readable by
+The host's directories themselves are never attached: a read-only directory does not prevent a connection to a unix
+socket or a write into a pipe. In an overlay every file has its own inode, so no process listens on such a name. As root
+the overlays access their lower directories with the rights of a user who owns nothing, so what is not readable by
 everybody is not readable by the command.
 
 Masked files are hidden by a layer between the workspace and the pending layers, with an empty, unreadable file for

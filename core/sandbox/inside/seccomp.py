@@ -131,7 +131,7 @@ _PROCESS_CALLS: dict[str, tuple[int, int, int]] = {
     "sched_setparam": (142, 118, 0),
     "sched_setscheduler": (144, 119, 0),
 }
-_USER_WIDE = {"setpriority": 2, "ioprio_set": 3}  # the first argument that stands for all processes of a user
+_USER_WIDE = {"setpriority": 2, "ioprio_set": 3}  # the value of the first argument that selects all processes of a user
 _PIDFD_CALLS = {"pidfd_open": 434, "pidfd_send_signal": 424}
 _OPENAT2 = 437  # its mode is behind a pointer; programs fall back to openat
 _MAKES_FILE = 0o20000100  # O_CREAT and O_TMPFILE; without them the mode is whatever the register held

@@ -55,7 +55,9 @@ def remove_masked_changes(request: BoxRequest) -> tuple[str, ...]:
 
 def describe_deleted_secrets(upper: Path, secret_paths: Sequence[bytes]) -> tuple[str, ...]:
     """Return a note if a command deleted or moved directories with secret files: it saw empty ones in their place."""
-    deleted_paths = [os.fsdecode(path) for path in secret_paths if _look_above(os.fsencode(upper), path) == "replaced"]
+    deleted_paths = [
+        os.fsdecode(path) for path in secret_paths if _classify_parents(os.fsencode(upper), path) == "replaced"
+    ]
     if not deleted_paths:
         return ()
     suffix = f" and {len(deleted_paths) - _NAMED} more" if len(deleted_paths) > _NAMED else ""
@@ -70,7 +72,7 @@ def _remove_written(upper: bytes, masked_paths: Sequence[bytes]) -> list[bytes]:
     written_paths = []
     for path in masked_paths:
         target = os.path.join(upper, path)
-        if _look_above(upper, path) != "there" or not os.path.lexists(target):
+        if _classify_parents(upper, path) != "there" or not os.path.lexists(target):
             continue
         stats = os.lstat(target)
         if stat.S_ISDIR(stats.st_mode):
@@ -82,7 +84,7 @@ def _remove_written(upper: bytes, masked_paths: Sequence[bytes]) -> list[bytes]:
     return written_paths
 
 
-def _look_above(upper: bytes, path: bytes) -> Literal["missing", "replaced", "there"]:
+def _classify_parents(upper: bytes, path: bytes) -> Literal["missing", "replaced", "there"]:
     """Return the state of the directories above a path in the layer; "replaced" if one of them is deleted or new."""
     above = upper
     for part in path.split(b"/")[:-1]:

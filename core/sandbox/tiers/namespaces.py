@@ -150,7 +150,7 @@ def build_launch(request: BoxRequest) -> NamespaceLaunch:
     """Build the launch message of one command. Raises `ToolFailed` for a workspace that can't be read."""
     home = host_view.find_home(request.env)
     workspace = Path(os.path.realpath(request.workspace))
-    # Root can't give files away in a box: else tar would try, and fail.
+    # Root can't change owners in a box, which tar would try, and fail.
     roots = {"TAR_OPTIONS": "--no-same-owner"} if os.geteuid() == 0 else {}
     services = request.services if request.proxy else ()
     env = {**roots, **request.env, "HOME": str(home), **(_PROXY_ENV if request.proxy else {})}

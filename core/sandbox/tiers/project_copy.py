@@ -353,7 +353,7 @@ class _Copier:
         self._copy_metadata(self._workspace, self._root)
         for path in (b"", *(entry.path for entry in entries)):
             with contextlib.suppress(FileNotFoundError):
-                self._copy.files[path] = take_signature(os.lstat(os.path.join(self._root, path)))
+                self._copy.files[path] = make_signature(os.lstat(os.path.join(self._root, path)))
 
     def _copy_metadata(self, source: bytes, target: bytes) -> None:
         info = os.lstat(source)
@@ -361,7 +361,7 @@ class _Copier:
         os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
 
 
-def take_signature(info: os.stat_result) -> FileSignature:
+def make_signature(info: os.stat_result) -> FileSignature:
     """Return the signature of a file's status."""
     return FileSignature(info.st_mode, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
 
@@ -425,7 +425,7 @@ class _Comparison:
             if now.st_mode != before.mode:
                 self._make_directories(path)
             return now
-        elif take_signature(now) != before:
+        elif make_signature(now) != before:
             self._move_entry(path, now)
         return None
 

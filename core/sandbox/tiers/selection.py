@@ -108,40 +108,24 @@ NAMESPACES_OFF = (
     "User namespaces are switched off here. To allow them: `sudo sysctl user.max_user_namespaces=15000`, and the same "
     "line in a file of /etc/sysctl.d to keep it."
 )
-
-
 CLONE_OFF = (
     "Only root may make user namespaces here. To allow them: `sudo sysctl kernel.unprivileged_userns_clone=1`, and the "
     "same line in a file of /etc/sysctl.d to keep it."
 )
-
-
 PROC_MASKED = (
     "Parts of /proc are covered here, as in containers, and the kernel then refuses a fresh one. Run the container "
     "with `--security-opt systempaths=unconfined` (Docker), `--security-opt unmask=ALL` (Podman) or "
     "`procMount: Unmasked` (Kubernetes)."
 )
-
-
 CONTAINER = (
     "A container's syscall filter forbids namespaces or mounts. Run it with "
     "`--security-opt seccomp=unconfined --security-opt systempaths=unconfined` (Docker), with "
     "`--security-opt seccomp=unconfined --security-opt unmask=ALL` (Podman), or run agent-tui outside of it."
 )
-
-
 NO_PIDS_GROUP = "Run agent-tui as an ordinary user, or let it have a control group of its own with the pids controller."
-
-
 NOT_AS_ROOT = "Run agent-tui as an ordinary user."
-
-
 NO_BWRAP = "Install the package bubblewrap."
-
-
 OLD_BWRAP = "bubblewrap 0.11 or newer has the option; T2b and T2c do without it."
-
-
 NO_LANDLOCK = (
     "Linux 6.2 or newer has it (ABI 3), if `landlock` is in the list that /sys/kernel/security/lsm shows; the kernel "
     "option `lsm=` sets that list."

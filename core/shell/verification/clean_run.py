@@ -1,6 +1,6 @@
 """A check run alone, in a clean layer, and what its result proves.
 
-The layer holds some pending text over what is on disk now, and nothing else of the session: nothing that its commands
+The layer holds some pending text over the files on disk, and nothing else of the session: nothing that its commands
 left in ignored files, in their shell (variables, functions, the directory), in `~/.cache` and in the state of git.
 There is no network, and home, `/tmp` and `~/.cache` are fresh. The command's changes are dropped when it ends.
 

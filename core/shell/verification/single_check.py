@@ -141,42 +141,20 @@ class NotACheck(Struct, frozen=True):
 
 
 _STRICTNESS: Final = re.compile(r"set (?:-[euxo]+|pipefail|\s)+(?:;|&&|\n)\s*")  # only makes a command fail earlier
-
-
 _REDIRECTIONS: Final = frozenset({">", ">&", "&>", ">>"})
-
-
 _READERS: Final = frozenset({"tail", "head", "cat", "grep", "tee", "less", "more"})
-
-
 _PATTERN_FILE: Final = re.compile(r"--file|-[A-Za-z]*f")
-
-
 _LONE: Final = re.compile(r"[$`\\{}!]|\(|\)|<|^~|(?:^|\s)[*?\[]")
-
-
 _VARIABLES: Final = re.compile(
     r"(?:CI|NO_COLOR|FORCE_COLOR|PY_COLORS|CLICOLOR|CLICOLOR_FORCE|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED|PYTHONUTF8"
     r"|PYTHONHASHSEED|PYTHONWARNINGS|RUST_BACKTRACE|CARGO_TERM_COLOR|TERM|TZ|LANG|LC_ALL|COLUMNS|VERBOSE|V|CGO_ENABLED)"
     r"=[\w.:,/@+-]*|PYTHONPATH=(?:\.|src|lib|\./src|\./lib)(?::(?:\.|src|lib))*|NODE_ENV=test|RAILS_ENV=test|MIX_ENV=test"
 )
-
-
 _ASSIGNMENT: Final = re.compile(r"\w+\+?=.*", re.DOTALL)
-
-
 _ACTIVATION: Final = re.compile(r"(?:\./)?\.?v?env[\w-]*/bin/activate")
-
-
 _DURATION: Final = re.compile(r"\d+(?:\.\d+)?[smhd]?")
-
-
 _PYTHON: Final = re.compile(r"(?:(?:\./)?\.?v?env\w*/bin/|/usr/bin/|/usr/local/bin/)?python(?:\d(?:\.\d+)?)?")
-
-
 _PYTHON_OPTIONS: Final = re.compile(r"-[BEIPsubdqv]+|-[WX]\S+")
-
-
 _RUN_OPTIONS: Final = {  # flags of launchers; "=" marks those with a value
     "uv run": """--frozen --locked --no-sync --active --all-extras --all-groups -q --quiet --dev --extra= --group= -p=
         --python=""",
@@ -195,8 +173,6 @@ _RUN_OPTIONS: Final = {  # flags of launchers; "=" marks those with a value
     "nice": "-n=",
     "env": "",
 }
-
-
 _BIN: Final = re.compile(
     r"(?:\./)?(?:\.?v?env\w*/bin|node_modules/\.bin|vendor/bin|bin)/(?=[^/]+$)|/(?:usr/(?:local/)?)?bin/(?=[^/]+$)"
 )

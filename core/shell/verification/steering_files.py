@@ -185,11 +185,11 @@ def _find_handed_on(paths: Iterable[str], command: str, texts: PendingTexts) -> 
 
 def _list_programs(text: str) -> Iterable[str]:
     """Yield the paths that recipes start, or pass to an interpreter."""
-    for piece in _RECIPE.split(_take_scripts(text)):
+    for piece in _RECIPE.split(_extract_scripts(text)):
         yield from list_started(piece.strip(" \t@-+:,").split())
 
 
-def _take_scripts(text: str) -> str:
+def _extract_scripts(text: str) -> str:
     """Return the scripts of a `package.json`, one per line; any other text unchanged."""
     if not text.lstrip().startswith("{"):
         return text
@@ -202,10 +202,10 @@ def _take_scripts(text: str) -> str:
 
 def _has_other_tests(change: Change, texts: PendingTexts) -> bool:
     """Return True if the part of a file from its first test on has changed."""
-    return _take_tests(_read(texts, change.path)) != _take_tests(texts.read_base(change))
+    return _extract_tests(_read(texts, change.path)) != _extract_tests(texts.read_base(change))
 
 
-def _take_tests(data: bytes) -> bytes:
+def _extract_tests(data: bytes) -> bytes:
     match = _TESTS_IN_CODE.search(data)
     return data[match.start() :] if match is not None else b""
 
