@@ -73,7 +73,7 @@ class PlanStore:
     @property
     def place(self) -> str:
         """The folder of new plans: relative to the project, or absolute where it is outside of it."""
-        return self._files.location
+        return self._files.place
 
     def to_path(self, path: str) -> str:
         """Return the path of a plan in its one form. Raises `PathRefused` for the path of anything else."""

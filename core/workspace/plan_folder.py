@@ -39,21 +39,21 @@ class PlanFolder:
         self._wanted = directory
 
     @property
-    def location(self) -> str:
+    def place(self) -> str:
         """The folder of new plans: relative to the project, or absolute if it is outside of it."""
         return PLANS if self._wanted == PLANS else find_plan_directory(self._workspace.root, self._wanted)
 
     def to_path(self, path: str) -> str:
         """Return the canonical path of a plan. Raises `PathRefused` for paths of other files."""
-        outside = self.location if self.location.startswith("/") else ""
+        outside = self.place if self.place.startswith("/") else ""
         if outside and path.startswith(f"{outside}/") and is_plan(path, outside):
             return path
         rel = self._workspace.to_relative(path)
-        if is_plan(rel, self.location) or is_plan(rel):
+        if is_plan(rel, self.place) or is_plan(rel):
             return rel
         raise PathRefused(
             f"{path!r} is no plan.",
-            hint=f"Plans are files {self.location}/*{PLAN_SUFFIX} of the project.",
+            hint=f"Plans are files {self.place}/*{PLAN_SUFFIX} of the project.",
             code="no_plan",
         )
 
@@ -80,10 +80,10 @@ class PlanFolder:
         """Create (with its folders) or replace a plan atomically."""
         path = self.to_path(rel)
         if path.startswith("/"):
-            _make_directory(Path(self.location))
+            _make_directory(Path(self.place))
         tree, name = self._find_tree(path)
         if tree is None:
-            raise PathRefused(f"{self.location} can't be made.", hint="Name another `plans.directory`.")
+            raise PathRefused(f"{self.place} can't be made.", hint="Name another `plans.directory`.")
         tree.write_atomic(name, data)
 
     def remove(self, rel: str) -> None:
@@ -100,7 +100,7 @@ class PlanFolder:
 
     def list_paths(self) -> list[str]:
         """Return the paths of the plans in the folder; none if there is no such folder."""
-        directory = self.location
+        directory = self.place
         tree, folder_name = self._find_tree(f"{directory}/.")
         try:
             if tree is None:
@@ -119,7 +119,7 @@ class PlanFolder:
         """Remove temporary files of killed writers: all that are older than a write can take."""
         oldest = time() - _MAX_WRITE_SECONDS
         with suppress(PathRefused, OSError):
-            tree, folder_name = self._find_tree(f"{self.location}/.")
+            tree, folder_name = self._find_tree(f"{self.place}/.")
             if tree is None:
                 return
             with tree.open_parent(folder_name) as (folder, _):
@@ -133,7 +133,7 @@ class PlanFolder:
         exist."""
         if not path.startswith("/"):
             return self._workspace, path
-        directory = Path(self.location)
+        directory = Path(self.place)
         name = path.removeprefix(f"{directory}/")
         return (Workspace(directory) if directory.is_dir() else None), name
 

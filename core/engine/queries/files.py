@@ -62,7 +62,7 @@ def answer_tree(source: QuerySource, query: q.TreeQuery) -> q.TreeAnswer:
 def answer_plans(source: QuerySource, query: q.PlanFilesQuery) -> q.PlanFilesAnswer:
     """Return the plans of the project. Raises `PathRefused` where the place of plans can't hold any."""
     folder = source.require_session(query.session).shadow.plans
-    return q.PlanFilesAnswer(place=folder.location, paths=tuple(sorted(folder.list_paths())))
+    return q.PlanFilesAnswer(place=folder.place, paths=tuple(sorted(folder.list_paths())))
 
 
 def _collect_marks(rel: str, session: Session) -> dict[str, str]:
