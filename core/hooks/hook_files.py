@@ -56,124 +56,6 @@ HOOK_PATHS: Final = tuple(path for path, _ in PROJECT_HOOK_FILES)
 MAX_DESCRIBED: Final = 40
 
 
-def find_script(hook: Hook, root: Path) -> Path | None:
-    """Find the file that a hook's command starts, by its words alone; None = it is a program, or unknown.
-
-    The file may be missing.
-    """
-    words = list(_iterate_words(hook.command))
-    while words and (_ASSIGNMENT.match(words[0]) or words[0] in _PREFIXES):
-        words.pop(0)
-    if not words:
-        return None
-    name = words[0].rpartition("/")[2]
-    if _INTERPRETER.fullmatch(name):
-        words = words[1:] if words[1:2] != ["run"] else words[2:]
-        if words and words[0].startswith("-"):  # an option such as -c: the script is in the command itself
-            return None
-    if not words or not _is_path(words[0]):
-        return None
-    return _locate(words[0], hook, root)
-
-
-def _is_path(word: str) -> bool:
-    return "/" in word and not word.startswith("-") and "://" not in word and not any(sign in word for sign in "*?`\n")
-
-
-def _iterate_words(command: str) -> Iterator[str]:
-    """Iterate over the words of the first simple command; none if it can't be split."""
-    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    try:
-        for word in lexer:
-            if word in _SHELL_SIGNS or set(word) <= set("();<>|&"):
-                return
-            yield word
-    except ValueError:
-        return
-
-
-def _locate(word: str, hook: Hook, root: Path) -> Path | None:
-    values = {"HOME": str(Path.home()), "CLAUDE_PLUGIN_ROOT": hook.home, "CURSOR_PLUGIN_ROOT": hook.home}
-
-    def expand(match: re.Match[str]) -> str:
-        return values.get(match[1], str(root))
-
-    path = _VARIABLE.sub(expand, word)
-    if "$" in path:
-        return None
-    if path.startswith("~/"):
-        path = str(Path.home() / path[2:])
-    return Path(os.path.normpath(Path(hook.directory or root) / path))
-
-
-def list_script_files(hook: Hook, root: Path) -> tuple[Path, ...]:
-    """Return the files of the project in a hook's command, and the other files in their folder of hooks.
-
-    They are trusted together with the hook. A superfluous file causes an unnecessary question, a missing one would let
-    a guard be changed unnoticed. Reads directories.
-    """
-    files: dict[Path, None] = {}
-    for path in _iterate_named_paths(hook, root):
-        if path in files or not path.is_relative_to(root) or not _is_file(path):
-            continue
-        files[path] = None
-        if HOOKS_FOLDER in path.relative_to(root).parts[:-1]:
-            folder = next(parent for parent in path.parents if parent.name == HOOKS_FOLDER)
-            below = (file for file in sorted(folder.rglob("*")) if file.is_file() and "__pycache__" not in file.parts)
-            files |= dict.fromkeys(islice(below, MAX_FILES))
-    return tuple(files)[:MAX_FILES]
-
-
-def _iterate_named_paths(hook: Hook, root: Path) -> Iterator[Path]:
-    """Iterate over the possible paths in a command, after any quotes, variables or substitutions, and over those below
-    a folder in it."""
-    words = _list_possible_words(hook.command)
-    folders = [root, *([Path(hook.home)] if hook.home else [])]
-    for word in words:
-        if (path := _locate(word, hook, root)) is not None:
-            yield path
-            folders += [path] if path.is_relative_to(root) and _is_directory(path) else []
-    for folder in dict.fromkeys(folders):
-        for word in words:
-            tail = word.partition("/")[2] if word.startswith(("/", "$")) else word
-            yield Path(os.path.normpath(folder / tail.lstrip("/")))
-
-
-def _list_possible_words(command: str) -> list[str]:
-    """List the possible words of a command in a shell: split at its operators, without quotes, or with blanks in
-    them."""
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        words = []
-    plain = command.replace("'", "").replace('"', "")
-    return list(dict.fromkeys((*_WORD.findall(command), *_WORD.findall(plain), *words)))[:MAX_WORDS]
-
-
-def _is_file(path: Path) -> bool:
-    """True if the path is a file; a word that is too long for a name, such as an inline script, is none."""
-    try:
-        return path.is_file()
-    except OSError:
-        return False
-
-
-def _is_directory(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:
-        return False
-
-
-def explain_missing(hook: Hook, root: Path) -> str:
-    """Explain that a hook's script is missing, "" = it exists, or is unknown."""
-    script = find_script(hook, root)
-    if script is None or _is_file(script):
-        return ""
-    return f"{MISSING}: {script.relative_to(root) if script.is_relative_to(root) else script}"
-
-
 class HookSource(Struct, frozen=True, kw_only=True):
     """A hook file outside of the project: the user's own, or one of the user's plug-ins."""
 
@@ -326,3 +208,121 @@ def describe_changed_hooks(before: Mapping[str, Sequence[str]], now: Mapping[str
         ]
         descriptions += changes or [f"~ {line}" for line in lines]
     return tuple(descriptions[:MAX_DESCRIBED])
+
+
+def find_script(hook: Hook, root: Path) -> Path | None:
+    """Find the file that a hook's command starts, by its words alone; None = it is a program, or unknown.
+
+    The file may be missing.
+    """
+    words = list(_iterate_words(hook.command))
+    while words and (_ASSIGNMENT.match(words[0]) or words[0] in _PREFIXES):
+        words.pop(0)
+    if not words:
+        return None
+    name = words[0].rpartition("/")[2]
+    if _INTERPRETER.fullmatch(name):
+        words = words[1:] if words[1:2] != ["run"] else words[2:]
+        if words and words[0].startswith("-"):  # an option such as -c: the script is in the command itself
+            return None
+    if not words or not _is_path(words[0]):
+        return None
+    return _locate(words[0], hook, root)
+
+
+def _is_path(word: str) -> bool:
+    return "/" in word and not word.startswith("-") and "://" not in word and not any(sign in word for sign in "*?`\n")
+
+
+def _iterate_words(command: str) -> Iterator[str]:
+    """Iterate over the words of the first simple command; none if it can't be split."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    try:
+        for word in lexer:
+            if word in _SHELL_SIGNS or set(word) <= set("();<>|&"):
+                return
+            yield word
+    except ValueError:
+        return
+
+
+def _locate(word: str, hook: Hook, root: Path) -> Path | None:
+    values = {"HOME": str(Path.home()), "CLAUDE_PLUGIN_ROOT": hook.home, "CURSOR_PLUGIN_ROOT": hook.home}
+
+    def expand(match: re.Match[str]) -> str:
+        return values.get(match[1], str(root))
+
+    path = _VARIABLE.sub(expand, word)
+    if "$" in path:
+        return None
+    if path.startswith("~/"):
+        path = str(Path.home() / path[2:])
+    return Path(os.path.normpath(Path(hook.directory or root) / path))
+
+
+def list_script_files(hook: Hook, root: Path) -> tuple[Path, ...]:
+    """Return the files of the project in a hook's command, and the other files in their folder of hooks.
+
+    They are trusted together with the hook. A superfluous file causes an unnecessary question, a missing one would let
+    a guard be changed unnoticed. Reads directories.
+    """
+    files: dict[Path, None] = {}
+    for path in _iterate_named_paths(hook, root):
+        if path in files or not path.is_relative_to(root) or not _is_file(path):
+            continue
+        files[path] = None
+        if HOOKS_FOLDER in path.relative_to(root).parts[:-1]:
+            folder = next(parent for parent in path.parents if parent.name == HOOKS_FOLDER)
+            below = (file for file in sorted(folder.rglob("*")) if file.is_file() and "__pycache__" not in file.parts)
+            files |= dict.fromkeys(islice(below, MAX_FILES))
+    return tuple(files)[:MAX_FILES]
+
+
+def _iterate_named_paths(hook: Hook, root: Path) -> Iterator[Path]:
+    """Iterate over the possible paths in a command, after any quotes, variables or substitutions, and over those below
+    a folder in it."""
+    words = _list_possible_words(hook.command)
+    folders = [root, *([Path(hook.home)] if hook.home else [])]
+    for word in words:
+        if (path := _locate(word, hook, root)) is not None:
+            yield path
+            folders += [path] if path.is_relative_to(root) and _is_directory(path) else []
+    for folder in dict.fromkeys(folders):
+        for word in words:
+            tail = word.partition("/")[2] if word.startswith(("/", "$")) else word
+            yield Path(os.path.normpath(folder / tail.lstrip("/")))
+
+
+def _list_possible_words(command: str) -> list[str]:
+    """List the possible words of a command in a shell: split at its operators, without quotes, or with blanks in
+    them."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = []
+    plain = command.replace("'", "").replace('"', "")
+    return list(dict.fromkeys((*_WORD.findall(command), *_WORD.findall(plain), *words)))[:MAX_WORDS]
+
+
+def _is_file(path: Path) -> bool:
+    """True if the path is a file; a word that is too long for a name, such as an inline script, is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def explain_missing(hook: Hook, root: Path) -> str:
+    """Explain that a hook's script is missing, "" = it exists, or is unknown."""
+    script = find_script(hook, root)
+    if script is None or _is_file(script):
+        return ""
+    return f"{MISSING}: {script.relative_to(root) if script.is_relative_to(root) else script}"

@@ -50,49 +50,6 @@ INSTRUCTION_PATHS = (
 )
 
 
-class DirectoryIdentity(Struct, frozen=True):
-    """`born`: "b…" is a birth time, "g…" a handle with a generation number, "" neither is known."""
-
-    device: int
-    inode: int
-    born: str
-
-
-def identify_directory(directory: Path) -> DirectoryIdentity:
-    """Return the identity of a directory. Raises OSError."""
-    stats = directory.stat()
-    born = getattr(stats, "st_birthtime", None)
-    if born is None and sys.platform.startswith("linux"):
-        path = os.fsencode(directory)
-        birth_text = _read_birth_time(path) or _read_generation(path)
-    else:
-        birth_text = "" if born is None else f"b{born!r}"
-    return DirectoryIdentity(stats.st_dev, stats.st_ino, birth_text)
-
-
-def _read_birth_time(path: bytes) -> str:
-    import ctypes
-
-    call = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
-    buffer = ctypes.create_string_buffer(_STATX_SIZE)
-    if call is None or call(_AT_FDCWD, path, 0, _STATX_BTIME, buffer) != 0:
-        return ""
-    seconds, nanoseconds = struct.unpack_from("=qI", buffer.raw, _BTIME)
-    is_known = struct.unpack_from("=I", buffer.raw)[0] & _STATX_BTIME and (seconds or nanoseconds)
-    return f"b{seconds}.{nanoseconds:09}" if is_known else ""
-
-
-def _read_generation(path: bytes) -> str:
-    import ctypes
-
-    call = getattr(ctypes.CDLL(None, use_errno=True), "name_to_handle_at", None)
-    handle = ctypes.create_string_buffer(struct.pack("=Ii", _MAX_HANDLE, 0), 8 + _MAX_HANDLE)
-    if call is None or call(_AT_FDCWD, path, handle, ctypes.byref(ctypes.c_int()), 0) != 0:
-        return ""
-    size, kind = struct.unpack_from("=Ii", handle.raw)
-    return f"g{kind}:{handle.raw[8 : 8 + size].hex()}"
-
-
 class TrustedDirectory(Struct, frozen=True, kw_only=True):
     """A directory as it was when the user trusted it. `at` in ms.
 
@@ -184,3 +141,46 @@ def find_instructions(root: Path) -> tuple[str, ...]:
 def is_empty_directory(root: Path) -> bool:
     """True if the directory has no entries."""
     return next(root.iterdir(), None) is None
+
+
+class DirectoryIdentity(Struct, frozen=True):
+    """`born`: "b…" is a birth time, "g…" a handle with a generation number, "" neither is known."""
+
+    device: int
+    inode: int
+    born: str
+
+
+def identify_directory(directory: Path) -> DirectoryIdentity:
+    """Return the identity of a directory. Raises OSError."""
+    stats = directory.stat()
+    born = getattr(stats, "st_birthtime", None)
+    if born is None and sys.platform.startswith("linux"):
+        path = os.fsencode(directory)
+        birth_text = _read_birth_time(path) or _read_generation(path)
+    else:
+        birth_text = "" if born is None else f"b{born!r}"
+    return DirectoryIdentity(stats.st_dev, stats.st_ino, birth_text)
+
+
+def _read_birth_time(path: bytes) -> str:
+    import ctypes
+
+    call = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
+    buffer = ctypes.create_string_buffer(_STATX_SIZE)
+    if call is None or call(_AT_FDCWD, path, 0, _STATX_BTIME, buffer) != 0:
+        return ""
+    seconds, nanoseconds = struct.unpack_from("=qI", buffer.raw, _BTIME)
+    is_known = struct.unpack_from("=I", buffer.raw)[0] & _STATX_BTIME and (seconds or nanoseconds)
+    return f"b{seconds}.{nanoseconds:09}" if is_known else ""
+
+
+def _read_generation(path: bytes) -> str:
+    import ctypes
+
+    call = getattr(ctypes.CDLL(None, use_errno=True), "name_to_handle_at", None)
+    handle = ctypes.create_string_buffer(struct.pack("=Ii", _MAX_HANDLE, 0), 8 + _MAX_HANDLE)
+    if call is None or call(_AT_FDCWD, path, handle, ctypes.byref(ctypes.c_int()), 0) != 0:
+        return ""
+    size, kind = struct.unpack_from("=Ii", handle.raw)
+    return f"g{kind}:{handle.raw[8 : 8 + size].hex()}"

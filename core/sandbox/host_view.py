@@ -110,53 +110,7 @@ FIXED = {
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 _SECRET_VALUE = re.compile(r"\b(?:sk-[A-Za-z0-9_-]{12}|gh[pousr]_[A-Za-z0-9]{20}|AKIA[A-Z0-9]{16}|xox[baprs]-)")
 
-
-def list_home_toolchains(home: str) -> list[str]:
-    """Return the toolchains that exist in a home."""
-    return [path for part in TOOLCHAINS for path in _expand(f"{home}/{part}")]
-
-
-def _expand(path: str) -> Iterable[str]:
-    if not any(character in path for character in "*["):
-        return [path] if os.path.lexists(path) else []
-    above = Path(path).parent
-    matches = sorted(map(str, above.glob(Path(path).name)))
-    return [match for match in matches if Path(match).name not in _LEFT_OUT]
-
-
-def find_credentials(toolchains: Iterable[Path]) -> tuple[Path, ...]:
-    """Return credentials in toolchains, which must not be read. The search runs at most once a minute."""
-    return _find_credentials(tuple(toolchains), int(monotonic() // _CACHE_SECONDS))
-
-
-@cache
-def _find_credentials(toolchains: tuple[Path, ...], _minute: int) -> tuple[Path, ...]:
-    _find_credentials.cache_clear()
-    return tuple(Path(path) for top in toolchains for path in _walk_credentials(os.fspath(top)))
-
-
-def _walk_credentials(top: str) -> Iterator[str]:
-    waiting = [(top, 0)] if not top.endswith(_CARGO_CHECKOUTS) else []
-    while waiting:
-        directory, depth = waiting.pop()
-        try:
-            with os.scandir(directory) as entries:
-                children = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-        except OSError:
-            continue
-        for name, is_dir in children:
-            if _is_credential(name):
-                yield f"{directory}/{name}"
-            elif is_dir and depth < _DEPTH and name not in _NOT_SEARCHED:
-                waiting.append((f"{directory}/{name}", depth + 1))
-
-
-@lru_cache(maxsize=16_384)  # most names recur in every version of a toolchain
-def _is_credential(name: str) -> bool:
-    """True for names of secrets that are hardly ever anything else."""
-    if name in _CREDENTIAL_NAMES or name.lower() in _CREDENTIAL_NAMES:
-        return True
-    return may_be_secret(name) and is_secret(name, lambda _path, _is_dir: False)
+_SHARED = {Path("/usr"), Path("/bin"), Path("/var"), Path("/tmp"), Path("/dev"), Path("/etc"), Path("/opt")}
 
 
 def find_home(env: Mapping[str, str]) -> Path:
@@ -235,9 +189,6 @@ def list_names(directory: str | Path) -> list[str]:
         return []
 
 
-_SHARED = {Path("/usr"), Path("/bin"), Path("/var"), Path("/tmp"), Path("/dev"), Path("/etc"), Path("/opt")}
-
-
 def build_environment(source: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of `source` that a command may see, with the absolute directories of the user's own
     PATH: in a box it may lead into the project."""
@@ -248,3 +199,51 @@ def build_environment(source: Mapping[str, str]) -> dict[str, str]:
     safe = {name: value for name, value in allowed_variables.items() if not _SECRET_VALUE.search(value)}
     entries = [entry for entry in source.get("PATH", "").split(os.pathsep) if entry.startswith("/")]
     return safe | FIXED | {"PATH": os.pathsep.join(entries) or SYSTEM_PATH}
+
+
+def list_home_toolchains(home: str) -> list[str]:
+    """Return the toolchains that exist in a home."""
+    return [path for part in TOOLCHAINS for path in _expand(f"{home}/{part}")]
+
+
+def _expand(path: str) -> Iterable[str]:
+    if not any(character in path for character in "*["):
+        return [path] if os.path.lexists(path) else []
+    above = Path(path).parent
+    matches = sorted(map(str, above.glob(Path(path).name)))
+    return [match for match in matches if Path(match).name not in _LEFT_OUT]
+
+
+def find_credentials(toolchains: Iterable[Path]) -> tuple[Path, ...]:
+    """Return credentials in toolchains, which must not be read. The search runs at most once a minute."""
+    return _find_credentials(tuple(toolchains), int(monotonic() // _CACHE_SECONDS))
+
+
+@cache
+def _find_credentials(toolchains: tuple[Path, ...], _minute: int) -> tuple[Path, ...]:
+    _find_credentials.cache_clear()
+    return tuple(Path(path) for top in toolchains for path in _walk_credentials(os.fspath(top)))
+
+
+def _walk_credentials(top: str) -> Iterator[str]:
+    waiting = [(top, 0)] if not top.endswith(_CARGO_CHECKOUTS) else []
+    while waiting:
+        directory, depth = waiting.pop()
+        try:
+            with os.scandir(directory) as entries:
+                children = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        except OSError:
+            continue
+        for name, is_dir in children:
+            if _is_credential(name):
+                yield f"{directory}/{name}"
+            elif is_dir and depth < _DEPTH and name not in _NOT_SEARCHED:
+                waiting.append((f"{directory}/{name}", depth + 1))
+
+
+@lru_cache(maxsize=16_384)  # most names recur in every version of a toolchain
+def _is_credential(name: str) -> bool:
+    """True for names of secrets that are hardly ever anything else."""
+    if name in _CREDENTIAL_NAMES or name.lower() in _CREDENTIAL_NAMES:
+        return True
+    return may_be_secret(name) and is_secret(name, lambda _path, _is_dir: False)

@@ -38,95 +38,9 @@ ONLY_T1: Final = "{} was not granted: the box of this machine ({}) leads to no s
 NO_WAYLAND: Final = "wayland was not granted: its programs pass memory, not only bytes, and that does not leave a box."
 NOT_THERE: Final = "{} was not granted: there is no such socket on the user's machine."
 OWN_PORT: Final = f"localhost:{PROXY_PORT} was not granted: the box itself listens at this port."
-RecordUse = Callable[[str, dict[str, object]], None]
 MAX_REFUSED = 20
 RulesSource = Callable[[], tuple[PermissionRule, ...]]
 ConnectionRecorder = Callable[[str, dict[str, object]], None]
-
-
-def explain_unreachable(service: str, tier: Tier, environment: Mapping[str, str]) -> str:
-    """Explain why a service can't be reached from a box of this tier, even if granted; "" = it can."""
-    if tier is not Tier.NAMESPACES:
-        return ONLY_T1.format(service, tier.value)
-    if service == "wayland":
-        return NO_WAYLAND
-    if find_port(service):
-        return OWN_PORT if find_port(service) == PROXY_PORT else ""
-    return "" if find_socket(service, environment) is not None else NOT_THERE.format(service)
-
-
-def find_socket(service: str, environment: Mapping[str, str]) -> Path | None:
-    """Return the path of a named socket on the user's machine; None: there is none."""
-    socket_path = ""
-    if service == "docker":
-        host = environment.get("DOCKER_HOST", "unix:///var/run/docker.sock")
-        socket_path = host.removeprefix("unix://") if host.startswith("unix://") else ""
-    elif service == "ssh-agent":
-        socket_path = environment.get("SSH_AUTH_SOCK", "")
-    elif service == "x11" and (display := _DISPLAY.fullmatch(environment.get("DISPLAY", ""))):
-        socket_path = f"/tmp/.X11-unix/X{display['number']}"
-    path = Path(socket_path)
-    try:
-        is_socket = bool(socket_path) and path.is_absolute() and stat.S_ISSOCK(path.stat().st_mode)
-    except OSError:
-        return None
-    return path if is_socket else None
-
-
-def build_service(service: str) -> BoxService:
-    """Build the box's side of a service."""
-    head = b"AGENT-TUI-SERVICE %s\r\n\r\n" % service.encode()
-    if port := find_port(service):
-        return BoxService(head=head, port=port)
-    path, environment = {
-        "docker": ("/run/docker.sock", {"DOCKER_HOST": "unix:///run/docker.sock"}),
-        "ssh-agent": ("/run/ssh-agent.sock", {"SSH_AUTH_SOCK": "/run/ssh-agent.sock"}),
-        "x11": ("/tmp/.X11-unix/X0", {"DISPLAY": ":0"}),
-    }[service]
-    return BoxService(head=head, path=path, env=environment)
-
-
-def parse_head(head: bytes) -> str:
-    """Return the service in the head of a connection; "" = it is another kind of head."""
-    match = _HEAD.fullmatch(head)
-    name = match["name"].decode() if match is not None else ""
-    return name if is_service(name) else ""
-
-
-async def serve_service(
-    service: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, record: RecordUse
-) -> int | None:
-    """Connect a client in a box to a service, until one of them closes. Returns the number of received bytes; None: the
-    service did not answer."""
-    streams = await _dial(service)
-    if streams is None:
-        record("service.failed", {"service": service})
-        return None
-    their_reader, their_writer = streams
-    try:
-        sent_bytes, received_bytes = await relay_streams(reader, writer, their_reader, their_writer)
-    finally:
-        await close_writer(their_writer)
-    record("service.passed", {"service": service, "sent": sent_bytes, "received": received_bytes})
-    return received_bytes
-
-
-async def _dial(service: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-    port, socket_path = find_port(service), find_socket(service, os.environ)
-    tries = [asyncio.open_connection(host, port) for host in _LOOPBACK] if port else []
-    if socket_path is not None:
-        tries = [asyncio.open_unix_connection(str(socket_path))]
-    streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-    for attempt in tries:
-        if streams is not None:
-            attempt.close()
-            continue
-        try:
-            async with asyncio.timeout(_DIAL_SECONDS):
-                streams = await attempt
-        except (OSError, TimeoutError):
-            continue
-    return streams
 
 
 def _record_nothing(_: str, __: dict[str, object]) -> None:
@@ -341,3 +255,88 @@ class NetworkGrants:
         proxy, self._proxy = self._proxy, None
         if proxy is not None:
             await proxy.close()
+
+
+def explain_unreachable(service: str, tier: Tier, environment: Mapping[str, str]) -> str:
+    """Explain why a service can't be reached from a box of this tier, even if granted; "" = it can."""
+    if tier is not Tier.NAMESPACES:
+        return ONLY_T1.format(service, tier.value)
+    if service == "wayland":
+        return NO_WAYLAND
+    if find_port(service):
+        return OWN_PORT if find_port(service) == PROXY_PORT else ""
+    return "" if find_socket(service, environment) is not None else NOT_THERE.format(service)
+
+
+def find_socket(service: str, environment: Mapping[str, str]) -> Path | None:
+    """Return the path of a named socket on the user's machine; None: there is none."""
+    socket_path = ""
+    if service == "docker":
+        host = environment.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+        socket_path = host.removeprefix("unix://") if host.startswith("unix://") else ""
+    elif service == "ssh-agent":
+        socket_path = environment.get("SSH_AUTH_SOCK", "")
+    elif service == "x11" and (display := _DISPLAY.fullmatch(environment.get("DISPLAY", ""))):
+        socket_path = f"/tmp/.X11-unix/X{display['number']}"
+    path = Path(socket_path)
+    try:
+        is_socket = bool(socket_path) and path.is_absolute() and stat.S_ISSOCK(path.stat().st_mode)
+    except OSError:
+        return None
+    return path if is_socket else None
+
+
+def build_service(service: str) -> BoxService:
+    """Build the box's side of a service."""
+    head = b"AGENT-TUI-SERVICE %s\r\n\r\n" % service.encode()
+    if port := find_port(service):
+        return BoxService(head=head, port=port)
+    path, environment = {
+        "docker": ("/run/docker.sock", {"DOCKER_HOST": "unix:///run/docker.sock"}),
+        "ssh-agent": ("/run/ssh-agent.sock", {"SSH_AUTH_SOCK": "/run/ssh-agent.sock"}),
+        "x11": ("/tmp/.X11-unix/X0", {"DISPLAY": ":0"}),
+    }[service]
+    return BoxService(head=head, path=path, env=environment)
+
+
+def parse_head(head: bytes) -> str:
+    """Return the service in the head of a connection; "" = it is another kind of head."""
+    match = _HEAD.fullmatch(head)
+    name = match["name"].decode() if match is not None else ""
+    return name if is_service(name) else ""
+
+
+async def serve_service(
+    service: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, record: ConnectionRecorder
+) -> int | None:
+    """Connect a client in a box to a service, until one of them closes. Returns the number of received bytes; None: the
+    service did not answer."""
+    streams = await _dial(service)
+    if streams is None:
+        record("service.failed", {"service": service})
+        return None
+    their_reader, their_writer = streams
+    try:
+        sent_bytes, received_bytes = await relay_streams(reader, writer, their_reader, their_writer)
+    finally:
+        await close_writer(their_writer)
+    record("service.passed", {"service": service, "sent": sent_bytes, "received": received_bytes})
+    return received_bytes
+
+
+async def _dial(service: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+    port, socket_path = find_port(service), find_socket(service, os.environ)
+    tries = [asyncio.open_connection(host, port) for host in _LOOPBACK] if port else []
+    if socket_path is not None:
+        tries = [asyncio.open_unix_connection(str(socket_path))]
+    streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+    for attempt in tries:
+        if streams is not None:
+            attempt.close()
+            continue
+        try:
+            async with asyncio.timeout(_DIAL_SECONDS):
+                streams = await attempt
+        except (OSError, TimeoutError):
+            continue
+    return streams

@@ -46,148 +46,6 @@ _SCRATCH = b"dev/.scratch"
 _SKELETON_SIZE = 16 << 20
 
 
-class HostOverlays:
-    """Overlays of the host's directories, to be attached by a `MountPlan`.
-
-    `nothing`: the path of an empty directory in this mount namespace. `needed_paths`: absolute, real paths of future
-    mount points.
-    """
-
-    def __init__(self, nothing: bytes, needed_paths: Iterable[bytes]) -> None:
-        self._nothing = os.open(nothing, os.O_PATH | os.O_DIRECTORY)
-        self._mounted = mounts.read_mount_types()
-        self._nobody = kernel.find_nobody_id() if os.geteuid() == 0 else 0
-        self._apart = {*self._mounted, *(path for path in needed_paths if self._nobody and not _is_traversable(path))}
-        self._count = 0
-
-    def plan_path(self, plan: MountPlan, path: bytes, *, is_private: bool = False) -> None:
-        """Plan the directory or file with an absolute path under the same path; links are followed.
-
-        Other kinds of files are omitted, and so are file systems that overlayfs does not support. `is_private`: also
-        show files that are not readable by everybody. Raises OSError if the host's root file system is not supported.
-        """
-        self._plan_opened(plan, os.open(path, os.O_PATH), path, for_all=self._nobody > 0 and not is_private)
-
-    def _plan_opened(self, plan: MountPlan, descriptor: int, path: bytes, *, for_all: bool) -> None:
-        """Plan an opened file or directory, and close its descriptor."""
-        try:
-            mode = os.fstat(descriptor).st_mode
-            if stat.S_ISREG(mode):
-                self._plan_file(plan, descriptor, path)
-            elif stat.S_ISDIR(mode):
-                self._plan_directory(plan, descriptor, path, for_all=for_all)
-        finally:
-            os.close(descriptor)
-
-    def create_overlay(self, directory: int, *, for_all: bool) -> int:
-        """Create the overlay of one directory, which must have no mounts in it; return its descriptor."""
-        lowers = [b"/proc/self/fd/%d" % descriptor for descriptor in (directory, self._nothing)]
-        return mounts.create_read_only_overlay(lowers, rights_of=self._nobody if for_all else 0)
-
-    def _plan_file(self, plan: MountPlan, descriptor: int, path: bytes) -> None:
-        mount = kernel.clone_mount(b"/proc/self/fd/%d" % descriptor, recursive=False)
-        kernel.set_mount_attributes(mount, b"", add=_LOCKED_DOWN)
-        plan.add_mount(mount, path)
-
-    def _plan_directory(self, plan: MountPlan, descriptor: int, path: bytes, *, for_all: bool) -> None:
-        real = os.readlink(b"/proc/self/fd/%d" % descriptor)
-        inside = real.rstrip(b"/") + b"/"
-        if any(point.startswith(inside) for point in self._apart):
-            self._plan_entries(plan, real, path, for_all=for_all)
-            return
-        try:
-            plan.add_mount(self.create_overlay(descriptor, for_all=for_all), path)
-        except OSError:
-            kind = self._find_file_system(real)
-            if kind in _WITHOUT_SOCKETS:
-                self._plan_file(plan, descriptor, path)
-            elif kind == self._find_file_system(b"/"):
-                raise
-            else:
-                plan.add_directory(path, 0o755)
-
-    def _find_file_system(self, real: bytes) -> bytes:
-        above = [point for point in self._mounted if (real + b"/").startswith(point.rstrip(b"/") + b"/")]
-        return self._mounted[max(above, key=len)] if above else b""
-
-    def _plan_entries(self, plan: MountPlan, real: bytes, path: bytes, *, for_all: bool) -> None:
-        """Plan a directory entry by entry: the kernel refuses an overlay that would uncover the directories below
-        mounts, and in a directory that is not open to everybody nothing could be mounted."""
-        mode = stat.S_IMODE(os.stat(real).st_mode)
-        plan.add_directory(path, mode)
-        if for_all and not mode & stat.S_IXOTH:
-            return
-        for entry in _scan_directory(real):
-            self._count += 1
-            if self._count > _MOST_PARTS:
-                raise OSError(7, f"more than {_MOST_PARTS:,} places beside mounts, the last one {os.fsdecode(real)}")
-            target = path + b"/" + entry.name
-            if entry.is_symlink():
-                plan.add_link(target, os.readlink(entry.path))
-            elif not for_all or entry.stat(follow_symlinks=False).st_mode & stat.S_IROTH:
-                try:
-                    descriptor = os.open(entry.path, os.O_PATH | os.O_NOFOLLOW)
-                except OSError:
-                    continue
-                self._plan_opened(plan, descriptor, target, for_all=for_all)
-
-
-def _is_traversable(path: bytes) -> bool:
-    above = os.path.dirname(path)
-    while above != b"/":
-        if os.path.isdir(above) and not os.stat(above).st_mode & stat.S_IXOTH:
-            return False
-        above = os.path.dirname(above)
-    return True
-
-
-def _scan_directory(directory: bytes) -> Iterator[os.DirEntry[bytes]]:
-    try:
-        with os.scandir(directory) as entries:
-            yield from entries
-    except OSError:
-        return
-
-
-def create_mask_layer(layer: bytes, workspace: bytes, masked_paths: Sequence[bytes]) -> None:
-    """Make the mask layer in the directory `layer`, which must not exist. A path that is missing or no file gets no
-    mask.
-
-    Its directories have the modes, owners and times of the workspace's, since they are visible in the overlay.
-    """
-    os.mkdir(layer, 0o700)
-    directories = {b""}
-    for path in masked_paths:
-        try:
-            if not stat.S_ISREG(os.lstat(os.path.join(workspace, path)).st_mode):
-                continue
-        except OSError:
-            continue
-        _make_parents(layer, path, directories)
-        os.close(os.open(os.path.join(layer, path), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0))
-    for path in sorted(directories, reverse=True):  # inner ones first: creating an entry changes the directory's time
-        _copy_status(os.path.join(layer, path), os.path.join(workspace, path))
-
-
-def _make_parents(layer: bytes, path: bytes, directories: set[bytes]) -> None:
-    above = os.path.dirname(path)
-    missing = []
-    while above not in directories:
-        missing.append(above)
-        above = os.path.dirname(above)
-    for parent in reversed(missing):
-        os.mkdir(os.path.join(layer, parent), 0o700)
-        directories.add(parent)
-
-
-def _copy_status(target: bytes, source: bytes) -> None:
-    stats = os.lstat(source)
-    if os.geteuid() == 0:
-        os.chown(target, stats.st_uid, stats.st_gid)
-    os.chmod(target, stat.S_IMODE(stats.st_mode))
-    os.utime(target, ns=(stats.st_atime_ns, stats.st_mtime_ns))
-
-
 def build_root(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) -> None:
     """Build the root of this process. `submounts`: paths and descriptors of the mounts inside the workspace."""
     with default_umask():
@@ -473,3 +331,145 @@ def change_owner_below(directory: bytes, owner: tuple[int, int] | None) -> None:
                     waiting.append(entry.path)
                 elif stats.st_uid == 0:
                     change_owner(entry.path, owner)
+
+
+class HostOverlays:
+    """Overlays of the host's directories, to be attached by a `MountPlan`.
+
+    `nothing`: the path of an empty directory in this mount namespace. `needed_paths`: absolute, real paths of future
+    mount points.
+    """
+
+    def __init__(self, nothing: bytes, needed_paths: Iterable[bytes]) -> None:
+        self._nothing = os.open(nothing, os.O_PATH | os.O_DIRECTORY)
+        self._mounted = mounts.read_mount_types()
+        self._nobody = kernel.find_nobody_id() if os.geteuid() == 0 else 0
+        self._apart = {*self._mounted, *(path for path in needed_paths if self._nobody and not _is_traversable(path))}
+        self._count = 0
+
+    def plan_path(self, plan: MountPlan, path: bytes, *, is_private: bool = False) -> None:
+        """Plan the directory or file with an absolute path under the same path; links are followed.
+
+        Other kinds of files are omitted, and so are file systems that overlayfs does not support. `is_private`: also
+        show files that are not readable by everybody. Raises OSError if the host's root file system is not supported.
+        """
+        self._plan_opened(plan, os.open(path, os.O_PATH), path, for_all=self._nobody > 0 and not is_private)
+
+    def _plan_opened(self, plan: MountPlan, descriptor: int, path: bytes, *, for_all: bool) -> None:
+        """Plan an opened file or directory, and close its descriptor."""
+        try:
+            mode = os.fstat(descriptor).st_mode
+            if stat.S_ISREG(mode):
+                self._plan_file(plan, descriptor, path)
+            elif stat.S_ISDIR(mode):
+                self._plan_directory(plan, descriptor, path, for_all=for_all)
+        finally:
+            os.close(descriptor)
+
+    def create_overlay(self, directory: int, *, for_all: bool) -> int:
+        """Create the overlay of one directory, which must have no mounts in it; return its descriptor."""
+        lowers = [b"/proc/self/fd/%d" % descriptor for descriptor in (directory, self._nothing)]
+        return mounts.create_read_only_overlay(lowers, rights_of=self._nobody if for_all else 0)
+
+    def _plan_file(self, plan: MountPlan, descriptor: int, path: bytes) -> None:
+        mount = kernel.clone_mount(b"/proc/self/fd/%d" % descriptor, recursive=False)
+        kernel.set_mount_attributes(mount, b"", add=_LOCKED_DOWN)
+        plan.add_mount(mount, path)
+
+    def _plan_directory(self, plan: MountPlan, descriptor: int, path: bytes, *, for_all: bool) -> None:
+        real = os.readlink(b"/proc/self/fd/%d" % descriptor)
+        inside = real.rstrip(b"/") + b"/"
+        if any(point.startswith(inside) for point in self._apart):
+            self._plan_entries(plan, real, path, for_all=for_all)
+            return
+        try:
+            plan.add_mount(self.create_overlay(descriptor, for_all=for_all), path)
+        except OSError:
+            kind = self._find_file_system(real)
+            if kind in _WITHOUT_SOCKETS:
+                self._plan_file(plan, descriptor, path)
+            elif kind == self._find_file_system(b"/"):
+                raise
+            else:
+                plan.add_directory(path, 0o755)
+
+    def _find_file_system(self, real: bytes) -> bytes:
+        above = [point for point in self._mounted if (real + b"/").startswith(point.rstrip(b"/") + b"/")]
+        return self._mounted[max(above, key=len)] if above else b""
+
+    def _plan_entries(self, plan: MountPlan, real: bytes, path: bytes, *, for_all: bool) -> None:
+        """Plan a directory entry by entry: the kernel refuses an overlay that would uncover the directories below
+        mounts, and in a directory that is not open to everybody nothing could be mounted."""
+        mode = stat.S_IMODE(os.stat(real).st_mode)
+        plan.add_directory(path, mode)
+        if for_all and not mode & stat.S_IXOTH:
+            return
+        for entry in _scan_directory(real):
+            self._count += 1
+            if self._count > _MOST_PARTS:
+                raise OSError(7, f"more than {_MOST_PARTS:,} places beside mounts, the last one {os.fsdecode(real)}")
+            target = path + b"/" + entry.name
+            if entry.is_symlink():
+                plan.add_link(target, os.readlink(entry.path))
+            elif not for_all or entry.stat(follow_symlinks=False).st_mode & stat.S_IROTH:
+                try:
+                    descriptor = os.open(entry.path, os.O_PATH | os.O_NOFOLLOW)
+                except OSError:
+                    continue
+                self._plan_opened(plan, descriptor, target, for_all=for_all)
+
+
+def _is_traversable(path: bytes) -> bool:
+    above = os.path.dirname(path)
+    while above != b"/":
+        if os.path.isdir(above) and not os.stat(above).st_mode & stat.S_IXOTH:
+            return False
+        above = os.path.dirname(above)
+    return True
+
+
+def _scan_directory(directory: bytes) -> Iterator[os.DirEntry[bytes]]:
+    try:
+        with os.scandir(directory) as entries:
+            yield from entries
+    except OSError:
+        return
+
+
+def create_mask_layer(layer: bytes, workspace: bytes, masked_paths: Sequence[bytes]) -> None:
+    """Make the mask layer in the directory `layer`, which must not exist. A path that is missing or no file gets no
+    mask.
+
+    Its directories have the modes, owners and times of the workspace's, since they are visible in the overlay.
+    """
+    os.mkdir(layer, 0o700)
+    directories = {b""}
+    for path in masked_paths:
+        try:
+            if not stat.S_ISREG(os.lstat(os.path.join(workspace, path)).st_mode):
+                continue
+        except OSError:
+            continue
+        _make_parents(layer, path, directories)
+        os.close(os.open(os.path.join(layer, path), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0))
+    for path in sorted(directories, reverse=True):  # inner ones first: creating an entry changes the directory's time
+        _copy_status(os.path.join(layer, path), os.path.join(workspace, path))
+
+
+def _make_parents(layer: bytes, path: bytes, directories: set[bytes]) -> None:
+    above = os.path.dirname(path)
+    missing = []
+    while above not in directories:
+        missing.append(above)
+        above = os.path.dirname(above)
+    for parent in reversed(missing):
+        os.mkdir(os.path.join(layer, parent), 0o700)
+        directories.add(parent)
+
+
+def _copy_status(target: bytes, source: bytes) -> None:
+    stats = os.lstat(source)
+    if os.geteuid() == 0:
+        os.chown(target, stats.st_uid, stats.st_gid)
+    os.chmod(target, stat.S_IMODE(stats.st_mode))
+    os.utime(target, ns=(stats.st_atime_ns, stats.st_mtime_ns))

@@ -157,8 +157,11 @@ def find_changed_steering_files(
     """Select the changed files that decide what a check does. `is_of_tests`: it runs tests, so any file in the command
     is one."""
     paths = list(changes)
-    named_paths = {*find_steering(paths, command, is_of_tests=is_of_tests), *_find_handed_on(paths, command, texts)}
-    inner = {path for path in paths if path.endswith(".rs") and _has_other_tests(changes[path], texts)}
+    named_paths = {
+        *find_steering(paths, command, is_of_tests=is_of_tests),
+        *_find_runner_scripts(paths, command, texts),
+    }
+    inner = {path for path in paths if path.endswith(".rs") and _has_changed_tests(changes[path], texts)}
     inner |= {path for path in paths if changes[path].operation == "create" and _has_twin(path, texts)}
     return tuple(path for path in paths if path in named_paths | inner)
 
@@ -175,7 +178,7 @@ def _has_twin(path: str, texts: PendingTexts) -> bool:
     return any(_read(texts, twin) for twin in twins)
 
 
-def _find_handed_on(paths: Iterable[str], command: str, texts: PendingTexts) -> Iterable[str]:
+def _find_runner_scripts(paths: Iterable[str], command: str, texts: PendingTexts) -> Iterable[str]:
     words = set(re.split(r"[\s/]+", command))
     names = dict.fromkeys(name for runner, names in _SCRIPTS.items() if runner in words for name in names)
     scripts = (_read(texts, name)[:_MAX_BYTES] for name in names)
@@ -200,7 +203,7 @@ def _extract_scripts(text: str) -> str:
     return "\n".join(str(value) for value in scripts.values()) if isinstance(scripts, dict) else ""
 
 
-def _has_other_tests(change: Change, texts: PendingTexts) -> bool:
+def _has_changed_tests(change: Change, texts: PendingTexts) -> bool:
     """Return True if the part of a file from its first test on has changed."""
     return _extract_tests(_read(texts, change.path)) != _extract_tests(texts.read_base(change))
 
