@@ -45,18 +45,18 @@ class UserCommand:
     """One command of the user. Its call has an id, to which effects and checks refer. `is_clean`: it runs alone, in a
     clean layer over all pending changes."""
 
-    def __init__(self, terminal: Terminal, command: str, *, on_machine: bool = False, is_clean: bool = False) -> None:
+    def __init__(self, terminal: Terminal, command: str, *, is_unsandboxed: bool = False, is_clean: bool = False) -> None:
         self._terminal = terminal
         self._is_clean = is_clean
-        self._is_on_machine = on_machine
-        self._tool = UNSANDBOXED_TOOL if on_machine else TOOL
+        self._is_unsandboxed = is_unsandboxed
+        self._tool = UNSANDBOXED_TOOL if is_unsandboxed else TOOL
         self._emit = terminal.host.emit_outside_turn
         self.command = command
         self.call = new_id("user")
         self.result: CommandResult | None = None
         self._document = new_id("doc")
         # The agent's directory is not the user's: it may be another repository, with its own programs.
-        self._directory = "." if on_machine or is_clean else terminal.shell.directory
+        self._directory = "." if is_unsandboxed or is_clean else terminal.shell.directory
 
     async def run(self) -> None:
         """Run the command; cancelling stops it. Its output and its end are emitted in any case."""
@@ -86,7 +86,7 @@ class UserCommand:
             text = list_acceptable_changes(self._terminal.host.state.changes)
             return await CleanRun(self._terminal.host, text, self.command, on_output).run()
         request = self._build_request()
-        if not self._is_on_machine:
+        if not self._is_unsandboxed:
             if not await self._terminal.find_box():
                 self._directory = "."
             return await self._terminal.run(request, on_output)
@@ -95,7 +95,7 @@ class UserCommand:
         return await run_unsandboxed(host, request, self._directory, environment, on_output)
 
     def _describe_stop(self) -> str:
-        return STOPPED if self._is_on_machine else EFFECTS_DROPPED
+        return STOPPED if self._is_unsandboxed else EFFECTS_DROPPED
 
     def _build_request(self) -> CommandRequest:
         mount = self._terminal.probe_mount
@@ -120,7 +120,7 @@ class UserCommand:
             tool_call_id=self.call,
             effects=result.effects,
             tests=result.tests,
-            permissions=("all",) if self._is_on_machine else (),
+            permissions=("all",) if self._is_unsandboxed else (),
         )
         self._emit(DocumentFinished(document=TerminalCommandDocument(id=self._document, sequence=0, metadata=metadata)))
         summary = "" if status == "completed" else result.ended.replace("_", " ")

@@ -34,7 +34,7 @@ def prepare_run(session: Session, command: cmd.CommandRun) -> Effect:
 
 def run_typed(session: Session, command: str, *, on_machine: bool = False) -> None:
     """Run a command as the user's own, beside whatever else runs."""
-    run = UserCommand(session.terminal, command, on_machine=on_machine)
+    run = UserCommand(session.terminal, command, is_unsandboxed=on_machine)
 
     async def work() -> None:
         if refusal := await find_hook_refusal(session.hooks, command, run.call):
