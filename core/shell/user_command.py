@@ -45,7 +45,9 @@ class UserCommand:
     """One command of the user. Its call has an id, to which effects and checks refer. `is_clean`: it runs alone, in a
     clean layer over all pending changes."""
 
-    def __init__(self, terminal: Terminal, command: str, *, is_unsandboxed: bool = False, is_clean: bool = False) -> None:
+    def __init__(
+        self, terminal: Terminal, command: str, *, is_unsandboxed: bool = False, is_clean: bool = False
+    ) -> None:
         self._terminal = terminal
         self._is_clean = is_clean
         self._is_unsandboxed = is_unsandboxed

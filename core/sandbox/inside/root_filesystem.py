@@ -3,7 +3,7 @@
 The root is a fresh, small tmpfs. Top-level directories of the host are attached as read-only overlays, except those
 that are fresh (`FRESH_DIRECTORIES`) or hold homes. Then follow toolchains and the cache below a fresh home, the
 workspace as an overlay, and covers over what is hidden from the command. Everything visible is opened before the root
-changes, and attached after (`MountPlan`): no link of the host leads outside, and a workspace may lie in a directory
+changes, and attached after (`MountPlan`): no link of the host leads outside, and a workspace may be in a directory
 that is fresh. All is read-only that is not in `MountPlan.writable`.
 
 The host's directories themselves are never attached: a read-only directory does not prevent a connection to a unix
@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from core.sandbox.inside.messages import NamespaceLaunch, OverlayRoot
-    from core.sandbox.inside.mounts import MountPlan
 
 _LOCKED_DOWN = kernel.READ_ONLY | kernel.NO_SUID | kernel.NO_DEVICES
-# No socket lives in one of these, and overlayfs may not take them.
+# These have no sockets, and overlayfs may not support them.
 _WITHOUT_SOCKETS = frozenset(
     {b"vfat", b"exfat", b"msdos", b"ntfs3", b"iso9660", b"udf", b"squashfs", b"erofs", b"cramfs"}
 )
