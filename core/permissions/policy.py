@@ -161,8 +161,8 @@ def _iterate_stricter(
     yield from (rule for rule in select_rules(rules, "Shell", "ask", "deny") if any(map(rule.matches, texts)))
     redirections: tuple[tuple[PermissionKind, Sequence[str]], ...] = (("Write", parts.writes), ("Read", parts.reads))
     for kind, paths in redirections:
-        places = [target for path in paths if (target := _resolve_path(path, directory)) is not None]
-        yield from (rule for rule in select_rules(rules, kind, "ask", "deny") if any(map(rule.matches, places)))
+        targets = [target for path in paths if (target := _resolve_path(path, directory)) is not None]
+        yield from (rule for rule in select_rules(rules, kind, "ask", "deny") if any(map(rule.matches, targets)))
 
 
 def _are_all_allowed(

@@ -95,13 +95,13 @@ class Proxy:
         public: Callable[[IPAddress], bool] = is_public,
         resolve: Resolver = resolve_host,
     ) -> None:
-        self._allows, self._refused, self._passed = allows, on_refusal, on_connection
-        self._own = find_handler
+        self._allows, self._on_refusal, self._on_connection = allows, on_refusal, on_connection
+        self._find_handler = find_handler
         self._public, self._resolve = public, resolve
         self._server: asyncio.Server | None = None
         self._path: Path | None = None
-        self._open: set[asyncio.Task[None]] = set()
-        self._reached: dict[asyncio.Task[None], HostAndPort] = {}
+        self._connections: set[asyncio.Task[None]] = set()
+        self._targets: dict[asyncio.Task[None], HostAndPort] = {}
 
     async def start(self, directory: Path) -> Path:
         """Listen on a socket in a directory that is the user's alone; return its path."""
@@ -116,13 +116,13 @@ class Proxy:
         if server is None:
             return
         server.close()
-        await cancel_tasks(self._open)
+        await cancel_tasks(self._connections)
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
     def end_connections(self, is_ended: Callable[[str], bool]) -> tuple[HostAndPort, ...]:
         """End the open connections to hosts for which `is_ended` is true; return their targets."""
-        ended_targets = {task: target for task, target in self._reached.items() if is_ended(target.host)}
+        ended_targets = {task: target for task, target in self._targets.items() if is_ended(target.host)}
         for task in ended_targets:
             task.cancel()
         return tuple(ended_targets.values())
@@ -130,28 +130,28 @@ class Proxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._open.add(task)
+        self._connections.add(task)
         try:
-            if len(self._open) > MAX_CONNECTIONS:
+            if len(self._connections) > MAX_CONNECTIONS:
                 raise ProxyRefusal("503 Service Unavailable", "Too many connections at once.")
             await self._handle_connection(reader, writer)
         except ProxyRefusal as refused:
             if refused.can_be_granted and refused.target is not None:
-                self._refused(refused.target)
+                self._on_refusal(refused.target)
             writer.write(_render_refusal(refused))
         except (OSError, EOFError, TimeoutError):
             pass  # one side closed, so the other one sees its connection end
         except asyncio.CancelledError:
             return  # the proxy closes, or the grant was revoked
         finally:
-            self._open.discard(task)
-            self._reached.pop(task, None)
+            self._connections.discard(task)
+            self._targets.pop(task, None)
             await close_writer(writer)
 
     async def _handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(HEAD_TIMEOUT):
             head = await _read_head(reader)
-        if self._own is not None and (handler := self._own(head)) is not None:
+        if self._find_handler is not None and (handler := self._find_handler(head)) is not None:
             await handler(head, reader, writer)
             return
         request = _parse_request(head)
@@ -159,7 +159,7 @@ class Proxy:
         if not self._allows(target.host):
             raise ProxyRefusal("403 Forbidden", f"The host {target.host} was not granted.", target, can_be_granted=True)
         if (task := asyncio.current_task()) is not None:
-            self._reached[task] = target
+            self._targets[task] = target
         address = await self._resolve_target(target)
         their_reader, their_writer = await self._connect(target, address)
         try:
@@ -168,7 +168,7 @@ class Proxy:
             their_writer.write(request.head)
             limit = None if request.is_tunnel else request.body
             sent_bytes, received_bytes = await relay_streams(reader, writer, their_reader, their_writer, limit=limit)
-            self._passed(ProxiedConnection(target, str(address), sent_bytes + len(request.head), received_bytes))
+            self._on_connection(ProxiedConnection(target, str(address), sent_bytes + len(request.head), received_bytes))
         finally:
             await close_writer(their_writer)
 

@@ -197,7 +197,7 @@ class Execution:
             return self._emit_discarded(ENDED_FOR_SPACE.format(self._disk_guard.reason))
         if layer is None:
             return self._emit_discarded()
-        if reason := self._find_loss(box_result, layer):
+        if reason := self._explain_loss(box_result, layer):
             self._drop_layer()
             return self._emit_discarded(reason)
         try:
@@ -208,7 +208,7 @@ class Execution:
         self._layer = None
         return format_effects(effects)
 
-    def _find_loss(self, box_result: BoxResult, layer: CommandLayer) -> str:
+    def _explain_loss(self, box_result: BoxResult, layer: CommandLayer) -> str:
         """Return why a command's effects are dropped ("": they are not): they would exist only in a lost commit or
         stash."""
         lost_commits = _list_lost_commits(box_result)

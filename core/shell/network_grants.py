@@ -216,12 +216,12 @@ class NetworkGrants:
         targets, self._refused = tuple(self._refused), {}
         return targets
 
-    def _on_refused(self, target: HostAndPort) -> None:
+    def _record_refusal(self, target: HostAndPort) -> None:
         self._record("network.refused", {"host": target.host, "port": target.port})
         if len(self._refused) < MAX_REFUSED:
             self._refused[target] = None
 
-    def _on_passed(self, connection: ProxiedConnection) -> None:
+    def _record_connection(self, connection: ProxiedConnection) -> None:
         self._has_received = self._has_received or connection.received > 0
         if connection.received:
             self._received[connection.target.host] = None
@@ -240,8 +240,8 @@ class NetworkGrants:
         if self._proxy is None:
             proxy = Proxy(
                 self.is_allowed,
-                on_refusal=self._on_refused,
-                on_connection=self._on_passed,
+                on_refusal=self._record_refusal,
+                on_connection=self._record_connection,
                 find_handler=self._select_handler,
             )
             try:

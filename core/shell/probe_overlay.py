@@ -98,12 +98,12 @@ class ProbeOverlay:
             file, mode = read_probed_file(shadow, path)
         except (ToolFailed, PathRefused):
             return [probe.id for probe in probes]
-        laid = insert_probes(file.text, probes, run)
-        if len(laid.lost) < len(probes):
+        insertion = insert_probes(file.text, probes, run)
+        if len(insertion.lost) < len(probes):
             self._make_directories(layer, path, shadow)
-            (layer / path).write_bytes(file.encode(laid.text))
+            (layer / path).write_bytes(file.encode(insertion.text))
             (layer / path).chmod(mode)
-        return laid.lost
+        return insertion.lost
 
     def _make_directories(self, layer: Path, path: str, shadow: Shadow) -> None:
         """Create the directories above a file with the modes of the lower layers, since the merged tree shows the

@@ -150,20 +150,20 @@ class BoxCgroup:
 class CgroupFactory:
     """Finds directories in which groups can be created, and creates one group per box."""
 
-    def __init__(self, places: Sequence[CgroupParent] | None = None) -> None:
-        self._places = list(_find_parents()) if places is None else list(places)
+    def __init__(self, parents: Sequence[CgroupParent] | None = None) -> None:
+        self._parents = list(_find_parents()) if parents is None else list(parents)
         self._count = 0
-        for parent in self._places:
+        for parent in self._parents:
             _remove_abandoned(parent.directory)
 
     def has_controller(self, controller: bytes) -> bool:
-        return any(controller in parent.controllers for parent in self._places)
+        return any(controller in parent.controllers for parent in self._parents)
 
     def make(self, processes: int, memory: int) -> BoxCgroup:
         """Make a group of at most `processes`, and `memory` bytes (0: unbounded). Raises OSError."""
         self._count += 1
         directories = []
-        for parent in self._places:
+        for parent in self._parents:
             if b"pids" not in parent.controllers and not memory:
                 continue
             directory = b"%s/%s%d-%d" % (parent.directory, _PREFIX, os.getpid(), self._count)

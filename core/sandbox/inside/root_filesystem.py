@@ -187,8 +187,8 @@ def plan_fresh_directories(message: NamespaceLaunch, plan: MountPlan) -> None:
     home = os.path.realpath(message["home"])
     if home != message["home"]:
         plan.add_link(message["home"], home)
-    places = [(b"/tmp", 0o1777), (b"/var/tmp", 0o1777), (b"/run", 0o755), (b"/dev/shm", 0o1777), (home, 0o700)]
-    for number, (target, mode) in enumerate(places):
+    targets = [(b"/tmp", 0o1777), (b"/var/tmp", 0o1777), (b"/run", 0o755), (b"/dev/shm", 0o1777), (home, 0o700)]
+    for number, (target, mode) in enumerate(targets):
         inside = b"%s/%d" % (_SCRATCH, number)
         os.mkdir(inside)
         change_owner(inside, message["owner"])
@@ -343,7 +343,10 @@ class HostOverlays:
         self._nothing = os.open(nothing, os.O_PATH | os.O_DIRECTORY)
         self._mounted = mounts.read_mount_types()
         self._nobody = kernel.find_nobody_id() if os.geteuid() == 0 else 0
-        self._apart = {*self._mounted, *(path for path in needed_paths if self._nobody and not _is_traversable(path))}
+        self._split_points = {
+            *self._mounted,
+            *(path for path in needed_paths if self._nobody and not _is_traversable(path)),
+        }
         self._count = 0
 
     def plan_path(self, plan: MountPlan, path: bytes, *, is_private: bool = False) -> None:
@@ -378,7 +381,7 @@ class HostOverlays:
     def _plan_directory(self, plan: MountPlan, descriptor: int, path: bytes, *, for_all: bool) -> None:
         real = os.readlink(b"/proc/self/fd/%d" % descriptor)
         inside = real.rstrip(b"/") + b"/"
-        if any(point.startswith(inside) for point in self._apart):
+        if any(point.startswith(inside) for point in self._split_points):
             self._plan_entries(plan, real, path, for_all=for_all)
             return
         try:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from core.sandbox.inside.messages import OverlayRoot, SupervisorLaunch
 
 CANDIDATES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
-_FRESH_PLACES = ("/tmp", "/var/tmp", "/run", "/sys", "/home")
+_FRESH_DIRECTORIES = ("/tmp", "/var/tmp", "/run", "/sys", "/home")
 _SCRATCH_SHARES = 6  # /dev/shm, /tmp, /var/tmp, /run, the home, and a temporary layer
 _EMPTY_FILE = b"/dev/null"  # mounted over covered files
 _UNSHARED_NAMESPACES = ("user", "pid", "net", "ipc", "uts", "cgroup-try")
@@ -110,13 +110,13 @@ class BwrapBox(SupervisedBox):
         layers = [word for source in sources for word in ("--overlay-src", str(source))]
         workspace = str(request.workspace)
         if request.upper is not None and request.work is not None:
-            laid = [*layers, "--overlay", str(request.upper), str(request.work), workspace]
+            options = [*layers, "--overlay", str(request.upper), str(request.work), workspace]
         else:
-            laid = [*layers, "--tmp-overlay", workspace]
+            options = [*layers, "--tmp-overlay", workspace]
         inside = [os.fsdecode(path) for path in list_mounts_below(os.fsencode(request.workspace))]
-        laid += [word for path in inside for word in ("--ro-bind", path, path)]
+        options += [word for path in inside for word in ("--ro-bind", path, path)]
 
-        laid = [*_lay_over_repository(request), *laid]
+        options = [*_overlay_repository(request), *options]
 
         def finish() -> tuple[str, ...]:
             try:
@@ -124,7 +124,7 @@ class BwrapBox(SupervisedBox):
             finally:
                 remove_copy(masks)
 
-        return PreparedLaunch(message=self._build_message(request, laid), finish=finish, undo=finish)
+        return PreparedLaunch(message=self._build_message(request, options), finish=finish, undo=finish)
 
     def _prepare_own_overlay(self, request: BoxRequest, scratch: Path) -> PreparedLaunch:
         """Prepare T2b."""
@@ -257,13 +257,13 @@ def _bind_host(request: BoxRequest, state: Path) -> Iterator[str]:
     yield from ("--ro-bind", "/", "/", "--dev", "/dev", *size, "--tmpfs", "/dev/shm")
     yield from ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
     yield from _cover_paths([Path(os.fsdecode(secret)) for secret in KERNEL_SECRETS], request)
-    for directory in _FRESH_PLACES:
+    for directory in _FRESH_DIRECTORIES:
         if Path(directory).is_dir() and not Path(directory).is_symlink():
             yield from (*size, "--tmpfs", directory)
     yield from _cover_paths([*host_view.list_masked(), state], request)
     yield from (*size, "--tmpfs", home)
     link = host_view.find_home(request.env)
-    if str(link) != home and any(link.is_relative_to(fresh) for fresh in _FRESH_PLACES):
+    if str(link) != home and any(link.is_relative_to(fresh) for fresh in _FRESH_DIRECTORIES):
         yield from ("--symlink", home, str(link))
     if request.git_settings:
         yield from ("--file", str(SETTINGS), os.path.join(home, ".gitconfig"))
@@ -277,7 +277,7 @@ def _bind_host(request: BoxRequest, state: Path) -> Iterator[str]:
         yield from ("--bind", str(source), str(target))
 
 
-def _lay_over_repository(request: BoxRequest) -> list[str]:
+def _overlay_repository(request: BoxRequest) -> list[str]:
     """Return options for a layer over git's directory outside of the workspace."""
     if request.repository is None:
         return []
@@ -295,7 +295,7 @@ def _cover_paths(paths: Iterable[Path], request: BoxRequest, toolchains: Iterabl
 
     `toolchains`: paths that are bound again in fresh directories, besides those that the user added.
     """
-    places_shown = (
+    visible_directories = (
         request.workspace,
         *request.readable,
         *(target for _, target in request.writable),
@@ -303,8 +303,10 @@ def _cover_paths(paths: Iterable[Path], request: BoxRequest, toolchains: Iterabl
     )
     for path in paths:
         real = Path(os.path.realpath(path))
-        is_visible = any(real.is_relative_to(directory) for directory in places_shown)
-        if not os.path.lexists(real) or (not is_visible and any(real.is_relative_to(fresh) for fresh in _FRESH_PLACES)):
+        is_visible = any(real.is_relative_to(directory) for directory in visible_directories)
+        if not os.path.lexists(real) or (
+            not is_visible and any(real.is_relative_to(fresh) for fresh in _FRESH_DIRECTORIES)
+        ):
             continue
         if real.is_dir():
             yield from ("--perms", "0555", "--tmpfs", str(real))

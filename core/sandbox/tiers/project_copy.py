@@ -438,11 +438,11 @@ class _Comparison:
             return  # the command made a whiteout for a missing name, which hides nothing
         self._make_directories(os.path.dirname(path))
         source, target = os.path.join(self._from, path), os.path.join(self._to, path)
-        shut = stat.S_ISDIR(info.st_mode) and info.st_mode & 0o700 != 0o700
-        if shut:
+        is_locked = stat.S_ISDIR(info.st_mode) and info.st_mode & 0o700 != 0o700
+        if is_locked:
             os.chmod(source, stat.S_IMODE(info.st_mode) | 0o700)  # its `..` changes, which takes permission
         os.rename(source, target)
-        if shut:
+        if is_locked:
             os.chmod(target, stat.S_IMODE(info.st_mode))
 
     def _make_directories(self, path: bytes) -> None:
