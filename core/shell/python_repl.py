@@ -29,7 +29,7 @@ from core.shell.terminal import Terminal
 
 OnOutput = Callable[[str], None]
 StartCommand = Callable[[str, OnOutput], Awaitable[RunningCommand]]
-DRIVER_FILE = Path(__file__).parent / "python_driver.py"
+DRIVER_FILE = Path(__file__).parents[1] / "sandbox" / "inside" / "python_driver.py"
 OUTPUT_LIMIT = 10_000_000  # characters of a block's output
 _SHOWN_CHARACTERS = 1_000_000  # characters of its head and of its tail in the result
 GRACE_SECONDS = 2.0  # seconds that an interrupted block has to end

@@ -103,7 +103,7 @@ WRITERS: dict[str, str] = {
     "core.sandbox.inside.init_process": BOX,
     "core.sandbox.tiers.selection": "what the probe of the box found, in the state directory",
     "core.sandbox.inside.root_filesystem": BOX,
-    "core.shell.python_driver": BOX,
+    "core.sandbox.inside.python_driver": BOX,
     "core.sandbox.tiers.namespaces": STARTS,
     "core.engine.export.documents": "project: an export, a new file that the user names",
     "core.engine.kept.changes": STATE,
