@@ -116,7 +116,7 @@ class _Check:
         config_path = get_config_dir() / FILE_NAME
         yield "config", f"{config_path}{'' if config_path.is_file() else ' (none: the defaults hold)'}"
         if (self._directory / PROJECT_FILE).is_file():
-            is_trusted = TrustStore(self._directory.resolve()).is_given()
+            is_trusted = TrustStore(self._directory.resolve()).has_trust()
             yield "project", f"{PROJECT_FILE.as_posix()} ({HEARD if is_trusted else UNHEARD})"
         yield from _rows("commands", _containment(asyncio.run(_tiers(probe=self._probe)), is_probed=self._probe))
         yield from _rows("servers", _describe_servers(self._directory, settings))
@@ -154,11 +154,11 @@ class _Check:
         return f"{directory} ({count} {'session' if count == 1 else 'sessions'} of this workspace)"
 
     def _count_hooks(self) -> str:
-        from core.hooks.places import load_hooks
+        from core.hooks.hook_files import load_hooks
 
         workspace = Workspace(self._directory)
         trust = TrustStore(workspace.root)
-        table = load_hooks(workspace, trust.load_files().is_trusted if trust.is_given() else None)
+        table = load_hooks(workspace, trust.load_files().is_trusted if trust.has_trust() else None)
         self.notes += [f"{problem.source}: {problem.message}" for problem in table.problems]
         suffix = f", {len(table.held)} more of the project wait for your trust" if table.held else ""
         return f"{len(table.hooks) or 'none'}{suffix}"
@@ -167,7 +167,7 @@ class _Check:
         loaded_settings = LoadedSettings(settings=Settings())
         try:
             trust = TrustStore(self._directory.resolve())
-            is_trusted = trust.is_given()
+            is_trusted = trust.has_trust()
             loaded_settings = load_with_notices(self._directory if is_trusted else None, trust.load_files().is_trusted)
         except AgentTuiError as problem:
             self.problems.append(problem.format_with_hint())

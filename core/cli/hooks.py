@@ -22,12 +22,12 @@ from core.engine.queries.hooks import list_hooks
 from core.errors import AgentTuiError
 from core.exits import ExitCode
 from core.hooks.answers import HookAnswer, HookRun, read_answer
-from core.hooks.events import EVENTS_BY_NAME, HookEvent
-from core.hooks.matching import select_hooks
+from core.hooks.dialect_names import EVENTS_BY_NAME, HookEvent
+from core.hooks.hook_files import HookTable, load_hooks
 from core.hooks.parsing import Hook
 from core.hooks.payload import HookScene, build_payload, encode_payload
-from core.hooks.places import HookTable, load_hooks
 from core.hooks.runner import HookRunner
+from core.hooks.session_hooks import select_hooks
 from core.permissions.trust import TrustStore
 from core.protocol import commands as cmd
 from core.protocol.queries import HookRow
@@ -80,7 +80,7 @@ def run(arguments: HooksArguments) -> int:
     """List the hooks, or test those of an event. Returns the exit code."""
     workspace = Workspace(arguments.directory)
     trust = TrustStore(workspace.root)
-    is_trusted = trust.is_given()
+    is_trusted = trust.has_trust()
     table = load_hooks(workspace, trust.load_files().is_trusted if is_trusted else None)
     if arguments.event:
         try:

@@ -262,7 +262,7 @@ def _compare_by_route(request: SearchRequest, store: Path, directory: Path) -> S
     try:
         trust = TrustStore(directory.resolve())
         files = trust.load_files()
-        settings = load_with_notices(directory if trust.is_given() else None, files.is_trusted).settings
+        settings = load_with_notices(directory if trust.has_trust() else None, files.is_trusted).settings
         if not settings.resolve_route("embed").model:
             return request
         from core.engine.index.remote_meaning import embed_from_shell

@@ -51,7 +51,7 @@ def run(arguments: PermissionsArguments) -> int:
     saved_rules, trust = SavedRules(root), TrustStore(root)
     if arguments.remove:
         return _remove(arguments.remove, saved_rules, trust)
-    is_trusted = trust.is_given()
+    is_trusted = trust.has_trust()
     sys.stdout.write(f"{display_name(str(root))}: {'trusted' if is_trusted else 'not trusted'}\n")
     if is_trusted and not trust.can_identify():
         sys.stdout.write(f"  {NO_BIRTH}\n")

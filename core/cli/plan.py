@@ -119,7 +119,7 @@ def run(arguments: PlanArguments) -> int:
 def _find_directory(workspace: Workspace) -> str:
     """Return the setting of where plans are kept; a project says nothing of it until it is trusted."""
     trust = TrustStore(workspace.root)
-    if not trust.is_given():
+    if not trust.has_trust():
         return load_with_notices().settings.plans.directory
     return load_with_notices(workspace.root, trust.load_files().is_trusted).settings.plans.directory
 

@@ -51,7 +51,7 @@ def run(arguments: RulesArguments) -> int:
     """Print the list, or as JSON all that is in it."""
     workspace = Workspace(arguments.directory)
     trust = TrustStore(workspace.root)
-    is_trusted = trust.is_given()
+    is_trusted = trust.has_trust()
     paths = tuple(workspace.to_relative(_absolute(arguments.directory, path)) for path in arguments.paths)
     rows = list_rules(workspace, trust.load_files().is_trusted if is_trusted else None, paths)
     if arguments.json:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from core.filesystem.renaming import is_temporary_name
+from core.filesystem.atomic_write import is_temporary_name
 from core.workspace import IgnoreRules, Workspace
 
 MAX_DIRECTORIES: Final = 8_192

@@ -17,14 +17,14 @@ from core.extensions.plugins import find_extension_places
 from core.extensions.skills import load_skills
 from core.extensions.snippets import load_snippets
 from core.git.executed_programs import list_programs
-from core.hooks.parsing import HookFile
-from core.hooks.places import (
+from core.hooks.hook_files import (
     describe_changed_hooks,
     describe_hooks,
     is_hook_path,
     iterate_project_files,
     render_for_trust,
 )
+from core.hooks.parsing import HookFile
 from core.mcp.config_files import PROJECT_FILES as SERVER_FILES
 from core.mcp.config_files import show_project_files
 from core.permissions.trust import TrustStore, find_instructions, is_empty_directory
@@ -62,7 +62,7 @@ class ProjectTrust:
 
     def _load_decision(self) -> bool:
         try:
-            return self._trust.is_given()
+            return self._trust.has_trust()
         except (StateError, OSError) as problem:
             self._problem = problem.format_with_hint() if isinstance(problem, StateError) else str(problem)
             return False
@@ -148,7 +148,7 @@ class ProjectTrust:
         )
         lines = self._describe_hooks(*digests)
         self.voices.trust(digests)
-        if lines and self._trust.is_given():
+        if lines and self._trust.has_trust():
             self._trust.grant({}, lines)
         return loaded_settings
 

@@ -20,7 +20,7 @@ from core.config.rules.places import ProjectPlace, RulePlace, UserPlace, list_di
 from core.errors import PathRefused
 from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.workspace import Workspace
-from core.workspace.secret_names import may_be_secret
+from core.workspace.secret_files import may_be_secret
 
 Scope = Literal["project", "user"]
 ExtensionKind = Literal["agent", "skill", "command", "snippet", "plugin"]

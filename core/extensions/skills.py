@@ -26,7 +26,7 @@ from core.extensions.places import (
     UnusableFile,
     collect_extensions,
 )
-from core.workspace.secret_names import may_be_secret
+from core.workspace.secret_files import may_be_secret
 
 MAX_DESCRIPTION: Final = 1_024
 MAX_LISTED_FILES: Final = 100

@@ -1,1 +1,1 @@
-"""Files and directories: the atomic writer, opening and removing without following links."""
+"""Files and directories: atomic writing, opening and removing without following links."""

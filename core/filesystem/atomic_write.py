@@ -1,20 +1,24 @@
-"""Replacing files whole or not at all, for everything that the program keeps: state, settings, plans.
+"""Writing files whole or not at all, and renames that lose nothing.
 
-A new file beside the old one is written and synced, takes the name in one step, and the directory is synced: whatever
-fails or is killed meanwhile, the name stands for the old bytes or for the new ones, and the new ones survive a power
-cut (`durable`). Symbolic links are replaced, never followed.
+A new file in the same directory is written and synced, renamed over the old one, and the directory is synced: after a
+failure or a kill the name has either the old bytes or the new ones, and with `durable` the new ones survive a power
+cut. Symbolic links are replaced, never followed. Two names are exchanged, and a name is taken only if it is free, by
+renameat2(2) on Linux and renameatx_np(2) on macOS, which Python does not wrap: ctypes calls them.
 
-Accepted changes of the project do not go through here: the promotion exchanges names so that an edit made by another
-program at that moment is not lost (`core.shadow`). Logs and journals are appended to.
+Accepted changes of the project do not use `replace_file`: the promotion exchanges names, so that an edit made by
+another program at that moment is not lost (`core.shadow`). Logs and journals are appended to.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,12 +28,19 @@ PRIVATE = 0o600
 _PERMISSION_BITS = 0o777  # setuid, setgid and sticky bits are never set
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOT_SYNCABLE = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
+NameInDirectory = tuple[int, bytes]  # the descriptor of a directory, and a name in it
+# The rename call, and its flags.
+_CALL, _IF_FREE, _EXCHANGE = ("renameatx_np", 4, 2) if sys.platform == "darwin" else ("renameat2", 1, 2)
+_NO_SUCH_CALL = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM}
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
+_PLAN_TEMPORARY = re.compile(rb"\.agent-tui-plan-[0-9a-f]{16}\.tmp")
+RenameCall = Callable[[int, bytes, int, bytes, int], int]
 
 
 def replace_file(path: Path, data: bytes, *, mode: int = PRIVATE, durable: bool = True) -> None:
-    """Replace a file's content; its directory must exist. Raises OSError: the old file stands then.
+    """Replace a file's content; its directory must exist. Raises OSError: then the old file remains.
 
-    `durable` False spares the two syncs: for what can be made again, and is checked when it is read.
+    `durable` False omits the two syncs, for data that can be recreated and is checked when it is read.
     """
     with stream_replacement(path, mode=mode, durable=durable) as file:
         file.write(data)
@@ -37,7 +48,7 @@ def replace_file(path: Path, data: bytes, *, mode: int = PRIVATE, durable: bool 
 
 @contextmanager
 def stream_replacement(path: Path, *, mode: int = PRIVATE, durable: bool = True) -> Iterator[BinaryIO]:
-    """Do the same with what is written to the file yielded; an exception within leaves the old file. Raises OSError."""
+    """Replace a file with the content written to the yielded file; an exception leaves the old file. Raises OSError."""
     directory = os.open(path.parent, DIRECTORY)
     try:
         temporary = b".%s.tmp" % secrets.token_hex(8).encode()
@@ -50,7 +61,8 @@ def stream_replacement(path: Path, *, mode: int = PRIVATE, durable: bool = True)
 
 @contextmanager
 def create_file(directory: int, name: bytes, mode: int, *, durable: bool = True) -> Iterator[BinaryIO]:
-    """Yield a new file with these permissions in an open directory, synced at the end; after an error it is removed.
+    """Yield a new file with the permissions `mode` in an open directory, synced at the end; after an error it is
+    removed.
 
     Raises OSError, FileExistsError if the name is taken.
     """
@@ -69,7 +81,7 @@ def create_file(directory: int, name: bytes, mode: int, *, durable: bool = True)
 
 
 def rename_over(directory: int, temporary: bytes, name: bytes, *, durable: bool = True) -> None:
-    """Give a finished file its name, in place of what has it; after an error the file is removed. Raises OSError."""
+    """Rename a finished file over `name`; after an error the temporary file is removed. Raises OSError."""
     try:
         os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
     except OSError:
@@ -81,9 +93,90 @@ def rename_over(directory: int, temporary: bytes, name: bytes, *, durable: bool 
 
 
 def sync_directory(directory: int) -> None:
-    """Make renames in a directory durable, where the file system offers that. Raises OSError if it failed."""
+    """Make renames in a directory durable, if the file system supports that. Raises OSError."""
     try:
         os.fsync(directory)
     except OSError as error:
         if error.errno not in _NOT_SYNCABLE:
             raise
+
+
+def make_temporary_name(number: bytes = b"") -> bytes:
+    """Return a short, hidden, unique name for a file that will be renamed. `number`: 8 bytes, else random."""
+    return b".agent-tui-%s.tmp" % (number or secrets.token_bytes(8)).hex().encode()
+
+
+def make_plan_temporary_name() -> bytes:
+    """Return a temporary name for a plan. Promotions use other names, so no user's file ever has it."""
+    return b".agent-tui-plan-%s.tmp" % secrets.token_bytes(8).hex().encode()
+
+
+def is_plan_temporary_name(name: bytes) -> bool:
+    """True if `make_plan_temporary_name` returns such names."""
+    return _PLAN_TEMPORARY.fullmatch(name) is not None
+
+
+def is_temporary_name(name: str) -> bool:
+    """True if `make_temporary_name` or `make_plan_temporary_name` returns such names."""
+    return name.startswith(".agent-tui-") and name.endswith(".tmp")
+
+
+def exchange_names(one: NameInDirectory, other: NameInDirectory) -> bool:
+    """Exchange the files of two names in one step.
+
+    Returns False if that is not supported and nothing was done. Raises OSError.
+    """
+    return _rename_with_flag(one, other, _EXCHANGE)
+
+
+def move_to_free_name(source: NameInDirectory, target: NameInDirectory) -> None:
+    """Rename without ever replacing. Raises OSError, FileExistsError if the name is taken.
+
+    Without the system call it uses a hard link, and on file systems without hard links a check and a rename.
+    """
+    if _rename_with_flag(source, target, _IF_FREE):
+        return
+    (above, name), (directory, target_name) = source, target
+    try:
+        os.link(name, target_name, src_dir_fd=above, dst_dir_fd=directory, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+    else:
+        os.unlink(name, dir_fd=above)
+        return
+    try:
+        os.stat(target_name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        os.rename(name, target_name, src_dir_fd=above, dst_dir_fd=directory)
+    else:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target_name)
+
+
+def _rename_with_flag(one: NameInDirectory, other: NameInDirectory, flag: int) -> bool:
+    import ctypes
+
+    call = _load_rename_call()
+    if call is None:
+        return False
+    if call(one[0], one[1], other[0], other[1], flag) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _NO_SUCH_CALL:
+        return False
+    raise OSError(number, os.strerror(number), os.fsdecode(other[1]))
+
+
+@cache
+def _load_rename_call() -> RenameCall | None:
+    """Return the C library's rename call; None: it has none."""
+    import ctypes
+
+    try:
+        function = getattr(ctypes.CDLL(None, use_errno=True), _CALL)
+    except (AttributeError, OSError):
+        return None
+    function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+    function.restype = ctypes.c_int
+    call: RenameCall = function
+    return call

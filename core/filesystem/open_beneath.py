@@ -1,8 +1,9 @@
-"""Opening paths beneath a directory, whatever anyone does to the tree meanwhile.
+"""Opening paths beneath a directory, safe against concurrent changes of the tree.
 
 `open_beneath` passes no symbolic link at all: by openat2(2) in one system call where the kernel has it, else component
 by component with O_NOFOLLOW. `resolve_links` expands links that stay in the tree beforehand; it needs no protection
-against races, because its result is only ever opened by `open_beneath`.
+against races, because its result is only ever opened by `open_beneath`. `DirectoryCursor` holds one directory open, for
+walks through trees that are not reorganized meanwhile.
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from pathlib import Path
+from typing import Final
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 MAX_LINKS = 40  # as the kernel
-
 _OPENAT2 = 437  # the same number on every Linux architecture in use
 _BENEATH_WITHOUT_LINKS = 0x08 | 0x04 | 0x02  # RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS
-
 Opener = Callable[[int, bytes, int, int], int]
 LinkTarget = Callable[[bytes], bytes | None]
+_MAX_STEPS: Final = 3  # up or down; more distant directories are opened by their paths
+_STEP_FLAGS = DIRECTORY | os.O_NOFOLLOW
 
 
 def split_components(path: bytes) -> list[bytes]:
-    """Return the parts of a path, without empty ones and "."."""
+    """Split a path into its parts, without empty ones and "."."""
     return [part for part in path.split(b"/") if part not in {b"", b"."}]
 
 
@@ -37,7 +40,7 @@ def open_beneath(top: int, path: bytes, flags: int, mode: int = 0) -> int:
 
 @contextmanager
 def open_parent(path: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the descriptor of the directory that an absolute path lies in, and the name in it. Raises OSError."""
+    """Yield the descriptor of the parent directory of an absolute path, and the name in it. Raises OSError."""
     above, _, name = path.rpartition(b"/")
     directory = os.open(above or b"/", DIRECTORY)
     try:
@@ -77,7 +80,7 @@ def _make_openat2() -> Opener | None:
 
 
 def _can_open(opener: Opener) -> bool:
-    """True if it works: an old kernel answers ENOSYS, a container's filter EPERM."""
+    """True if `opener` works: old kernels fail with ENOSYS, filters of containers with EPERM."""
     with suppress(OSError):
         top = os.open(".", DIRECTORY)
         try:
@@ -89,7 +92,7 @@ def _can_open(opener: Opener) -> bool:
 
 
 def open_by_walking(top: int, path: bytes, flags: int, mode: int = 0) -> int:
-    """Do the same as `open_beneath` on any system: one open per component, none of which follows a link."""
+    """Implement `open_beneath` on any system: one open per component, without following links."""
     *parents, last = split_components(path) or [b"."]
     if b".." in parents or last == b"..":
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
@@ -110,7 +113,7 @@ def _open_component(current: int, part: bytes, flags: int, mode: int) -> int:
     try:
         return os.open(part, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=current)
     except OSError:
-        # Systems differ in what they answer for a link (ELOOP, ENOTDIR, EMLINK).
+        # Systems fail with different errors for a link (ELOOP, ENOTDIR, EMLINK).
         if _is_link(current, part):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), part) from None
         raise
@@ -124,14 +127,14 @@ def _is_link(current: int, part: bytes) -> bool:
 
 
 def resolve_links(top: int, root: bytes, path: bytes) -> bytes:
-    """Return `path` with every symbolic link in it followed; parts that do not exist are kept as they are.
+    """Return `path` with every symbolic link in it followed; missing parts remain unchanged.
 
-    `root` is the absolute path of `top`, so that absolute links back into the tree can be told from others.
-    Raises OSError: EXDEV if a link leads out of the tree, ELOOP if links go round.
+    `root` is the absolute path of `top`, to recognize absolute links back into the tree. Raises OSError: EXDEV if a
+    link leads out of the tree, ELOOP for circular links.
     """
     parts = split_components(path)
     plain = b"/".join(parts)
-    if b".." not in parts and hasattr(os, "O_PATH"):  # one system call tells that all of it is there, and no link
+    if b".." not in parts and hasattr(os, "O_PATH"):  # one system call checks that all parts exist and none is a link
         with suppress(OSError):
             descriptor = open_beneath(top, plain, os.O_PATH)
             try:
@@ -143,16 +146,14 @@ def resolve_links(top: int, root: bytes, path: bytes) -> bytes:
 
 
 def follow_links(root: bytes, path: bytes, link_target: LinkTarget) -> bytes:
-    """Do the same as `resolve_links` for any tree.
+    """Implement `resolve_links` for any tree.
 
-    `link_target` returns where a link at a path (without links above it) leads, None for no link, and raises
-    FileNotFoundError if nothing is there, so that nothing below is asked for.
+    `link_target` returns the target of a link (its path has no links above it), None if the path is no link, and raises
+    FileNotFoundError if it is missing, so that paths below it are not looked up.
     """
     todo = split_components(path)[::-1]
     resolved_parts: list[bytes] = []
-    links = existing_count = (
-        0  # so many of the parts that are done are there, so that there can be a link in the last of them
-    )
+    links = existing_count = 0  # number of resolved parts that exist; only then can the next part be a link
     while todo:
         part = todo.pop()
         if part == b"..":
@@ -186,7 +187,7 @@ def _read_link(top: int, path: bytes) -> bytes | None:
     except FileNotFoundError:
         raise
     except OSError:
-        return None  # no link, or nothing there, or not reachable: the open that follows will say so
+        return None  # no link or not reachable: the later open reports that
 
 
 def _to_relative(root: bytes, target: bytes) -> bytes:
@@ -194,3 +195,63 @@ def _to_relative(root: bytes, target: bytes) -> bytes:
     if not (target + b"/").startswith(prefix):
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), target)
     return target[len(prefix) :]
+
+
+class DirectoryCursor:
+    """A movable open directory below `top`, which is opened when first needed.
+
+    Paths are bytes, relative to `top`; b"" is `top` itself.
+    """
+
+    def __init__(self, top: Path) -> None:
+        self._top = top
+        self._root = -1
+        self._path = b""
+        self._here = -1
+
+    def __enter__(self) -> DirectoryCursor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the descriptors. Safe to call twice."""
+        for descriptor in {self._here, self._root} - {-1}:
+            with suppress(OSError):
+                os.close(descriptor)
+        self._root = self._here = -1
+
+    def open_at(self, path: bytes) -> int:
+        """Return the descriptor of a directory, valid until the next call.
+
+        Raises OSError; ENOTDIR or ELOOP for a link.
+        """
+        if self._root < 0:
+            self._root = self._here = os.open(self._top, DIRECTORY)
+            self._path = b""
+        if path != self._path:
+            is_near = self._ascend_towards(path)
+            steps = path[len(self._path) :].lstrip(b"/").split(b"/") if is_near else []
+            if is_near and len(steps) <= _MAX_STEPS:
+                for step in filter(None, steps):
+                    self._move(os.open(step, _STEP_FLAGS, dir_fd=self._here), self._path + b"/" + step)
+            else:
+                self._move(open_beneath(self._root, path, DIRECTORY), path)
+        return self._here
+
+    def _ascend_towards(self, path: bytes) -> bool:
+        """Ascend to a directory that contains the path, if it is near; return True on success."""
+        for _ in range(_MAX_STEPS):
+            if not self._path or path == self._path or path.startswith(self._path + b"/"):
+                return True
+            self._move(os.open(b"..", DIRECTORY, dir_fd=self._here), self._path.rpartition(b"/")[0])
+        return False
+
+    def _move(self, directory: int, path: bytes) -> None:
+        if self._here != self._root:
+            os.close(self._here)
+        self._here, self._path = directory, path.lstrip(b"/")

@@ -1,7 +1,7 @@
-"""The test whether a directory can hold the upper layer of an overlay (SAFETY C2).
+"""Overlayfs: its whiteouts, and the test for directories that can hold an upper layer.
 
-Overlayfs takes no overlayfs (a container's root), network or FUSE file system as an upper layer; whether whiteouts can
-be made is found by making one.
+Overlayfs supports no overlayfs (a container's root), network or FUSE file system as an upper layer. The test for
+whiteouts creates one.
 """
 
 from __future__ import annotations
@@ -17,8 +17,13 @@ _REMOTE_TYPES = {"nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs"}
 _UNSUITABLE_TYPES = _REMOTE_TYPES | {"overlay", "vfat", "exfat", "ecryptfs", "ntfs3", "aufs"}
 
 
+def is_whiteout(stats: os.stat_result) -> bool:
+    """True if an entry is a whiteout, which marks a deleted name: a character device 0:0."""
+    return stat.S_ISCHR(stats.st_mode) and stats.st_rdev == 0
+
+
 def can_hold_upper(directory: Path) -> bool:
-    """True if overlayfs can write there: by the type of its file system, and a whiteout that is really made."""
+    """True if overlayfs can use the directory as an upper layer, by its file system's type and a trial whiteout."""
     kind = find_file_system_type(directory)
     if kind in _UNSUITABLE_TYPES or kind.startswith("fuse"):
         return False
@@ -31,7 +36,7 @@ def can_hold_upper(directory: Path) -> bool:
 
 
 def find_file_system_type(directory: Path) -> str:
-    """Return the type of the file system that a directory is on, "" if it is unknown."""
+    """Return the type of the file system of a directory, "" if it is unknown."""
     try:
         lines = _MOUNTS.read_bytes().splitlines()
         real = os.fsencode(directory.resolve())

@@ -1,4 +1,4 @@
-"""Directories of the program's own, for its user alone whatever the umask is."""
+"""Private directories of the program, with the mode 0700 independent of the umask."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from pathlib import Path
 
 
 def make_private_directory(path: Path) -> None:
-    """Make a directory, and those above it that are missing, each with the mode 0700; one that is there stays as it is.
-    Raises OSError.
+    """Create a directory and its missing parents with the mode 0700; existing ones remain unchanged. Raises OSError.
 
-    `Path.mkdir` gives the mode to the last one alone, and to those above it what the umask leaves of 0777.
+    `Path.mkdir` applies the mode only to the last directory, and the umask to its parents.
     """
     missing = [path]
     while not missing[-1].parent.exists():

@@ -1,4 +1,4 @@
-"""Directories that are too wide to be a project: what the agent may work in, and what a project may be part of."""
+"""Directories that are too wide to be a project of the agent, or a repository around one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from core.errors import PathRefused
 def refuse_wide_root(root: Path, user_path: Path, state_dir: Path, config_dir: Path) -> None:
     """Raise `PathRefused` for a directory that is no single project. `root` is a real path, `user_path` the user's own.
 
-    Settings count as inside if they are *named* below the root (by a `direnv` that sets `XDG_CONFIG_HOME`, for one):
-    the project would decide its own settings. Where a link leads from the home into a repository (dotfiles), they do
-    not.
+    Settings count as inside if their *path* is below the root (for example, a `direnv` sets `XDG_CONFIG_HOME`): the
+    project would control its own settings. A link from the home into a repository (dotfiles) is allowed.
     """
     home = Path.home().resolve()
     settings = Path(os.path.normpath(config_dir.absolute()))

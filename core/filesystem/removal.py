@@ -1,8 +1,8 @@
-"""Removing whatever stands at a path: directories of mode 000, devices, trees as deep as anyone can make them.
+"""Removal of any kind of file: directories of mode 000, devices, arbitrarily deep trees.
 
-Every step is relative to the descriptor of a directory and passes no symbolic link, so neither the length of a path nor
-what is done to the tree meanwhile matters. What lies deep is moved up and removed later, so that neither descriptors
-nor Python's call stack run out. For what is the program's own (layers, copies, sessions), never the project.
+Every step is relative to the descriptor of a directory and passes no symbolic link, so long paths and concurrent
+changes of the tree are harmless. Deep subtrees are moved up and removed later, so that neither descriptors nor Python's
+call stack run out. For the program's own data (layers, copies, sessions), never for the project.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from pathlib import Path
 
 from core.filesystem.open_beneath import open_parent
 
-_MAX_DEPTH = 48  # levels that are gone down before a tree is cut in two
+_MAX_DEPTH = 48  # levels of recursion before a subtree is moved up
 _OPEN_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_IS_DIRECTORY_ERRORS = {errno.EISDIR, errno.EPERM}  # what systems answer for an unlink of one
+_IS_DIRECTORY_ERRORS = {errno.EISDIR, errno.EPERM}  # errors of unlink for a directory
 
 
 def remove_path(path: Path) -> None:
-    """Remove a file, a link or a directory with all that is in it; a missing path is no error. Raises OSError."""
+    """Remove a file, a link or a directory with its content; a missing path is no error. Raises OSError."""
     with suppress(FileNotFoundError), open_parent(os.fsencode(path)) as (above, name):
         remove_at(above, name)
 
 
 def remove_at(above: int, name: bytes) -> None:
-    """Do the same as `remove_path` for a name in the directory of this descriptor."""
+    """Remove a name in an open directory, as `remove_path` does."""
     try:
         os.unlink(name, dir_fd=above)
     except FileNotFoundError:
@@ -41,9 +41,9 @@ def remove_at(above: int, name: bytes) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory with all that is in it; a missing one is no error.
+    """Remove a directory with its content; a missing one is no error.
 
-    All that can be removed is, then the first OSError is raised.
+    Removes as much as possible, then raises the first OSError.
     """
     with suppress(FileNotFoundError), open_parent(os.fsencode(path)) as (above, name):
         _Removal(above).remove(name)
@@ -98,14 +98,14 @@ class _Removal:
             self._first_error = self._first_error or error
 
     def _move_up(self, directory: int, name: bytes) -> None:
-        """Move a subtree that lies too deep beside the whole, to be removed after the rest."""
+        """Move a subtree that is too deep to the top, to be removed after the rest."""
         free = b".cut-" + secrets.token_hex(8).encode()
         os.rename(name, free, src_dir_fd=directory, dst_dir_fd=self._top)
         self._waiting.append(free)
 
 
 def _open_directory(above: int, name: bytes) -> int:
-    """Return a directory's descriptor, made readable and writable for us first if it is ours and is not."""
+    """Open a directory; one of ours is made readable and writable first."""
     with suppress(PermissionError):
         directory = os.open(name, _OPEN_FLAGS, dir_fd=above)
         if os.geteuid() == 0 or os.fstat(directory).st_mode & 0o700 == 0o700:

@@ -27,7 +27,7 @@ from core.git.repository import (
 )
 from core.git.safe_config import ConfigPairs, find_last, is_switch
 from core.git.temporary_directories import make_temporary_directory
-from core.workspace.protected_names import GIT_RISK, HOOK_RISK
+from core.workspace.protected_files import GIT_RISK, HOOK_RISK
 
 _PROGRAM_RISK = "is run by git itself: its configuration names it"
 _PROGRAM_SETTINGS = re.compile(

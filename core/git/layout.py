@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from core import user_dirs
 from core.errors import PathRefused
+from core.filesystem.open_files import read_open_file
 from core.filesystem.project_root import refuse_wide_root
-from core.filesystem.regular_file import read_open_file
 
 _MAX_BYTES = 1 << 20
 _HEAD = re.compile(rb"(?:ref: refs/[^\0\n]{1,4000}|[0-9a-f]{40}(?:[0-9a-f]{24})?)\n*\Z")

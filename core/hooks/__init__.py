@@ -1,1 +1,1 @@
-"""Hooks: programs of the user and of the project that are asked or told at fixed moments of a session."""
+"""Hooks: programs of the user and of the project that run at fixed events of a session."""

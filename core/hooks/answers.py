@@ -1,8 +1,8 @@
-"""The answer of a hook, from its exit code and what it printed: one record for both dialects, nested or flat.
+"""The answer of a hook, parsed from its exit code and output: one record for both dialects, nested or flat.
 
-Exit code 2 always refuses, whatever else was said. An answer is found wherever it stands in what was printed. What is
-no answer (another exit code without one, half a JSON, no end) is a failure: the event goes on and the user is told, or
-is refused where the hook fails closed.
+Exit code 2 always refuses, independent of the output. The answer may be anywhere in the output. A missing answer
+(another exit code, incomplete JSON, a time-out) is a failure: the event continues and the user is notified, or the
+event is refused if the hook fails closed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from core.hooks.events import RULES
+from core.hooks.dialect_names import RULES
 from core.hooks.parsing import Hook
 from core.records import parse_json_part
 
 Permission = Literal["", "allow", "ask", "deny"]
 REFUSING_EXIT: Final = 2
-MAX_TEXT: Final = 10_000  # characters of each text of an answer
+MAX_TEXT: Final = 10_000  # characters of a text in an answer
 _WORDS: Final[Mapping[str, Permission]] = {
     "allow": "allow",
     "approve": "allow",
@@ -41,13 +41,13 @@ _MENTION: Final = re.compile(
     r"""hook_?specific_?output|permission_?decision|["'](?:decision|permission)\\*["']\s*:""", re.I
 )
 _REFUSING_WORD: Final = re.compile(r"\b(?:den(?:y|ied)|block(?:ed)?|reject(?:ed)?|refuse[ds]?|forbidden)\b", re.I)
-MOST_OBJECTS: Final = 1_000  # places of a text where an object may begin
+MOST_OBJECTS: Final = 1_000  # positions at which an object may begin
 _STRICTNESS: Final[Sequence[Permission]] = ("", "allow", "ask", "deny")
 
 
 class HookRun(Struct, frozen=True, kw_only=True):
-    """The end of a hook's process. `problem`: why it has no answer at all (it hung, its script is gone), "" = it
-    ended by itself. `effects`: what it changed, in a line."""
+    """The end of a hook's process. `problem`: why it has no answer at all (it hung, its script is missing), "" = it
+    ended by itself. `effects`: its changes, in a line."""
 
     exit_code: int | None = None
     stdout: str = ""
@@ -58,10 +58,10 @@ class HookRun(Struct, frozen=True, kw_only=True):
 
 
 class HookAnswer(Struct, frozen=True, kw_only=True):
-    """The answer of one hook. `reason`: for the model, where it refuses; `message`: for the user; `context`: more for
-    the model; `followup`: what the agent is to go on with; `changed_input`: other arguments; `output`: what the model
-    is to see in place of a result; `env`: variables for the hooks that follow; `ends_turn`: the agent is to stop;
-    `failure`: why it is no answer, whatever was made of that; `effects`: what it changed, in a line."""
+    """The answer of one hook. `reason`: of a refusal, for the model; `message`: for the user; `context`: additional
+    text for the model; `followup`: the agent's next instruction; `changed_input`: replaced arguments; `output`: the
+    replaced result; `env`: variables for later hooks; `ends_turn`: the agent must stop; `failure`: why there is no
+    valid answer; `effects`: its changes, in a line."""
 
     permission: Permission = ""
     reason: str = ""
@@ -77,7 +77,7 @@ class HookAnswer(Struct, frozen=True, kw_only=True):
 
 
 def read_answer(hook: Hook, run: HookRun) -> HookAnswer:
-    """Return what a run of a hook says; never raises, whatever was printed."""
+    """Parse the answer of a hook's run; never raises."""
     fields, failure = ({}, run.problem) if run.problem else _read_output(hook, run)
     try:
         answer = _read_fields(hook, fields) if fields else HookAnswer()
@@ -97,7 +97,7 @@ def read_answer(hook: Hook, run: HookRun) -> HookAnswer:
 
 
 def _refuse(hook: Hook, answer: HookAnswer, reason: str) -> HookAnswer:
-    """Return a refusal, as it is meant at the event: no, go on working, or a word to the model about what was done."""
+    """Return a refusal in the sense of the event: a denial, an instruction to continue, or context for the model."""
     rules = RULES[hook.event]
     if rules.blocks:
         return msgspec.structs.replace(answer, permission="deny", reason=reason)
@@ -107,18 +107,18 @@ def _refuse(hook: Hook, answer: HookAnswer, reason: str) -> HookAnswer:
 
 
 class _Unreadable(Exception):
-    """A field of an answer is not what it may be."""
+    """A field of an answer has an invalid value."""
 
 
 def _read_output(hook: Hook, run: HookRun) -> tuple[dict[str, Any], str]:
-    """Return the object that was printed, {} = none, and why there is none though there should be. Around it there may
-    be other lines; of several answers, the one that refuses."""
+    """Return the printed object, {} = none, and the failure if one is missing. Other lines may surround it; of several
+    answers, a refusal takes precedence."""
     text = run.stdout.strip().removeprefix("\ufeff")
     objects = find_objects(text)
     answers = [candidate for candidate in objects if _ANSWER_KEYS & _fold(candidate).keys()]
     refusal = next(filter(_is_refusal, answers), None)
     is_for_model = RULES[hook.event].takes_text and hook.dialect == "claude" and not text.startswith("{")
-    if refusal is not None or is_for_model:  # words for the model may hold examples of anything but a refusal
+    if refusal is not None or is_for_model:  # text for the model may contain examples of other answers
         return refusal or {}, ""
     if answers:
         return answers[-1], ""
@@ -126,7 +126,7 @@ def _read_output(hook: Hook, run: HookRun) -> tuple[dict[str, Any], str]:
 
 
 def _explain_no_answer(hook: Hook, run: HookRun, text: str, objects: int) -> str:
-    """Return what is to be told of an output without an answer, "" = nothing: there is no sign of a refusal in it."""
+    """Explain the failure of an output without an answer, "" = it is no failure, as nothing suggests a refusal."""
     blocks = RULES[hook.event].blocks
     if text.startswith("{") and objects != 1:
         return "what it printed is not one whole JSON object"
@@ -142,7 +142,7 @@ def _explain_no_answer(hook: Hook, run: HookRun, text: str, objects: int) -> str
 
 
 def find_objects(text: str) -> list[dict[str, Any]]:
-    """Find the JSON objects in a text, those in others aside."""
+    """Find the outermost JSON objects in a text."""
     decoder, objects, start = json.JSONDecoder(), list[dict[str, Any]](), text.find("{")
     for _ in range(MOST_OBJECTS):
         if start < 0:
@@ -166,7 +166,8 @@ def _is_false(value: object) -> bool:
 
 
 def _read_text(hook: Hook, run: HookRun) -> HookAnswer:
-    """Return the answer of a hook that printed words: context, at the events where Claude means it so."""
+    """Return the answer of a hook that printed plain text: context, for events with `takes_text` of Claude's
+    dialect."""
     text = run.stdout.strip()
     takes = hook.dialect == "claude" and RULES[hook.event].takes_text and run.exit_code == 0
     return HookAnswer(context=cut_text(text)) if text and takes else HookAnswer()
@@ -205,12 +206,12 @@ def _read_fields(hook: Hook, fields: Mapping[str, Any]) -> HookAnswer:
 
 
 def _fold(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an object by its keys as they are compared: `permission_decision` is `permissionDecision`."""
+    """Return an object with folded keys: `permission_decision` equals `permissionDecision`."""
     return {key.replace("_", "").lower(): value for key, value in fields.items()}
 
 
 def _flatten(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an answer by folded keys, with what Claude's nests in the place where Cursor's has it."""
+    """Return an answer with folded keys, with Claude's nested fields moved to the top level, as in Cursor's answers."""
     outer = _fold(fields)
     inner = outer.get("hookspecificoutput")
     both = {**outer, **_fold(inner)} if isinstance(inner, dict) else outer
@@ -249,7 +250,7 @@ def _read_env(variables: object) -> Mapping[str, str]:
 
 
 def cut_text(text: str, limit: int = MAX_TEXT) -> str:
-    """Return a text of a hook as it may be used: bounded, and said so."""
+    """Truncate a text of a hook, with a note on the omitted part."""
     return text if len(text) <= limit else f"{text[:limit]}\n[… {len(text) - limit:,} characters left out]"
 
 
@@ -259,6 +260,6 @@ def _format_last_line(text: str) -> str:
 
 
 def find_strictest_answer(answers: Sequence[tuple[Hook, HookAnswer]]) -> tuple[Hook, HookAnswer] | None:
-    """Return the answer that decides: deny before ask before allow, of equals the first; None = nobody decides."""
+    """Return the strictest answer (deny, ask, allow), of equals the first; None = no hook decides."""
     strictest_pair = max(answers, key=lambda pair: _STRICTNESS.index(pair[1].permission), default=None)
     return strictest_pair if strictest_pair is not None and strictest_pair[1].permission else None

@@ -1,7 +1,9 @@
-"""Hook files of both dialects, read into one kind of record: what is no hook is told of, and the rest is used.
+"""Hook files of both dialects, parsed into one kind of record; invalid entries are reported, and the rest is used.
 
-Files in the wild mix the shapes (Cursor's entries in Claude's file, names in another case), so each entry is read by
-its own shape, whatever the file.
+Files in the wild mix the shapes (Cursor's entries in Claude's file, names in another case), so every entry is parsed by
+its own shape, independent of the file. Matchers are names, patterns, or common mistakes (a glob, a permission rule). A
+hook that never runs guards nothing, so mistakes are interpreted as intended, and a matcher that can match no tool is
+reported.
 """
 
 from __future__ import annotations
@@ -9,18 +11,28 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
 
-from core.hooks.events import EVENTS_BY_NAME, NOT_RAISED, RULES, Dialect, HookEvent
-from core.hooks.matchers import read_matcher
+from core.config.rules.globs import matches
+from core.hooks.dialect_names import EVENTS_BY_NAME, KNOWN_NAMES, NOT_RAISED, RULES, Dialect, HookEvent
 from core.records import decode_json
 from core.text.counting import count
 from core.text.repairs.relaxed_json import to_strict_json
 
+MAX_SUBJECT: Final = 20_000  # characters of a command that are matched with a pattern
+TOOL_EVENTS: Final = frozenset(
+    {HookEvent.PRE_TOOL, HookEvent.POST_TOOL, HookEvent.POST_FAILURE, HookEvent.PERMISSION_REQUEST}
+)
+_EXACT: Final = re.compile(r"[A-Za-z0-9_ ,|-]+")
+_RULE: Final = re.compile(r"(?P<tool>[A-Za-z]\w*)\(.*\)", re.DOTALL)
+_OWN_NAME: Final = re.compile(r"mcp|[a-z]_[a-z]", re.IGNORECASE)  # matches names of tools that are not in KNOWN_NAMES
+_GLOB_SIGNS: Final = re.compile(r"[*?/.{\[]")
+_AS_GLOB: Final = "it is taken as a glob over what a call names"
 Scope = Literal["project", "user", "plugin"]
 MAX_HOOKS: Final = 200  # of one file
 MAX_SECONDS: Final = 600.0
@@ -37,11 +49,84 @@ _KNOWN_KEYS: Final = frozenset(
 _DIRECTORY: Final = re.compile(r"(\$\{(?:CLAUDE|CURSOR)_(?:PLUGIN_ROOT|PROJECT_DIR)\})")
 
 
+class Matcher(Struct, frozen=True):
+    """A parsed matcher. `condition`: the permission rule that it was written as; `problem`: a report for the user."""
+
+    text: str = ""
+    condition: str = ""
+    is_glob: bool = False
+    problem: str = ""
+
+
+def read_matcher(pattern: object, event: HookEvent, *, is_exact: bool) -> Matcher:
+    """Parse a matcher. `is_exact`: plain names are whole names, as in Claude's files."""
+    if isinstance(pattern, list) and all(isinstance(name, str) for name in pattern):
+        pattern = "|".join(pattern)
+    if pattern is None or pattern in ("", "*"):
+        return Matcher()
+    if not isinstance(pattern, str):
+        return Matcher(problem=f"the matcher {str(pattern)[:100]} is no text: the hook is asked about everything.")
+    if fault := explain_pattern(pattern):
+        return Matcher(pattern, is_glob=True, problem=f"the matcher {pattern!r} is no pattern: {fault}; {_AS_GLOB}.")
+    if event not in TOOL_EVENTS or _can_match_tool(pattern, is_exact=is_exact):
+        return Matcher(pattern)
+    rule = _RULE.fullmatch(pattern)
+    if rule is not None and rule["tool"] in KNOWN_NAMES:
+        return Matcher(rule["tool"], condition=pattern)
+    is_glob = _GLOB_SIGNS.search(pattern) is not None
+    outcome = f"{_AS_GLOB}." if is_glob else "the hook may never run."
+    return Matcher(pattern, is_glob=is_glob, problem=f"the matcher {pattern!r} is the name of no tool here: {outcome}")
+
+
+def _can_match_tool(text: str, *, is_exact: bool) -> bool:
+    if _OWN_NAME.search(text):
+        return True
+    return matches_pattern(text, tuple(KNOWN_NAMES), is_exact=is_exact)
+
+
+def matches_pattern(text: str, subjects: Sequence[str], *, is_exact: bool) -> bool:
+    """True if a pattern, or a list of names, matches one of the subjects."""
+    if is_exact and (names := list_exact_names(text)):
+        return any(subject in names for subject in subjects)
+    pattern = re.compile(to_python_pattern(text))
+    return any(pattern.search(subject[:MAX_SUBJECT]) for subject in subjects)
+
+
+def matches_glob(text: str, subjects: Sequence[str]) -> bool:
+    """True if a glob, interpreted as widely as possible, matches one of the subjects (names, commands, paths)."""
+    return any(
+        fnmatchcase(subject[:MAX_SUBJECT], glob) or matches(glob, subject[:MAX_SUBJECT])
+        for glob in text.split("|")
+        for subject in subjects
+    )
+
+
+def explain_pattern(text: str) -> str:
+    """Explain why a text is no valid pattern, "" = it is one."""
+    try:
+        re.compile(to_python_pattern(text))
+    except (re.error, RecursionError, OverflowError) as error:
+        return str(error)
+    return ""
+
+
+def to_python_pattern(pattern: str) -> str:
+    """Convert a JavaScript pattern to Python; in practice only the syntax of named groups differs."""
+    return re.sub(r"\(\?<(?![=!])", "(?P<", pattern)
+
+
+def list_exact_names(matcher: str) -> tuple[str, ...]:
+    """Return the names in a matcher that is a plain list; () = it is a pattern."""
+    if not _EXACT.fullmatch(matcher):
+        return ()
+    return tuple(name for part in re.split(r"[|,]", matcher) if (name := part.strip()))
+
+
 class Hook(Struct, frozen=True, kw_only=True):
-    """One hook. `source`: its file as it is shown; `home`: the directory that its relative paths are meant from, where
-    that is not the project. `condition`: a permission rule that the call has to match, as `Bash(git *)`; `is_glob`: its
-    matcher is no pattern. `loops`: times in a row that its answer may keep the agent going, None = without end.
-    `timeout` in seconds."""
+    """One hook. `source`: the display name of its file; `home`: the base directory of its relative paths, "" = the
+    project. `condition`: a permission rule that the call must match, as `Bash(git *)`; `is_glob`: its matcher is a
+    glob. `loops`: number of times in a row that its answer may make the agent continue, None = unlimited. `timeout` in
+    seconds."""
 
     event: HookEvent
     command: str
@@ -58,37 +143,38 @@ class Hook(Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """A name that stays as long as the hook is the same."""
+        """A stable identifier, derived from the hook's content."""
         identity = "\0".join((self.source, self.event, self.matcher, self.condition, self.command))
         return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
     @property
     def directory(self) -> str:
-        """The directory that it is run in, "" = the project; plug-ins of Claude's are run there, Cursor's at home."""
+        """The working directory, "" = the project; hooks of Claude's plug-ins run there, those of Cursor's in
+        `home`."""
         return "" if self.scope == "plugin" and self.dialect == "claude" else self.home
 
     def describe(self) -> str:
-        """Return one line: the event, what it is for, and the command."""
+        """Return one line: the event, matcher and condition, and the command."""
         qualifier = " ".join(filter(None, (self.matcher, f"if {self.condition}" if self.condition else "")))
         return f"{self.event}{f' [{qualifier}]' if qualifier else ''}: {self.command}"
 
 
 class HookProblem(Struct, frozen=True, kw_only=True):
-    """Something in a hook file that is not used, or not as it was meant; `message` says why."""
+    """An entry of a hook file that is ignored or reinterpreted; `message` says why."""
 
     source: str
     message: str
 
 
 class HookFile(Struct, frozen=True, kw_only=True):
-    """A hook file as it was read."""
+    """A parsed hook file."""
 
     hooks: tuple[Hook, ...] = ()
     problems: tuple[HookProblem, ...] = ()
 
 
 class HookOwner(Struct, frozen=True, kw_only=True):
-    """The file that hooks stand in: what all of them have in common. See `Hook`."""
+    """The common attributes of all hooks of a file; see `Hook`."""
 
     dialect: Dialect
     scope: Scope
@@ -97,7 +183,7 @@ class HookOwner(Struct, frozen=True, kw_only=True):
 
 
 def parse_hook_file(data: bytes, owner: HookOwner) -> HookFile:
-    """Parse a file. Nothing in it is fatal: what is wrong is a problem, and the rest is used."""
+    """Parse a file. Errors in it are reported as problems, and the rest is used."""
     return _Reader(owner).read(data)
 
 
@@ -131,7 +217,7 @@ class _Reader:
         return self._build()
 
     def _report_denials(self, document: object) -> None:
-        """Tell of rules in the settings of Claude's that refuse calls there, and are not heard here."""
+        """Report Claude's deny rules, which have no effect here."""
         permissions = (
             document.get("permissions") if isinstance(document, dict) and self._owner.dialect == "claude" else None
         )
@@ -213,7 +299,7 @@ class _Reader:
 
 
 def _iterate_entries(entries: list[object]) -> Iterator[tuple[object, object]]:
-    """Iterate over `(hook, matcher)`, of entries that are a hook and of those that hold a list of them."""
+    """Iterate over `(hook, matcher)`, for entries that are hooks and for entries with a list of hooks."""
     for entry in entries:
         inner = entry.get("hooks") if isinstance(entry, Mapping) else None
         if isinstance(entry, Mapping) and isinstance(inner, list):
@@ -235,7 +321,7 @@ def _read_command(entry: Mapping[str, Any]) -> str:
 
 
 def _quote_word(word: str) -> str:
-    """Quote a word for a shell, which fills in the places that stand for a directory and nothing else."""
+    """Quote a word for a shell that expands only the variables of directories."""
     import shlex
 
     parts = _DIRECTORY.split(word)

@@ -1,4 +1,4 @@
-"""The JSON that a hook is given on its standard input, as the dialect of its file has it."""
+"""The JSON on a hook's standard input, in the dialect of its file."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ import msgspec
 from msgspec import Struct
 
 from core import __version__
-from core.hooks.events import HookEvent, get_native_name
+from core.hooks.dialect_names import HookEvent, build_tool_input, get_foreign_tool, get_native_name
 from core.hooks.parsing import Hook
-from core.hooks.tool_names import build_tool_input, get_foreign_tool
 
-MAX_CONTENT: Final = 2_000_000  # characters of one text that a hook is given
+MAX_CONTENT: Final = 2_000_000  # characters of one text in a hook's input
 _PERMISSION_MODES: Final = {"agent": "default", "plan": "plan", "ask": "plan", "debug": "default"}
 
 
 class HookScene(Struct, frozen=True, kw_only=True):
-    """The session in which an event happens. `agent`, `agent_type`: of a subagent, "" = it is the main session."""
+    """The session of an event. `agent`, `agent_type`: of a subagent, "" = it is the main session."""
 
     session: str
     root: Path
@@ -33,8 +32,8 @@ class HookScene(Struct, frozen=True, kw_only=True):
 
 
 class HookCall(Struct, frozen=True, kw_only=True):
-    """The tool call that an event is about. `path`: the one file of it that is asked about, "" = as it stands in the
-    arguments. `result` and `duration_ms` are known once it has ended."""
+    """The tool call of an event. `path`: the file in question, "" = as in the arguments. `result` and `duration_ms` are
+    set after its end."""
 
     tool: str
     call: str
@@ -47,7 +46,7 @@ class HookCall(Struct, frozen=True, kw_only=True):
 def build_payload(
     hook: Hook, scene: HookScene, fields: Mapping[str, Any], call: HookCall | None = None
 ) -> dict[str, Any]:
-    """Build the input of a hook. `fields`: what the event alone has, by the names that both dialects share."""
+    """Build the input of a hook. `fields`: the specific fields of the event, with names common to both dialects."""
     name = get_native_name(hook.event, hook.dialect)
     common = _build_claude(scene) if hook.dialect == "claude" else _build_cursor(scene)
     call_fields = _build_call(hook, scene, call) if call is not None else {}
@@ -55,7 +54,7 @@ def build_payload(
 
 
 def encode_payload(payload: Mapping[str, Any]) -> bytes:
-    """Return the bytes of an input, ended by a newline for those who read lines."""
+    """Encode an input, with a final newline for hooks that read lines."""
     return msgspec.json.encode(payload, order=None) + b"\n"
 
 
@@ -117,7 +116,7 @@ def _build_call(hook: Hook, scene: HookScene, call: HookCall) -> dict[str, Any]:
 
 
 def _build_end(hook: Hook, name: str, call: HookCall) -> dict[str, Any]:
-    """Return what a call ended with; nothing before it has run."""
+    """Return the result fields of a call, {} before it has run."""
     is_over = hook.event in {HookEvent.AFTER_SHELL, HookEvent.AFTER_MCP}
     return {name: call.result, "duration": call.duration_ms} if is_over else {}
 

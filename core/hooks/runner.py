@@ -1,7 +1,7 @@
-"""Run one hook in the box, over the shadow: bounded in time and output, and what it changes is held for the review.
+"""Runs one hook in the box, over the shadow, with limits of time and output; its changes wait for the review.
 
-What it runs is what the user trusted: where a script of the project is pending as something else, the one on the disk
-lies over it. Nothing of it touches the agent's shell.
+The trusted scripts run: if a script of the project has pending changes, the version on the disk is mounted over it. The
+agent's shell is not affected.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from core.errors import AgentTuiError, PathRefused
 from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.hooks.answers import HookRun
+from core.hooks.hook_files import MAX_SCRIPT, explain_missing, find_script, list_script_files
 from core.hooks.parsing import Hook
-from core.hooks.places import MAX_SCRIPT
-from core.hooks.scripts import explain_missing, find_script, list_script_files
 from core.ids import new_id
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult
@@ -33,9 +32,9 @@ from core.shell.shell_state import ShellState
 from core.user_dirs import get_config_dir
 
 TOOL: Final = "hook"
-MAX_OUTPUT: Final = 1 << 20  # characters of each output that are read
+MAX_OUTPUT: Final = 1 << 20  # characters per output stream
 NOT_HELD: Final = "nothing on this machine holds what a hook does, so none runs"
-# Folders of the user's in which scripts of hooks stand with what they import; nothing else of a home is seen.
+# The user's folders of hook scripts and their imports; the rest of a home is invisible.
 _SCRIPT_FOLDERS: Final = (".cursor/hooks", ".claude/hooks", ".agent-tui/hooks")
 _ENDS: Final = {
     "flooded": "it wrote too much",
@@ -47,7 +46,7 @@ _ENDS: Final = {
 
 
 class _Collector:
-    """One output of a hook, as much of it as is read."""
+    """One output stream of a hook, up to the limit."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -60,15 +59,15 @@ class _Collector:
 
 
 class HookRunner(Struct, frozen=True):
-    """Runs hooks over one session's shadow. `keeps_effects()`: what they change waits for the review, else it is
-    dropped; `refuse(command)`: why a rule of the user's forbids a command, "" = none does."""
+    """Runs hooks over one session's shadow. `keeps_effects()`: their changes wait for the review, else they are
+    dropped; `refuse(command)`: why a user's rule forbids a command, "" = none does."""
 
     host: CommandHost
     keeps_effects: Callable[[], bool]
     refuse: Callable[[str], str]
 
     async def run(self, hook: Hook, stdin: bytes, *, turn: str = "", env: Mapping[str, str] = {}) -> HookRun:
-        """Run a hook to its end. Cancelling stops it and drops what it changed; nothing else is raised."""
+        """Run a hook to its end. Cancelling stops it and drops its changes; no other exception is raised."""
         root = self.host.workspace.root
         if refusal := await asyncio.to_thread(explain_missing, hook, root) or self.refuse(hook.command):
             return HookRun(problem=refusal)
@@ -92,7 +91,7 @@ class HookRunner(Struct, frozen=True):
             await execution.begin(box)
             return _build_run(hook, await execution.end(), output, errors)
         except asyncio.CancelledError:
-            await asyncio.shield(asyncio.ensure_future(execution.abandon()))
+            await asyncio.shield(asyncio.ensure_future(execution.abort()))
             raise
         except AgentTuiError as problem:
             return HookRun(problem=problem.message)
@@ -101,7 +100,8 @@ class HookRunner(Struct, frozen=True):
                 await asyncio.to_thread(_remove, overlay)
 
     def _pin_scripts(self, hook: Hook) -> Path | None:
-        """Lay the hook's scripts, as they are on the disk, over pending ones. Returns the layer, None = none."""
+        """Create a layer with the disk's versions of scripts that have pending changes. Returns None if there are
+        none."""
         workspace, layer = self.host.workspace, None
         for script in list_script_files(hook, workspace.root):
             path = script.relative_to(workspace.root).as_posix()
@@ -144,7 +144,7 @@ def _build_command(hook: Hook) -> str:
 
 
 def _add_readable(host: CommandHost, hook: Hook) -> CommandHost:
-    """Return the host with the folder of a hook's script to be read, if it is one of the user's own."""
+    """Return the host with the folder of a hook's script readable, if it is one of the user's own."""
     script = find_script(hook, host.workspace.root)
     if hook.scope == "project" or script is None or script.is_relative_to(host.workspace.root):
         return host

@@ -16,7 +16,7 @@ from core.syntax.grammars import is_known_language
 from core.workspace import IgnoreRules, Workspace
 from core.workspace.file_names import from_os_name, to_os_name
 from core.workspace.ignore_rules import NOT_INDEXED
-from core.workspace.secret_names import is_secret, may_be_secret_path
+from core.workspace.secret_files import is_secret, may_be_secret_path
 
 MOST_FILES: Final = 200_000
 _MARKS: Final = frozenset({b"pyvenv.cfg", b"CACHEDIR.TAG"})

@@ -25,7 +25,7 @@ from core.mcp.wire.sdk_connection import AnswerServer, CallAnswer, MessagePipe, 
 from core.protocol.review import Origin
 from core.sandbox.box import BoxService
 from core.shell.command_host import CommandHost
-from core.shell.servers.boxed_process import ServerLog, ServerProcess
+from core.shell.server_process import ServerLog, ServerProcess
 from core.tasks import TaskOwner
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class McpServer:
         if process is None or not process.has_written:
             return ""
         try:
-            return await process.capture_changes(origin)
+            return await process.absorb_new_changes(origin)
         except ToolFailed:
             await self._stop()
             raise

@@ -1,2 +1,1 @@
-"""Permissions: rules, saved answers, trust in the project, the policy that decides, and the audit log of all
-of it."""
+"""Permissions: rules, saved answers, trust in the project, the policy that decides, and the audit log."""

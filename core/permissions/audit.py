@@ -1,7 +1,7 @@
-"""The audit log: what was allowed, run, written and reached, one JSON line each, every line sealed by the one before.
+"""The audit log of approvals, runs, writes and connections: JSON lines in a hash chain.
 
-A line holds the SHA-256 of the line before it and its own, so that a line that is changed, left out or inserted shows
-(`verify_log`). A cut-off end shows in the session's own log. Texts go through `redact`: no key is written down.
+A line holds the SHA-256 of the previous line and its own, so that `verify_log` detects changed, missing or inserted
+lines. A truncated end is visible in the session's own log. Texts pass `redact`, so that no key is stored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FIRST_SEAL = "0" * 64
 
 
 class AuditEntry(Struct, frozen=True, kw_only=True):
-    """One entry. `before` and `seal` are hex SHA-256; the seal is over all the rest."""
+    """One entry. `before` and `seal` are hex SHA-256; the seal covers all other fields."""
 
     number: int
     at: int
@@ -48,7 +48,7 @@ class AuditLog:
         self._last = _FIRST_SEAL
 
     def record(self, kind: str, data: dict[str, object]) -> None:
-        """Append an entry. Raises `StateError` when it can't be written: then what it describes must not happen."""
+        """Append an entry. Raises `StateError` if it can't be written: then the described action must not happen."""
         try:
             if self._descriptor < 0:
                 self._open()
@@ -81,7 +81,7 @@ class AuditLog:
 
 
 def read_entries(path: Path) -> list[AuditEntry]:
-    """Return the entries that can be read; none without a log. Raises OSError for anything else."""
+    """Return the valid entries, none without a log. Raises OSError for other errors."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -94,7 +94,7 @@ def read_entries(path: Path) -> list[AuditEntry]:
 
 
 def verify_log(path: Path) -> str:
-    """Return the first fault of a log; "" = every line is as it was written."""
+    """Return the first fault of a log; "" = all lines are intact."""
     before, number = _FIRST_SEAL, 0
     for line_number, raw in enumerate(path.read_bytes().splitlines(), 1):
         try:

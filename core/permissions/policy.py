@@ -1,9 +1,9 @@
-"""Policy: whether a granted call may run, must be asked about, or is refused. It decides and never acts.
+"""Policy: decides whether a granted call may run, must be asked about, or is refused. It never acts.
 
-The strictest rule that matches a call wins: deny, then ask, then allow. A compound command is split and every part
-must pass; what can't be split with certainty is never allowed by a rule (SAFETY M7). Without a matching rule, what only
-reads or lands in the shadow runs, a command that nothing contains is always asked about, and what leaves the machine is
-refused.
+The strictest rule that matches a call wins: deny, then ask, then allow. A compound command is split and every part must
+pass; a command that can't be split with certainty is never allowed by a rule, since a hidden part could do anything.
+Without a matching rule, calls that only read or change the shadow run, an uncontained command is always asked about,
+and calls that leave the machine are refused.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ UNCERTAIN_REASON = "This command can't be taken apart with certainty, so no rule
 HIDDEN_REASON = (
     "This command can't be taken apart with certainty, and there are commands that a rule asks about or refuses."
 )
-HELD_BY_NOTHING = "where nothing holds what it does"
+UNCONTAINED = "where nothing holds what it does"
 SECRET_REASON = "Files of this name usually hold secrets."
 
 
 class PolicyDecision(Struct, frozen=True, kw_only=True):
-    """The decision; `reason` is one sentence for the user and the model."""
+    """A decision. `reason`: one sentence for the user and the model."""
 
     choice: PermissionChoice
     reason: str = ""
 
 
 class CommandTerms(Struct, frozen=True, kw_only=True):
-    """The conditions of a command. `is_manual`: commands are left to the user. `is_unasked`: contained ones are not
-    asked about. `directory`: where it starts, relative to the workspace. `saved_choice`: the user's saved answer."""
+    """The conditions of a command. `is_manual`: only the user runs commands. `is_unasked`: contained commands need no
+    approval. `directory`: its working directory, relative to the workspace. `saved_choice`: the user's saved answer."""
 
     is_contained: bool
     is_manual: bool = False
@@ -49,7 +49,7 @@ class CommandTerms(Struct, frozen=True, kw_only=True):
 def decide_call(
     access: Access, subject: str, terms: CommandTerms, *, rules: Sequence[PermissionRule] = ()
 ) -> PolicyDecision:
-    """Decide on a call that the mode grants. `subject` is its path or command, exactly."""
+    """Decide on a call that the mode grants. `subject`: its exact path or command."""
     if access is not Access.EXEC:
         return decide_path(access, subject, rules=rules) if access in _KIND_OF else _decide_unruled(access)
     if terms.is_manual:
@@ -76,9 +76,10 @@ def check_pattern(pattern: str, command: str, choice: PermissionChoice) -> None:
 
 
 class ExternalTerms(Struct, frozen=True, kw_only=True):
-    """The conditions of a call to a server's tool. `keeps_effects`: by the mode. `is_reading`: the server says that it
-    changes nothing. `must_ask`: it wants the user asked. `is_unasked`: the box holds it, and such are not asked about.
-    `host`: where a remote server is; `caution`: why a rule alone lets nothing out to it.
+    """The conditions of a call to a server's tool. `keeps_effects`: the mode allows effects. `is_reading`: the server
+    declares that it changes nothing. `must_ask`: the server demands a question. `is_unasked`: the box contains the
+    server, and contained calls need no approval. `host`: of a remote server; `caution`: why a rule alone does not allow
+    sending data to it.
     """
 
     keeps_effects: bool
@@ -108,7 +109,7 @@ def decide_external(target: str, terms: ExternalTerms, *, rules: Sequence[Permis
 def _explain_question(terms: ExternalTerms) -> str:
     if not terms.host:
         return "Each call of a server's tool is asked about."
-    return f"It goes out to {terms.host}, {f'and {terms.caution}' if terms.caution else HELD_BY_NOTHING}."
+    return f"It goes out to {terms.host}, {f'and {terms.caution}' if terms.caution else UNCONTAINED}."
 
 
 def decide_path(
@@ -160,8 +161,8 @@ def _iterate_stricter(
     yield from (rule for rule in select_rules(rules, "Shell", "ask", "deny") if any(map(rule.matches, texts)))
     redirections: tuple[tuple[PermissionKind, Sequence[str]], ...] = (("Write", parts.writes), ("Read", parts.reads))
     for kind, paths in redirections:
-        places = [target for path in paths if (target := _resolve_path(path, directory)) is not None]
-        yield from (rule for rule in select_rules(rules, kind, "ask", "deny") if any(map(rule.matches, places)))
+        targets = [target for path in paths if (target := _resolve_path(path, directory)) is not None]
+        yield from (rule for rule in select_rules(rules, kind, "ask", "deny") if any(map(rule.matches, targets)))
 
 
 def _are_all_allowed(
@@ -177,7 +178,7 @@ def _are_all_allowed(
 
 
 def _resolve_path(path: str, directory: str) -> str | None:
-    """Resolve a redirection's file relative to the workspace; None: it lies elsewhere."""
+    """Resolve a redirection's file relative to the workspace; None: it is outside."""
     target = posixpath.normpath(posixpath.join(directory, path))
     return None if target.startswith(("/", "..")) else target
 

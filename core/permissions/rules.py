@@ -1,12 +1,12 @@
-"""Permission rules: `Kind(pattern)` in the grammar that users know, from the configuration and from answers.
+"""Permission rules: `Kind(pattern)` in the grammar of Cursor and Claude Code, from the configuration and from answers.
 
-A command's pattern is compared with its text, `*` standing for any run of characters. A path's pattern is a glob over
+A command's pattern is compared with its text; `*` matches any characters. A path's pattern is a glob over
 workspace-relative paths: `*` stays within a name, `**/` is any number of directories, and a pattern without a slash
-means that name anywhere. A rule that denies or asks reads `[ab]` and `{a,b}` in either way, as the choice that they are
-elsewhere and as these very characters, and covers what lies below a directory that it names in full. A host's pattern
-is a host, or `*.host` for everything below it. `Machine` speaks of commands that ask to leave the box, `Service` of
-ports and sockets of the machine: each allows only what it names in full. Rules that deny or ask see a path as the most
-lenient file system would; a rule that allows takes it as it is.
+matches that name anywhere. A rule that denies or asks reads `[ab]` and `{a,b}` both as a choice and literally, and
+covers everything below a directory that it names in full. A host's pattern is a host, or `*.host` for its subdomains.
+`Machine` is for commands that ask to leave the box, `Service` for ports and sockets of the machine: both allow only
+full names. Rules that deny or ask compare paths as the most lenient file system would; a rule that allows compares them
+literally.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Literal
 from msgspec import Struct
 
 from core.errors import ConfigError
-from core.permissions.requested import is_service
+from core.permissions.approval import is_service
 from core.workspace.file_names import fold_name
 
 PermissionChoice = Literal["allow", "ask", "deny"]
@@ -37,7 +37,7 @@ MAX_STARS = 12
 
 
 class PermissionRule(Struct, frozen=True, kw_only=True):
-    """One rule. `source` names its place for the user: a file, or an answer of theirs."""
+    """One rule. `source`: its origin for the user, a file or their answer."""
 
     choice: PermissionChoice
     kind: PermissionKind
@@ -103,7 +103,7 @@ def matches_host(pattern: str, host: str) -> bool:
 
 
 def _fold_path(path: str) -> str:
-    """Fold every name of a path or pattern as a lenient file system does; stars stay stars."""
+    """Fold every name of a path or pattern as a lenient file system does, except stars."""
     return "/".join(part if set(part) <= {"*"} else fold_name(part) for part in path.split("/"))
 
 
@@ -139,7 +139,7 @@ def _translate(pattern: str, *, is_wide: bool) -> str:
 
 
 def _translate_choice(token: str) -> str:
-    """Translate `{a,b}` or `[ab]`; what is no choice of characters is left to be these very characters."""
+    """Translate `{a,b}` or `[ab]`; other text is matched literally."""
     if token[0] == "{":
         return "|".join(_translate(part, is_wide=True) for part in token[1:-1].split(","))
     inside = token[1:-1]

@@ -1,7 +1,8 @@
-"""Saved permissions of one workspace: exact commands, and patterns that the user typed (SAFETY M6).
+"""Saved permissions of one workspace: exact commands, and patterns that the user typed.
 
-They lie in the state directory, out of reach of the project and of commands. An exact answer is the digest of what was
-asked (command, directory, variables, tier, mode, network); nothing is ever generalised from a command.
+They are stored in the state directory, which neither the project nor commands can access. An exact answer is the digest
+of the question (command, directory, variables, tier, mode, network); a command is never generalised to a pattern, which
+could allow more than the user saw.
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ from msgspec.structs import replace
 from core.clock import now_ms
 from core.ids import Id, new_id
 from core.permissions.approval import Approval
-from core.permissions.directory_identity import identify_directory
 from core.permissions.rules import PermissionChoice, PermissionRule, parse_rule
 from core.permissions.state_file import StateFile
+from core.permissions.trust import identify_directory
 
 FILE_NAME = "permissions.json"
 SOURCE = "your answer"
-SESSION_PREFIX = "session:"  # of the id of what was granted for the session alone, before its rule
+SESSION_PREFIX = "session:"  # prefix of the id of a grant for the session, followed by its rule
 MAX_SAVED = 500
 
 
 class SavedRule(Struct, frozen=True, kw_only=True):
     """One saved answer. Either `rule` or `digest` is set; `shown` is the exact command, `at` in ms.
 
-    `born`: the identity of the directory that it was given in; it allows nothing in another one in its place, but a
-    refusal stays.
+    `born`: the identity of the answer's directory. If another directory has replaced it, a permission is void, but a
+    refusal remains.
     """
 
     id: Id
@@ -82,13 +83,13 @@ class SavedRules:
         return self._parsed[1]
 
     def find_choice(self, approval: Approval) -> PermissionChoice | None:
-        """Return the answer to exactly this, the stricter one if there are two; None: there is none."""
+        """Return the saved answer to exactly this question, the stricter one of two; None: there is none."""
         digest = approval.compute_digest()
         choices = {saved_rule.choice for saved_rule in self.load() if saved_rule.digest == digest}
         return "deny" if "deny" in choices else "allow" if choices else None
 
     def save(self, choice: PermissionChoice, approval: Approval, *, rule: str = "") -> SavedRule:
-        """Save an answer: the rule that the user typed (`ConfigError` if it is none), else exactly what was asked."""
+        """Save an answer: the user's rule (`ConfigError` if it is invalid), else the exact question."""
         new_rule = SavedRule(id=new_id("perm"), choice=choice, at=now_ms(), born=_format_identity(self._root))
         if rule:
             new_rule = replace(new_rule, rule=str(parse_rule(rule, choice)))

@@ -1,7 +1,7 @@
-"""A parser of shell commands for permission rules: every simple command, and the files it is redirected to.
+"""A parser of shell commands for permission rules: finds simple commands, and the files of their redirections.
 
-This is no shell and classes nothing as harmless (SAFETY M7, D37): a text is either of the few forms that can be split
-with certainty, or `is_certain` is False and no rule may allow it. What is certain: words, quotes without expansion, `;`
+It is no complete shell and classifies nothing as harmless: either a text has one of the few forms that can be split
+with certainty, or `is_certain` is False and no rule may allow it. Certain are: words, quotes without expansion, `;`
 `&&` `||` `|` `&` newlines, `$(…)`, backticks, `( … )`, and redirections to files that are named literally.
 """
 
@@ -26,7 +26,7 @@ _HARMLESS_SINKS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 _FRAGMENT = re.compile(r"[;&|\n()`{}]|\$\(")
 _DIRECTORY_CHANGERS = frozenset({"cd", "pushd", "popd"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
-# Programs that run what they are given: what that is, a rule about a command's text can't tell.
+# Programs that execute their arguments or input, which a rule about a command's text can't evaluate.
 _PROGRAM_RUNNERS = frozenset(
     (
         *(".", "sh", "bash", "dash", "zsh", "ksh", "fish", "eval", "source", "exec", "env", "xargs", "sudo", "doas"),
@@ -38,10 +38,10 @@ _PROGRAM_RUNNERS = frozenset(
 
 
 class CommandParts(Struct, frozen=True, kw_only=True):
-    """`commands` without their redirections, in order; `writes` and `reads`: files that redirections name, as written.
+    """`commands` in order, without redirections; `writes` and `reads`: files of redirections, literally.
 
-    Without `is_certain` the commands are a guess, good for refusing and never for allowing. `is_plain`: each of them
-    also begins with the literal name of a program that does not itself run what it is given.
+    Without `is_certain` the commands are a guess, usable for refusals but never for permissions. `is_plain`: all of
+    them begin with the literal name of a program that does not execute its arguments or input.
     """
 
     commands: tuple[str, ...]
@@ -56,7 +56,7 @@ _FILE_NAME = re.compile(r"[^\\'\"$`*?\[\]{}~!#()]+|'[^']*'|\"[^\\\"$`]*\"")
 
 
 class _Uncertain(Exception):
-    """The text has no form that is known here."""
+    """The text has none of the supported forms."""
 
 
 def split_command(command: str) -> CommandParts:
@@ -95,21 +95,21 @@ def _is_plain(command: str) -> bool:
 class _CommandReader:
     def __init__(self, text: str) -> None:
         self._text = text
-        self._at = 0
+        self._position = 0
         self._depth = 0
         self.commands: list[str] = []
         self.writes: list[str] = []
         self.reads: list[str] = []
 
     def has_moved_redirection(self) -> bool:
-        """True if a relative redirection may be meant for another directory than the command's own."""
+        """True if a relative redirection may refer to another directory than the command's own."""
         relative_paths = [path for path in (*self.writes, *self.reads) if not path.startswith("/")]
         return bool(relative_paths) and any(
             strip_quotes(command).partition(" ")[0] in _DIRECTORY_CHANGERS for command in self.commands
         )
 
     def _peek(self, length: int = 1) -> str:
-        return self._text[self._at : self._at + length]
+        return self._text[self._position : self._position + length]
 
     def read_list(self, terminator: str) -> None:
         """Read commands and their separators up to and with `terminator` ("" = the end of the text)."""
@@ -121,7 +121,7 @@ class _CommandReader:
             if not self._peek():
                 break
             if terminator and self._peek() == terminator:
-                self._at += 1
+                self._position += 1
                 self._depth -= 1
                 return
             self._read_command(terminator)
@@ -131,13 +131,13 @@ class _CommandReader:
 
     def _skip(self, letters: str) -> None:
         while self._peek() and self._peek() in letters:
-            self._at += 1
+            self._position += 1
 
     def _read_command(self, terminator: str) -> None:
         if self._peek() == "(":
-            self._at += 1
+            self._position += 1
             self.read_list(")")
-            if any(True for _ in self._iterate_words(terminator)):  # nothing but redirections may follow
+            if any(True for _ in self._iterate_words(terminator)):  # only redirections may follow
                 raise _Uncertain
             return
         words = list(self._iterate_words(terminator))
@@ -157,19 +157,19 @@ class _CommandReader:
                 yield self._read_word(terminator)
 
     def _read_word(self, terminator: str) -> str:
-        start = self._at
+        start = self._position
         if self._peek() == "#":
             raise _Uncertain
         while letter := self._peek():
             if letter in " \t<>" or letter in _SEPARATORS or letter == terminator:
                 break
             self._read_piece(letter)
-        return self._text[start : self._at]
+        return self._text[start : self._position]
 
     def _read_piece(self, letter: str) -> None:
         match letter:
             case "'":
-                self._at = self._find_end("'")
+                self._position = self._find_end("'")
             case '"':
                 self._read_double()
             case "`":
@@ -179,39 +179,39 @@ class _CommandReader:
             case "\\":
                 if self._peek(2) in {"\\", "\\\n"}:
                     raise _Uncertain
-                self._at += 2
+                self._position += 2
             case "(" | ")":
                 raise _Uncertain
             case _:
-                self._at += 1
+                self._position += 1
 
     def _find_end(self, mark: str) -> int:
-        end = self._text.find(mark, self._at + 1)
+        end = self._text.find(mark, self._position + 1)
         if end < 0:
             raise _Uncertain
         return end + 1
 
     def _read_double(self) -> None:
-        self._at += 1
+        self._position += 1
         while (letter := self._peek()) != '"':
             if not letter:
                 raise _Uncertain
             if letter in "`$":
                 self._read_piece(letter)
             else:
-                self._at += 2 if letter == "\\" else 1
-        self._at += 1
+                self._position += 2 if letter == "\\" else 1
+        self._position += 1
 
     def _read_substitution(self) -> None:
-        """`$(…)`, whose commands count too. Any other expansion could become anything."""
+        """Read `$(…)`, whose commands count, too. Any other expansion has an unknown result."""
         if self._peek(2) != "$(" or self._peek(3) == "$((":
             raise _Uncertain
-        self._at += 2
+        self._position += 2
         self.read_list(")")
 
     def _read_backticks(self) -> None:
         end = self._find_end("`")
-        inner = self._text[self._at + 1 : end - 1]
+        inner = self._text[self._position + 1 : end - 1]
         if "\\" in inner:
             raise _Uncertain
         within = _CommandReader(inner)
@@ -220,14 +220,14 @@ class _CommandReader:
         self.commands += within.commands
         self.writes += within.writes
         self.reads += within.reads
-        self._at = end
+        self._position = end
 
     def _read_redirection(self) -> bool:
-        """Read a redirection; return False if none stands here."""
-        match = _REDIRECTION.match(self._text, self._at)
+        """Read a redirection; return False if there is none."""
+        match = _REDIRECTION.match(self._text, self._position)
         if match is None:
             return False
-        self._at = match.end()
+        self._position = match.end()
         if match[1] in {"<<", "<<<"} or self._peek() == "(":
             raise _Uncertain
         self._skip(" \t")

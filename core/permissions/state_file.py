@@ -1,7 +1,7 @@
-"""A record of the user's in a JSON file in the state directory: read whole, changed under a lock, replaced whole.
+"""A record in a JSON file in the state directory: read whole, changed under a lock, replaced whole.
 
-The file is the user's alone (0600) and never followed through a link (SAFETY K4, D45). An unreadable file is an error
-and nothing is forgotten silently: lost permissions would be asked for again, refusals would not hold.
+The file is private to the user (0600), and links are not followed, so that no other user and no project can plant one.
+An unreadable file is an error: silently lost permissions would be asked for again, and lost refusals would not hold.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import msgspec
 
 from core.errors import StateError
 from core.filesystem.atomic_write import replace_file
+from core.filesystem.open_files import read_open_file
 from core.filesystem.private_directories import make_private_directory
-from core.filesystem.regular_file import read_open_file
 from core.records import decode_json
 from core.user_dirs import get_state_dir
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 MAX_BYTES = 4 << 20
-_COARSEST_TIME = 2_000_000_000  # nanoseconds in which two changes may leave the same time (FAT)
+_COARSEST_TIME = 2_000_000_000  # nanoseconds within which two changes may have the same time (FAT)
 
 
 class StateFile(Generic[Record]):
-    """The file `name` below the state directory, with a record of `kind`; no file = the record's defaults.
+    """The file `name` in the state directory, with a record of `kind`; no file = the record's defaults.
 
     With `is_persistent` False a change is not written, and lasts as long as this object.
     """
@@ -41,7 +41,7 @@ class StateFile(Generic[Record]):
         self.path = get_state_dir() / name
 
     def read(self) -> Record:
-        """Read the record, unless the file is as it was. Raises `StateError`."""
+        """Read the record, from the cache if the file is unchanged. Raises `StateError`."""
         if self._in_memory is not None:
             return self._in_memory
         try:
@@ -68,18 +68,18 @@ class StateFile(Generic[Record]):
         return record
 
     def update(self, change: Callable[[Record], Record]) -> Record:
-        """Read, change and replace the record, alone. Returns the new one. Raises `StateError`."""
+        """Read, change and replace the record under the lock. Returns the new one. Raises `StateError`."""
         if not self._keeps:
             self._in_memory = change(self.read())
             return self._in_memory
         try:
             with self._lock():
-                self._last_read = None  # what another process answered may not be lost
+                self._last_read = None  # another process's change must not be lost
                 before = self.read()
                 after = change(before)
                 if after != before:
                     data = msgspec.json.format(msgspec.json.encode(after), indent=1) + b"\n"
-                    if len(data) > MAX_BYTES:  # what is longer could not be read again
+                    if len(data) > MAX_BYTES:  # a longer file could not be read again
                         raise self._build_error(f"would be longer than {MAX_BYTES >> 20} MB")
                     replace_file(self.path, data)
                 return after

@@ -1,13 +1,18 @@
-"""Trust in projects: whether their own instructions to the agent, to git and to this program are read (SAFETY I1, D39).
+"""Trust in projects: whether their instructions to the agent, to git and to this program are read.
 
-A project is known by its real path and by the identity of its directory (`directory_identity`), and its instructions by
-the digests of their files (`trusted_files`). Nothing in the project has a say in it, and trust reaches no directory but
-this.
+A project is identified by its real path and by `identify_directory`, its instructions by the digests of their files
+(`trusted_files`). Nothing in the project influences this, and trust covers no other directory.
+
+A file system reuses a freed inode number for the next directory, so device and inode do not identify one. The birth
+time (statx) does, or the inode's generation number (in the handle of name_to_handle_at). Where neither is available,
+`born` is "", and only the contents of the project identify it.
 """
 
 from __future__ import annotations
 
 import os
+import struct
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,15 +20,19 @@ from msgspec import Struct, field
 
 from core.clock import now_ms
 from core.extensions.places import FOLDERS, KINDS
-from core.permissions.directory_identity import DirectoryIdentity, identify_directory
 from core.permissions.state_file import StateFile
 from core.permissions.trusted_files import TrustedFiles, append_digest
 from core.user_dirs import get_state_dir
 from core.workspace.file_names import from_os_name
 
+_AT_FDCWD = -100
+_STATX_BTIME = 0x800
+_BTIME = 80  # bytes into struct statx: seconds (s64), nanoseconds (u32)
+_STATX_SIZE = 256
+_MAX_HANDLE = 128
 FILE_NAME = "trust.json"
-DEMO_DIRECTORY = "demo"  # below the state directory: samples that this program brought itself
-# What is heard once a project is trusted, by where it stands.
+DEMO_DIRECTORY = "demo"  # below the state directory: samples of this program
+# The paths of instructions, which are read once a project is trusted.
 INSTRUCTION_PATHS = (
     "AGENTS.md",
     "AGENTS.override.md",
@@ -44,8 +53,8 @@ INSTRUCTION_PATHS = (
 class TrustedDirectory(Struct, frozen=True, kw_only=True):
     """A directory as it was when the user trusted it. `at` in ms.
 
-    `files`: digests of its instruction files, by path; None in a record of an earlier version, asked about anew.
-    `hooks`: what each file would run, a line each, so that a change of it can be shown.
+    `files`: digests of its instruction files, by path; None in a record of an earlier version, which is asked about
+    again. `hooks`: lines on the hooks of every file, to display later changes.
     """
 
     device: int
@@ -61,14 +70,14 @@ class _TrustBook(Struct, frozen=True, kw_only=True):
 
 
 class TrustStore:
-    """Trust in one project. `root` is its real path. Raises `StateError` when the file can't be used."""
+    """Trust in one project. `root`: its real path. Raises `StateError` when the file can't be used."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._name = from_os_name(os.fsencode(root))
         self._file = StateFile(FILE_NAME, _TrustBook)
 
-    def is_given(self) -> bool:
+    def has_trust(self) -> bool:
         return self._is_demo() or self._load_entry() is not None
 
     def load_files(self) -> TrustedFiles:
@@ -79,7 +88,7 @@ class TrustStore:
         return TrustedFiles(entry.files if entry and entry.files else {}, self.add_files)
 
     def grant(self, files: Mapping[str, str], hooks: Mapping[str, Sequence[str]] = {}) -> None:
-        """Trust the project from now on, with these files: the digest of each by its path, and lines on its hooks."""
+        """Trust the project from now on, with these files: digests by path, and lines on the hooks by file."""
         now = identify_directory(self._root)
         old_entry = self._load_entry()
         digests = dict(old_entry.files or {}) if old_entry else {}
@@ -94,7 +103,7 @@ class TrustStore:
         self._file.update(lambda book: _TrustBook(directories=book.directories | {self._name: entry}))
 
     def load_hooks(self) -> Mapping[str, Sequence[str]]:
-        """Return the lines on the hooks that were trusted last, by their file."""
+        """Return the lines on the last trusted hooks, by file."""
         entry = self._load_entry()
         return entry.hooks if entry is not None else {}
 
@@ -104,7 +113,7 @@ class TrustStore:
             self.grant(files)
 
     def can_identify(self) -> bool:
-        """True if the file system tells this directory from one that is made in its place."""
+        """True if the file system distinguishes this directory from a later one under the same path."""
         return bool(identify_directory(self._root).born)
 
     def revoke(self) -> None:
@@ -116,7 +125,7 @@ class TrustStore:
         return self._root.is_relative_to(get_state_dir().resolve() / DEMO_DIRECTORY)
 
     def _load_entry(self) -> TrustedDirectory | None:
-        """Return the saved entry of this very directory; None: it is not trusted."""
+        """Return the saved entry of this directory; None: it is not trusted."""
         entry = self._file.read().directories.get(self._name)
         if entry is None or entry.files is None:
             return None
@@ -125,10 +134,53 @@ class TrustStore:
 
 
 def find_instructions(root: Path) -> tuple[str, ...]:
-    """Return the places of instructions in the project, which are not read without trust. No file is opened."""
+    """Return the existing instruction paths of the project, which are not read without trust. No file is opened."""
     return tuple(name for name in INSTRUCTION_PATHS if os.path.lexists(root / name))
 
 
 def is_empty_directory(root: Path) -> bool:
-    """True if there is nothing in the directory."""
+    """True if the directory has no entries."""
     return next(root.iterdir(), None) is None
+
+
+class DirectoryIdentity(Struct, frozen=True):
+    """`born`: "b…" is a birth time, "g…" a handle with a generation number, "" neither is known."""
+
+    device: int
+    inode: int
+    born: str
+
+
+def identify_directory(directory: Path) -> DirectoryIdentity:
+    """Return the identity of a directory. Raises OSError."""
+    stats = directory.stat()
+    born = getattr(stats, "st_birthtime", None)
+    if born is None and sys.platform.startswith("linux"):
+        path = os.fsencode(directory)
+        birth_text = _read_birth_time(path) or _read_generation(path)
+    else:
+        birth_text = "" if born is None else f"b{born!r}"
+    return DirectoryIdentity(stats.st_dev, stats.st_ino, birth_text)
+
+
+def _read_birth_time(path: bytes) -> str:
+    import ctypes
+
+    call = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
+    buffer = ctypes.create_string_buffer(_STATX_SIZE)
+    if call is None or call(_AT_FDCWD, path, 0, _STATX_BTIME, buffer) != 0:
+        return ""
+    seconds, nanoseconds = struct.unpack_from("=qI", buffer.raw, _BTIME)
+    is_known = struct.unpack_from("=I", buffer.raw)[0] & _STATX_BTIME and (seconds or nanoseconds)
+    return f"b{seconds}.{nanoseconds:09}" if is_known else ""
+
+
+def _read_generation(path: bytes) -> str:
+    import ctypes
+
+    call = getattr(ctypes.CDLL(None, use_errno=True), "name_to_handle_at", None)
+    handle = ctypes.create_string_buffer(struct.pack("=Ii", _MAX_HANDLE, 0), 8 + _MAX_HANDLE)
+    if call is None or call(_AT_FDCWD, path, handle, ctypes.byref(ctypes.c_int()), 0) != 0:
+        return ""
+    size, kind = struct.unpack_from("=Ii", handle.raw)
+    return f"g{kind}:{handle.raw[8 : 8 + size].hex()}"

@@ -1,8 +1,8 @@
-"""Trusted contents of a project's own instructions: its configuration and its rules (SAFETY I1).
+"""Trusted contents of a project's instructions: its configuration and its rules.
 
-A yes to a project is a yes to its present instructions, not to later ones. So each file is compared by its digest when
-it is read, with the very bytes that are then interpreted: what was changed from outside is not read until the user has
-said yes to it, too. What they accepted in the review they have seen.
+Trust in a project covers its present instructions, not later ones. So the digest of every file is checked when it is
+read, over the very bytes that are then interpreted: an external change is not read until the user has approved it, too.
+Changes that were accepted in the review need no further approval.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 TrustCheck = Callable[[str, bytes], bool]
 KnownDigests = Mapping[str, Sequence[str]]
-MAX_DIGESTS = 16  # digests of one file: going back and forth between branches asks once for each
+MAX_DIGESTS = 16  # digests per file, so that switching between branches asks once per version
 
 
 def trust_everything(_path: str, _data: bytes) -> bool:
@@ -21,23 +21,22 @@ def trust_everything(_path: str, _data: bytes) -> bool:
 
 
 def hash_content(data: bytes) -> str:
-    """Return the SHA-256 in hex, as the review stores contents."""
+    """Return the SHA-256 in hex, which identifies contents in the review, too."""
     return hashlib.sha256(data).hexdigest()
 
 
 class TrustedFiles:
-    """The contents that are trusted in one project. `known_digests`: digests by path; None: all (one run with --trust,
-    a demo).
+    """The trusted contents in one project. `known_digests`: digests by path; None: all (one run with --trust, a demo).
 
-    `untrusted` holds contents to be asked about: digest by path. `keep` saves new digests; `on_untrusted` is called
-    when there is a new one, in any thread.
+    `untrusted`: digests of contents to ask about, by path. `save_digests` stores new digests; `on_untrusted` is called
+    for every new untrusted content, in any thread.
     """
 
-    def __init__(self, known_digests: KnownDigests | None, keep: Callable[[Mapping[str, str]], None]) -> None:
+    def __init__(self, known_digests: KnownDigests | None, save_digests: Callable[[Mapping[str, str]], None]) -> None:
         self._known = (
             None if known_digests is None else {path: list(digests) for path, digests in known_digests.items()}
         )
-        self._keep = keep
+        self._save_digests = save_digests
         self._deferred: dict[str, str] = {}
         self.untrusted: dict[str, str] = {}
         self.on_untrusted: Callable[[], object] = bool
@@ -63,7 +62,7 @@ class TrustedFiles:
         """Trust these contents: digest by path. Raises `StateError`; then nothing has changed."""
         if self._known is None or not files:
             return
-        self._keep(files)
+        self._save_digests(files)
         for path, digest in files.items():
             self._known[path] = append_digest(self._known.get(path, ()), digest)
             self._deferred.pop(path, None)
@@ -71,14 +70,14 @@ class TrustedFiles:
                 del self.untrusted[path]
 
     def defer(self) -> None:
-        """Leave the untrusted contents unread, and do not ask about them again in this run."""
+        """Do not ask about the untrusted contents again in this run, and leave them unread."""
         self._deferred |= self.untrusted
         self.untrusted = {}
 
     def accept_change(self, path: str, before: str, after: str) -> None:
-        """Trust a change that was accepted in the review; digests, "" = no file.
+        """Trust a change that was accepted in the review. `before`, `after`: digests, "" = no file.
 
-        An untrusted file stays so: the review shows the change and not what was there before.
+        An untrusted file remains untrusted, since the review shows only the change.
         """
         if after and self._known is not None and (not before or before in self._known.get(path, ())):
             self.trust({path: after})

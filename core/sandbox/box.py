@@ -1,8 +1,8 @@
 """The interface of a box: one command, run where its effects are captured, by whichever tier the machine offers.
 
-A box gets paths and limits and knows nothing of sessions or reviews. The tiers differ in how they contain a
-command, never in what the caller sees: the layer `upper` receives the command's effects in overlayfs's own format
-(SAFETY C1: whiteouts are character devices 0:0, replaced directories carry `user.overlay.opaque`).
+A box gets paths and limits and knows nothing of sessions or reviews. The tiers differ in how they contain a command,
+never in the interface: the layer `upper` receives the command's effects in overlayfs's format, with character devices
+0:0 as whiteouts and `user.overlay.opaque` on replaced directories.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EndReason = Literal["exited", "timed_out", "flooded", "stopped", "out_of_memory"
 
 
 class Tier(StrEnum):
-    """Ways of containing effects, strongest first (SAFETY D 15-19)."""
+    """Ways of containing effects, strongest first."""
 
     NAMESPACES = "T1"
     BWRAP_OVERLAY = "T2a"
@@ -45,8 +45,8 @@ class BoxLimits(Struct, frozen=True, kw_only=True):
 
 
 class BoxService(Struct, frozen=True, kw_only=True):
-    """A service of the machine that a command reaches through the proxy: at a `port` of its loopback, or at the socket
-    `path`. `head` is what the proxy knows it by; `env`: the variables that lead there."""
+    """A service of the machine that a command reaches through the proxy: on a `port` of its loopback, or through the
+    socket `path`. `head` identifies it to the proxy; `env`: variables that make programs use it."""
 
     head: bytes
     port: int = 0
@@ -57,19 +57,18 @@ class BoxService(Struct, frozen=True, kw_only=True):
 class BoxRequest(Struct, frozen=True, kw_only=True):
     """Everything that one command may see and do.
 
-    The command sees `workspace` at its own path, with `lowers` (topmost first, each a directory in overlayfs's format)
-    over it. Its changes land in `upper`, with `work` beside it on the same file system; without an `upper` they are
-    kept in memory and dropped afterwards. `cwd` is relative to the workspace; `cache` is mounted at ~/.cache.
+    The command sees `workspace` under its own path, with `lowers` (directories in overlayfs's format, topmost first)
+    over it. Its changes land in `upper`, with `work` on the same file system; without an `upper` they stay in memory
+    and are dropped afterwards. `cwd` is relative to the workspace; `cache` is mounted on ~/.cache.
 
     `hidden`: absolute paths that do not exist for it. `withheld`: paths of the workspace whose content it can't read.
     `masked`: files of the workspace that are empty and unreadable for it, though it may delete them with their
     directory. `readable`: absolute paths added to its view, read-only; `writable`: directories that it may change for
-    good, each with the place where it sees it (the copy of a hosted agent's login). `repository`: git's directory, if
-    it lies outside of the workspace; what a command changes in it is dropped. `git_settings`: the text of its
-    ~/.gitconfig.
-    `proxy`: our listening socket through which it reaches granted hosts; None means no network at all. `services`: what
-    of the machine it reaches through it. `interactive`: it has a standard input that `RunningCommand.send` fills.
-    `raw`: output is passed on byte for byte (invalid UTF-8 as in PEP 383), else as plain text.
+    good, with the path under which it sees them (the copy of a hosted agent's login). `repository`: git's directory, if
+    it lies outside of the workspace; changes in it are dropped. `git_settings`: the text of its ~/.gitconfig. `proxy`:
+    our listening socket through which it reaches granted hosts; None means no network at all. `services`: services of
+    the machine that it reaches through the proxy. `interactive`: it has a standard input that `RunningCommand.send`
+    fills. `raw`: output is passed on byte for byte (invalid UTF-8 as in PEP 383), else as plain text.
     """
 
     workspace: Path
@@ -95,7 +94,7 @@ class BoxRequest(Struct, frozen=True, kw_only=True):
 
 
 class BoxResult(Struct, frozen=True, kw_only=True):
-    """The end of a command. `exit_code`: 128 + number for a signal, None unless it "exited". `notes`: for the user."""
+    """The end of a command. `exit_code`: 128 + N for signal N, None unless it "exited". `notes`: for the user."""
 
     exit_code: int | None
     end_reason: EndReason
@@ -104,7 +103,7 @@ class BoxResult(Struct, frozen=True, kw_only=True):
 
 
 class RunningCommand(Protocol):
-    """A command in its box. Its output goes to the `on_output` that it was started with, as decoded text."""
+    """A command in its box. Its output goes to the `on_output` callback as decoded text."""
 
     async def wait(self) -> BoxResult:
         """Wait until the command and all that it started are gone. Cancelling the wait does not stop the command."""
@@ -113,7 +112,7 @@ class RunningCommand(Protocol):
         """Write to its standard input. Raises `ToolFailed` unless it was started with `interactive`."""
 
     def close_input(self) -> None:
-        """End its standard input, once what was sent is written."""
+        """Close its standard input after all sent data is written."""
 
     def interrupt(self) -> None:
         """Send SIGINT to the foreground process group, as Ctrl+C does."""
@@ -131,10 +130,10 @@ class Box(Protocol):
     async def start(
         self, request: BoxRequest, on_output: Callable[[str], None], on_errors: Callable[[str], None] | None = None
     ) -> RunningCommand:
-        """Start a command. Raises `ToolFailed` if it can't be started; then nothing of it ran.
+        """Start a command. Raises `ToolFailed` if it can't be started; then no part of it ran.
 
         `on_errors` receives its standard error; without it both outputs come as one, in the order of writing.
         """
 
     async def close(self) -> None:
-        """Stop every command and release what the box holds (fork server, mounts)."""
+        """Stop every command and release the resources of the box (fork server, mounts)."""

@@ -1,4 +1,4 @@
-"""The output of a command while it runs: bounded in memory, passed on as it arrives."""
+"""The output of a running command: bounded in memory, passed on as it arrives."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _CHUNK = 65_536
 
 
 class OutputReader:
-    """Reads a pipe until `stop` or its end. Keeps the first and the last megabyte.
+    """Reads a pipe until `stop` or its end, and retains the first and the last megabyte.
 
-    `on_limit` is called once `limit` bytes were read. `on_output` gets plain text; with `raw` every byte as it came,
-    invalid UTF-8 as in PEP 383.
+    `on_limit` is called once `limit` bytes were read. `on_output` gets plain text; with `raw` the unchanged output,
+    with invalid UTF-8 as in PEP 383.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class OutputReader:
         asyncio.get_running_loop().add_reader(source, self._on_readable)
 
     def stop(self) -> None:
-        """Read what is in the pipe now, and close it without waiting for others who hold it open."""
+        """Drain the pipe, and close it without waiting for other processes that have it open."""
         if self._source < 0:
             return
         while self._read_chunk() == "more":
@@ -61,7 +61,7 @@ class OutputReader:
             self._on_output(rest)
 
     def render_text(self) -> str:
-        """Return head and tail as plain text, with a line between them that says how many bytes are missing."""
+        """Return head and tail as plain text, with the number of missing bytes between them."""
         tail = b"".join(self._tail)
         missing = self.total_bytes - len(self._head) - len(tail)
         if missing <= 0:
@@ -78,7 +78,7 @@ class OutputReader:
             asyncio.get_running_loop().remove_reader(self._source)
 
     def _read_chunk(self) -> Literal["more", "empty", "done"]:
-        """Read one chunk. "empty": nothing is there now; "done": the end, or the limit."""
+        """Read one chunk. "empty": no data is available; "done": the end, or the limit."""
         if self._is_ended or self.is_flooded:
             return "done"
         try:

@@ -1,11 +1,11 @@
-"""Terminal output as plain text: escape sequences and control codes are removed, progress lines keep their last
+"""Terminal output as plain text: without escape sequences and control codes, progress lines reduced to their last
 state."""
 
 from __future__ import annotations
 
 import re
 
-# ECMA-48: CSI; OSC, DCS, SOS, PM and APC up to their terminator; any other escape. Each alternative is linear in time.
+# ECMA-48: CSI; OSC, DCS, SOS, PM and APC up to their terminator; any other escape. Every alternative is linear in time.
 _SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
@@ -19,25 +19,25 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def strip_escapes(text: str) -> str:
-    """Return whole output as plain text: of a line rewritten with carriage returns only the last state is left."""
+    """Return complete output as plain text; a line rewritten with carriage returns becomes its last state."""
     bare = _CONTROL.sub("", _SEQUENCE.sub("", text))
     if "\r" not in bare:
         return bare
-    return "\n".join(_keep_last_state(line) for line in bare.split("\n"))
+    return "\n".join(_reduce_to_last_state(line) for line in bare.split("\n"))
 
 
-def _keep_last_state(line: str) -> str:
+def _reduce_to_last_state(line: str) -> str:
     return next((part for part in reversed(line.split("\r")) if part), "") if "\r" in line else line
 
 
 class PlainTextStream:
-    """The same for text in chunks. What was shown can't be taken back, so a rewritten line is a new one."""
+    """`strip_escapes` for text in chunks. Displayed text can't be withdrawn, so a rewritten line becomes a new line."""
 
     def __init__(self) -> None:
         self._buffer = ""
 
     def feed(self, text: str) -> str:
-        """Return what is certain of the text so far: a sequence, or CR LF, that is cut in two waits for its rest."""
+        """Return the text up to an incomplete escape sequence or CR LF, which is buffered until its rest arrives."""
         text = self._buffer + text
         match = _UNFINISHED.search(text, max(0, len(text) - _LONGEST))
         cut = match.start() if match else len(text)

@@ -1,4 +1,4 @@
-"""Results of commands: the records that are filled where a command runs and that the tools read."""
+"""Results of commands, as the tools read them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from msgspec import Struct
 
 
 class CommandResult(Struct, frozen=True, kw_only=True):
-    """The result of a command.
+    """The result of a finished command.
 
     `exit_code` None: stopped by a time-out, an interrupt or the output limit; 128 + N for a signal.
 
-    `output`: stdout and stderr as they came, decoded, without control sequences. `truncated`: its middle is missing.
-    `ended`: as a box reports it, or "running" when it goes on as `job`. `directory`: where it ran, relative to the
-    workspace; `effects`: one line on what it changed; `tests`: what tests it counted as a check (`12 passed`), "" =
-    it was none or counted none; `notes`: for whoever reads the result; `spilled_path`: the file with the whole
-    output ("": nothing is missing); `permissions`: what it was granted beside running.
+    `output`: stdout and stderr interleaved, decoded, without control sequences. `truncated`: its middle is missing.
+    `ended`: as a box reports it, or "running" for the background job `job`. `directory`: its working directory,
+    relative to the workspace; `effects`: one line on its changes; `tests`: the tests counted by a check (`12 passed`),
+    "" = none; `notes`: for the reader of the result; `spilled_path`: the file with the whole output ("": nothing is
+    missing); `permissions`: what it was granted besides running.
     """
 
     exit_code: int | None
@@ -33,7 +33,7 @@ class CommandResult(Struct, frozen=True, kw_only=True):
 
 
 class JobReport(Struct, frozen=True, kw_only=True):
-    """A command in the background. `output`: what came since it was last read; `result`: set when it has ended."""
+    """A command in the background. `output`: its output since the last read; `result`: set when it has ended."""
 
     id: str
     command: str
@@ -44,5 +44,5 @@ class JobReport(Struct, frozen=True, kw_only=True):
 
 
 def describe_end(exit_code: int | None, end_reason: str) -> str:
-    """Describe how a command ended; without an exit code it says what stopped it."""
+    """Describe the end of a command: its exit code, or the reason why it was stopped."""
     return f"exit code {exit_code}" if exit_code is not None else end_reason.replace("_", " ")

@@ -1,8 +1,8 @@
-"""Run a command without a box and leave nothing of it behind: no process, no open pipe, no unbounded memory.
+"""Runs a command without a box and leaves nothing of it behind: no process, no open pipe, no unbounded memory.
 
-The command runs in the project itself, so the gate asks for each one. It gets a session of its own, no terminal and an
-allow-listed environment. When it ends, is stopped or runs out of time, everything that it started is ended too, also
-what left its process group: every child carries a mark in its environment.
+The command runs in the project itself, so the gate asks for every one. It gets its own session, no terminal and an
+allow-listed environment. When it ends, is stopped or runs out of time, all its descendants are ended too, also those
+outside of its process group: a mark in their environment identifies them.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
 
 
 def describe_containment() -> str:
-    """Return what holds the command's effects, in words for the approval."""
+    """Describe the containment of the command's effects, for the approval."""
     return "nothing holds it: it runs in your project itself and can change anything that you can"
 
 
 def find_shell() -> str:
-    """Return the absolute path of the shell that runs commands; never one that PATH or the project decides."""
+    """Return the absolute path of the shell that runs commands, independent of PATH and the project."""
     return next((path for path in _SHELLS if os.access(path, os.X_OK)), "/bin/sh")
 
 
@@ -54,8 +54,8 @@ async def run_unboxed(
 ) -> CommandResult:
     """Run `command` in a shell in `cwd`, for at most `time_limit` seconds, with exactly the environment `env`.
 
-    It inherits the descriptors `descriptors`. Ends the command after 10 MB of output. Raises `ToolFailed` if it can't
-    be started. Cancelling ends it at once.
+    The command inherits `descriptors`, and is ended after 10 MB of output. Raises `ToolFailed` if it can't be started.
+    Cancelling ends it immediately.
     """
     running = UnboxedProcess(on_output, limit=OUTPUT_LIMIT)
     await running.start(command, cwd, env, stdin=asyncio.subprocess.DEVNULL, descriptors=descriptors)
@@ -96,7 +96,7 @@ class UnboxedProcess:
         stdin: int = asyncio.subprocess.PIPE,
         descriptors: tuple[int, ...] = (),
     ) -> None:
-        """Start it. Raises `ToolFailed` if it can't be started."""
+        """Start the command. Raises `ToolFailed` if it can't be started."""
         try:
             if "\0" in command:
                 raise ToolFailed("The command holds a NUL character.", hint="Send it without.")
@@ -124,7 +124,7 @@ class UnboxedProcess:
             os.close(self._sink)
 
     async def wait_ended(self) -> None:
-        """Wait until the command itself has ended, or said too much."""
+        """Wait until the command itself has ended, or exceeded the output limit."""
         tasks = {asyncio.ensure_future(self._process.wait()), asyncio.ensure_future(self._flooded.wait())}
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -148,7 +148,7 @@ class UnboxedProcess:
         _signal_group(self._process.pid, signal.SIGINT)
 
     async def stop(self) -> BoxResult:
-        if self._result is not None:  # its process number may be another's by now
+        if self._result is not None:  # its pid may have been reused
             return self._result
         await _kill_all(self._process, self._mark)
         self.reader.stop()
@@ -164,7 +164,7 @@ class UnboxedProcess:
 
 
 async def _kill_all(process: asyncio.subprocess.Process, mark: str) -> None:
-    """End all that the command started. A running one gets SIGTERM first and a tenth of a second to comply."""
+    """End the command and its descendants. A running command gets SIGTERM first and a tenth of a second to comply."""
     family = list(_list_descendants(process.pid)) if process.returncode is None else []
     if process.returncode is None:
         _signal_group(process.pid, signal.SIGTERM)
@@ -173,7 +173,7 @@ async def _kill_all(process: asyncio.subprocess.Process, mark: str) -> None:
     for descendant in family:
         _kill(descendant)
     end = monotonic() + _REAP_SECONDS
-    while survivors := list(_find_marked(MARK_VARIABLE, mark)):  # some may be forking meanwhile, or dying
+    while survivors := list(_find_marked(MARK_VARIABLE, mark)):  # some may still fork, or exit
         for survivor in survivors:
             _kill(survivor)
         if monotonic() > end:
@@ -183,10 +183,10 @@ async def _kill_all(process: asyncio.subprocess.Process, mark: str) -> None:
 
 
 async def wait_within(waiting: Awaitable[object], seconds: float) -> bool:
-    """Wait for at most `seconds`; return True if it came to its end.
+    """Wait for at most `seconds`; return True if `waiting` completed.
 
     Works in a task that is being cancelled, too: there `asyncio.timeout` of Python before 3.11.4 raises
-    `CancelledError` when the time is over, so that what had to be done after it would be left undone.
+    `CancelledError` when the time is over, which would skip the rest of the clean-up.
     """
     task = asyncio.ensure_future(waiting)
     try:
@@ -208,9 +208,9 @@ def _list_descendants(pid: int) -> Iterator[psutil.Process]:
         yield from psutil.Process(pid).children(recursive=True)
 
 
-def end_left_processes(variable: str, value: str) -> None:
-    """End the processes that have a variable with this value in their environment: what a killed program of ours had
-    started. They had their time to end by themselves before."""
+def kill_marked_processes(variable: str, value: str) -> None:
+    """Kill the processes that have a variable with this value in their environment: leftovers of a killed program of
+    ours, which have had their time to end by themselves."""
     for process in _find_marked(variable, value):
         _kill(process)
 

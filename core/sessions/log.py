@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from core.errors import StateError
 from core.filesystem.atomic_write import stream_replacement
-from core.filesystem.displacement import explain_displaced
+from core.filesystem.open_files import explain_displaced
 from core.protocol import events as ev
 from core.protocol.events import Envelope
 from core.sessions import record_format as records

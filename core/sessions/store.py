@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from core.errors import StateError
-from core.filesystem.displacement import explain_displaced
+from core.filesystem.open_files import explain_displaced
 from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.ids import new_id

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from core.errors import AgentTuiError, PathRefused, StateError
 from core.filesystem.open_beneath import open_parent
+from core.filesystem.overlay_support import is_whiteout
 from core.filesystem.removal import remove_path
 from core.git.index import NO_TRACKED_PATHS, TrackedPaths, parse_index
 from core.git.layout import find_repository
@@ -24,7 +25,7 @@ from core.shadow.layer_sorting import LayerSorting
 from core.shadow.layers.layer_files import fingerprint_file
 from core.shadow.layers.layer_store import CommandLayer, RetainedLayers, RetainedTop, drop_covered
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import LayerEntry, get_layer_path, is_whiteout, scan_layer
+from core.shadow.layers.overlayfs import LayerEntry, get_layer_path, scan_layer
 from core.shadow.layers.path_classes import PathClasses
 from core.shadow.layers.pending_layer import PendingLayer
 from core.shadow.layers.prune import prune_directories, prune_retained

@@ -1,7 +1,7 @@
 """Detection of commands that check the code: tests, builds, linters. A label for the review, never a permission.
 
-A check counts only if its exit code is the command's: nothing but `&&` may follow it (or a pipeline that is the last
-thing, whose own exit codes the shell tells). `pytest || true` checks nothing.
+A check counts only if its exit code is the command's: only `&&` may follow it, or it is part of the last pipeline,
+whose exit codes the shell reports. `pytest || true` checks nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from core.protocol.review import CheckKind
 
-# Words that a command has to begin with, as patterns; what may stand before it is in _BEFORE.
+# Patterns of the first words of a command, after the launchers in _LAUNCHERS.
 CHECK_PATTERNS: tuple[str, ...] = (
     "pytest", "py.test", "tox", "nox", "ruff check", "ruff format --check", "ruff", "mypy", "dmypy run", "pyright",
     "basedpyright", "pylint", "flake8", "black --check", "ty check", "python -m unittest", "python -m doctest",
@@ -39,20 +39,20 @@ CHECK_PATTERNS: tuple[str, ...] = (
     "swift test", "swift build", "zig build test", "zig build", "zig test", "stack test", "cabal test", "dune test",
     "dart test", "dart analyze", "flutter test", "flutter analyze", "shellcheck", "bats", "pre-commit run",
 )  # fmt: skip
-# Of these, the ones that say nothing of files that they are not told to look at.
+# The tools that check only the files in their arguments.
 PER_FILE_TOOLS: tuple[str, ...] = (
     "ruff check", "ruff format --check", "mypy", "dmypy run", "pyright", "basedpyright", "pylint", "flake8",
     "black --check", "ty check", "python -m compileall", "python -m py_compile", "eslint", "biome check", "biome ci",
     "prettier --check", "node --check", "rubocop", "shellcheck",
 )  # fmt: skip
-# Test runners, and the exit codes by which they say that there was nothing to run.
+# Test runners, and their exit codes for a run without any test.
 _NO_TESTS_CODES: tuple[tuple[str, frozenset[int]], ...] = (
     ("pytest", frozenset({4, 5})),
     ("py.test", frozenset({4, 5})),
     ("coverage run -m pytest", frozenset({4, 5})),
     ("python -m unittest", frozenset({5})),
 )
-# What a pattern proves, by its words; the strongest kind stands first. `check` where its words don't tell.
+# The kind of check of a pattern, by its words, the strongest kind first. Other patterns are of the kind `check`.
 _KINDS: tuple[tuple[CheckKind, str], ...] = (
     ("tests", "pytest py.test tox nox unittest doctest test t spec nextest verify coverage jest vitest mocha ava"),
     ("tests", "playwright cypress --test ctest rspec phpunit bats"),
@@ -75,13 +75,13 @@ _NO_CHECK_OPTION = re.compile(
     r"|setup-only|no-run|exit-zero|passWithNoTests|if-present|showConfig|show-files|show-settings|just-print|recon"
     r"|ignore-errors|touch|question|DskipTests|Dmaven\.test\.skip)(?:=.*|\b)"
 )
-# Single letters mean something else to each program: these let one end well without having checked.
+# Options of single programs with which they succeed without a check.
 _EMPTYING_LETTERS: tuple[tuple[str, str], ...] = (
     ("make", "-[A-Za-z]*[nitqfWo][A-Za-z]*"), ("ninja", "-[A-Za-z]*[ntf].*"), ("go", "-(?:n|c|exec|list|toolexec)"),
     ("ctest", "-N"), ("tox", "-l"), ("nox", "-l"), ("gradle", "-[mx]"), ("./gradlew", "-[mx]"), ("just", "-[nl]"),
     ("mvn", "-[vh]"), ("vitest", "list|init|bench"),
 )  # fmt: skip
-# What stands before a check and may decide how it ends, whatever the check says.
+# Commands before a check that may change its exit code.
 _DECIDES_THE_END_TEXT = """
     trap eval source . set shopt alias unalias unset hash enable builtin exec exit return break continue function { }"""
 _DECIDES_THE_END = frozenset(_DECIDES_THE_END_TEXT.split())
@@ -93,12 +93,12 @@ _STEERING_VARIABLE = re.compile(
 )
 _ACTIVATION = re.compile(r"(?:[\w.-]+/)*bin/activate")
 _SHELL_STRICTNESS = re.compile(r"-[euxo]+|pipefail")  # `set -euo pipefail` only makes a command fail sooner
-_SUBSHELL = re.compile(r"\s*\((?P<inner>[^()]*)\)\s*")  # its exit code is that of what it holds
+_SUBSHELL = re.compile(r"\s*\((?P<inner>[^()]*)\)\s*")  # its exit code is that of its content
 _DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 
 
 class CheckResult(Struct, frozen=True):
-    """Exit code of a command's checks, the files or directories that they looked at, and the most that they prove.
+    """Exit code of a command's checks, the checked files or directories, and the strongest kind of check.
 
     Paths are relative to the command's directory; () = unknown, so all of the project.
     """
@@ -111,7 +111,7 @@ class CheckResult(Struct, frozen=True):
 def detect_checks(
     command: str, exit_code: int, statuses: Sequence[int] = (), *, extra: Sequence[str] = ()
 ) -> CheckResult | None:
-    """Return the result of the checks in `command`, or None if it holds none whose end can be told.
+    """Return the result of the checks in `command`, or None if it holds none with a known exit code.
 
     `statuses`: exit codes of the last pipeline; `extra`: more patterns, from the user's configuration.
     """
@@ -125,7 +125,7 @@ def detect_checks(
         if any(_may_decide_the_end(words, mark) for words in pipeline):
             return None
         if mark == "||":
-            continue  # nobody knows whether it ran
+            continue  # it is unknown whether it ran
         if len(pipeline) == 1 and len(pipeline[0]) == 2 and pipeline[0][0] == "cd":
             directory = join(directory, pipeline[0][1])
         code = _resolve_exit_code(pipeline, exit_code, statuses, is_last=number == len(pipelines) - 1)
@@ -144,12 +144,13 @@ def detect_checks(
 
 
 def _may_decide_the_end(words: Sequence[str], mark: str) -> bool:
-    """True for what can end the whole command, or make another one of what follows it: traps, functions, variables.
+    """True if a command can end the whole command line, or change the meaning of later ones: traps, functions,
+    variables.
 
-    `cd x || exit` is none: the exit code stays that of what failed.
+    `cd x || exit` is harmless: the exit code remains that of the failed command.
     """
     names = list(dropwhile(_ASSIGNMENT.fullmatch, words))
-    has_subshell = any(set(word) <= {"(", ")"} for word in words if word)  # whose end may not be the command's
+    has_subshell = any(set(word) <= {"(", ")"} for word in words if word)  # whose exit code may not be the command's
     if has_subshell or any(_STEERING_VARIABLE.fullmatch(word) for word in words[: len(words) - len(names)]):
         return True
     if not names or (names == ["exit"] and mark == "||"):
@@ -183,7 +184,7 @@ def _list_targets(words: Sequence[str]) -> list[str]:
 
 
 def _split_pipelines(command: str) -> list[tuple[list[list[str]], str]]:
-    """Split a command into pipelines: each as the words of its parts, and the operator that stands before it."""
+    """Split a command into pipelines, as the words of their parts and the operator before them."""
     pipelines: list[tuple[list[list[str]], str]] = []
     pipeline: list[list[str]] = []
     words: list[str] = []
@@ -201,14 +202,13 @@ def _split_pipelines(command: str) -> list[tuple[list[list[str]], str]]:
             words.append(token)
     if words or pipeline:
         pipelines.append(([*pipeline, words], before))
-    elif before == "&":  # the last one is left behind, and its end is nobody's
+    elif before == "&":  # the last one runs in the background, and its exit code is lost
         pipelines.append(([], before))
     return pipelines
 
 
 def _tokenize(command: str) -> Iterator[str]:
-    """Yield words and operators without redirections and the texts of here-documents; none for a command that can't be
-    parsed."""
+    """Yield words and operators without redirections and here-documents; none for a command that can't be parsed."""
     ends: list[str] = []
     for number, line in enumerate(command.replace("\\\n", " ").split("\n")):
         if ends:
@@ -246,7 +246,7 @@ def is_check(words: Sequence[str], extra: Sequence[str]) -> bool:
 
 
 def find_configured(words: Sequence[str], patterns: Sequence[str]) -> str:
-    """Return the user's pattern that these words match as it is written (`python tests/run.py`), "" = none."""
+    """Return the user's pattern that these words match literally (`python tests/run.py`), "" = none."""
     command_text = " ".join(dropwhile(_ASSIGNMENT.fullmatch, words))
     return next((pattern for pattern in patterns if _is_match(command_text, pattern)), "")
 
@@ -273,7 +273,7 @@ def _has_emptying_option(words: Sequence[str]) -> bool:
 
 
 def _drop_place(words: list[str]) -> list[str]:
-    """Drop where make works, and how much it does at a time: `make -C src -j 4 test` is `make test`."""
+    """Drop the directory and the number of jobs of make: `make -C src -j 4 test` is `make test`."""
     while (
         words[0] in {"make", "ninja"}
         and len(words) > 2
@@ -284,7 +284,7 @@ def _drop_place(words: list[str]) -> list[str]:
 
 
 def _find_kind(words: Sequence[str], extra: Sequence[str]) -> CheckKind:
-    """Return what a command proves that is a check."""
+    """Return the kind of a command that is a check."""
     pattern_words = set(_find_pattern(words, extra).replace("*", "").split())
     if pattern_words & {"cargo", "deno"} and "check" not in pattern_words:
         pattern_words -= {"cargo", "deno"}
@@ -294,7 +294,7 @@ def _find_kind(words: Sequence[str], extra: Sequence[str]) -> CheckKind:
 def _is_match(text: str, pattern: str) -> bool:
     """True if `text` begins with the pattern's words; a bare `make` or `ninja` matches only without a target."""
     if pattern.startswith("make") and any(_ASSIGNMENT.fullmatch(word) for word in text.split(" ")[1:]):
-        return False  # `make SHELL=true test` runs what the variable says
+        return False  # `make SHELL=true test` runs the program in the variable
     if pattern in {"make", "ninja"}:
         return text == pattern or re.fullmatch(rf"{pattern}(?: -\S+)+", text) is not None
     count = pattern.count(" ") + 1
@@ -302,7 +302,7 @@ def _is_match(text: str, pattern: str) -> bool:
 
 
 def _has_run_nothing(words: Sequence[str], code: int) -> bool:
-    """True if a test runner's exit code says that it ran no test at all (or was called wrongly)."""
+    """True if a test runner's exit code means that it ran no test at all (or was called incorrectly)."""
     text = " ".join(_strip_launchers(list(words)))
     nothing = next((codes for runner, codes in _NO_TESTS_CODES if _is_match(text, runner)), frozenset())
     return code in nothing
@@ -329,7 +329,7 @@ def _strip_launchers(words: list[str]) -> list[str]:
 
 
 def _strip_python(words: list[str]) -> list[str]:
-    """Strip the interpreter: `python -m pytest` is pytest; other modules and scripts keep their name."""
+    """Strip the interpreter: `python -m pytest` is pytest; names of other modules and scripts remain."""
     rest = words[1:]
     while rest and rest[0].startswith("-") and rest[0] != "-m":
         rest = rest[1:]

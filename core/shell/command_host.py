@@ -1,4 +1,4 @@
-"""The host of a session's commands, and the request that it is given for each."""
+"""The host of a session's commands, and the request for one command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from core.git.command_view import RepositoryView
 from core.protocol.events import AnyEvent
 from core.protocol.review import Origin
 from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxService, Tier
-from core.sandbox.environment import build_environment
+from core.sandbox.host_view import build_environment
 from core.shadow.shadow import Shadow
 from core.state.session import SessionState
 from core.workspace import Workspace
@@ -23,17 +23,17 @@ from core.workspace.withheld_paths import WithheldPaths
 
 
 class BoxSource(Protocol):
-    """A source of the session's box, which is found once, by really trying."""
+    """The source of the session's box, which is selected once, by trials."""
 
     @property
     def tier(self) -> Tier:
-        """The tier of the box; `Tier.NONE` until one was found."""
+        """The tier of the box; `Tier.NONE` before it is selected."""
 
     async def find(self) -> Box | None:
-        """Return the box, or None if this machine can't hold a command's effects. Raises nothing."""
+        """Return the box, or None if this machine can't contain a command's effects. Never raises."""
 
     def describe(self) -> str:
-        """Describe for the user what holds a command's effects."""
+        """Describe the containment of commands for the user."""
 
 
 async def open_no_proxy() -> Path | None:
@@ -44,9 +44,10 @@ async def open_no_proxy() -> Path | None:
 class CommandHost(Struct, frozen=True, kw_only=True):
     """Everything that the commands of a session need.
 
-    `emit_outside_turn`: for events that belong to no turn. `checks`: the user's own patterns of commands that check.
-    `repository`: what a command that starts now sees of it outside of the workspace; slow, as `withheld`. `hidden`,
-    `withheld`, `readable` and `cache`: as in `BoxRequest`. `services`: those of the machine that are granted now.
+    `emit_outside_turn`: for events that belong to no turn. `checks`: the user's own patterns of check commands.
+    `repository`: git's directory outside of the workspace, as a new command sees it; slow, as `withheld`. `hidden`,
+    `withheld`, `readable` and `cache`: as in `BoxRequest`. `services`: the services of the machine that are granted
+    now.
     """
 
     workspace: Workspace
@@ -67,13 +68,13 @@ class CommandHost(Struct, frozen=True, kw_only=True):
     services: Callable[[], tuple[BoxService, ...]] = tuple
 
     def build_environment(self) -> dict[str, str]:
-        """Return the environment that a session's shell begins with."""
+        """Return the initial environment of a session's shell."""
         return build_environment(os.environ)
 
     async def build_passing_request(
         self, command: str, *, lowers: tuple[Path, ...], cwd: str, limits: BoxLimits, is_piped: bool = False
     ) -> BoxRequest:
-        """Return the request for a command of which nothing stays. `is_piped`: bytes go in and out as they are."""
+        """Return the request for a command whose effects are dropped. `is_piped`: input and output are raw bytes."""
         withheld = await asyncio.to_thread(self.withheld)
         repository = await asyncio.to_thread(self.repository)
         return BoxRequest(
@@ -93,7 +94,7 @@ class CommandHost(Struct, frozen=True, kw_only=True):
         )
 
     def ensure_cache(self) -> Path | None:
-        """Create and return the cache directory of commands; None if the disk refuses it, which costs only speed."""
+        """Create and return the cache directory of commands; None if that fails, which costs only speed."""
         try:
             if self.cache is not None:
                 make_private_directory(self.cache)
@@ -107,9 +108,9 @@ class CommandRequest(Struct, frozen=True, kw_only=True):
 
     `keeps_effects`: they wait for a review, else they are discarded. `time_limit`: seconds, None = a background job.
     `is_raw`: the listener gets the output byte for byte (see `BoxRequest`); the result has plain text in any case.
-    `overlays`: layers that lie over everything else, for this request alone. `on_stderr` gets what is written to
-    standard error; without it both outputs are one. `stdin`: all that it reads, None = it has no standard input.
-    `is_typed`: the user's own, which without a box has nothing of the shell's, neither directory nor variables.
+    `overlays`: topmost layers for this request alone. `on_stderr` gets standard error; without it both outputs are one.
+    `stdin`: the whole input, None = it has no standard input. `is_typed`: the user's own command, which without a box
+    inherits neither the shell's directory nor its variables.
     """
 
     command: str
@@ -124,5 +125,5 @@ class CommandRequest(Struct, frozen=True, kw_only=True):
     is_typed: bool = False
 
     def build_environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of the shell, with what only this request adds."""
+        """Return the environment of the shell with the variables of this request."""
         return {**base, **self.env}

@@ -1,8 +1,8 @@
-"""The disk guard: it ends a command that writes more than there is room for (SAFETY R3, D29, D46).
+"""The disk guard: ends a command that writes more than its quota, or fills the disk.
 
-A layer has a share of the session's quota, and the disk keeps a reserve. A file's size is bounded by the kernel before
-that. Many files are not: so the free space is looked at, which costs nothing, and the layer is measured only when the
-disk has lost as much as the layer may take.
+A layer has a share of the session's quota, and the disk has a reserve. The kernel limits the size of single files. For
+many files, the guard polls the free space, which is cheap, and measures the layer only when the free space has shrunk
+by the layer's quota.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from core.clock import monotonic
-from core.filesystem.privilege_bits import strip_privileges
+from core.filesystem.file_attributes import strip_privileges
 from core.filesystem.removal import remove_path
 from core.sandbox.box import BoxLimits, RunningCommand
-from core.sandbox.tiers.repository_changes import name_repository_layer
+from core.sandbox.tiers.dropped_changes import get_repository_layer_path
 from core.shadow.layers.layer_store import MIN_FREE_BYTES, CommandLayer, get_free_bytes, measure_tree
 
 POLL_PERIOD = 0.2  # seconds
 _MIN_FILE_SIZE = 1 << 20
 CACHE_QUOTA = 5 << 30  # bytes of ~/.cache, which the commands of a project share
-_CACHE_PARTS = 16  # of the quota: after each the cache is measured
+_CACHE_PARTS = 16  # the cache is measured after every such part of the quota is written
 _MEASUREMENT_LIFETIME = 60.0  # seconds
 _SHORT_WALK = 0.1  # seconds
-_cache_walks: dict[Path, tuple[float, float]] = {}  # for each cache, how long the last one took, and when it began
-_cache_measurements: dict[Path, tuple[int, float]] = {}  # for each cache, what was free, and when
+_cache_walks: dict[Path, tuple[float, float]] = {}  # duration and start of the last walk, by cache
+_cache_measurements: dict[Path, tuple[int, float]] = {}  # free bytes and time of the last measurement, by cache
 
 
 class DiskGuard:
     """The guard of one command. `reason`: why it was ended, "" = it was not.
 
-    Without a layer, what the command writes is thrown away, and only the disk of `directory` counts.
+    Without a layer, the command's changes are dropped, and only the free space of `directory` counts.
     """
 
     def __init__(self, directory: Path, layer: CommandLayer | None, cache: Path | None = None) -> None:
@@ -48,13 +48,13 @@ class DiskGuard:
             self._measure_below = get_free_bytes(self._directory) - self._quota
 
     def limit_file_size(self, limits: BoxLimits) -> BoxLimits:
-        """Return the limits with no file larger than there is room for."""
+        """Return the limits with the file size capped at the layer's quota."""
         if self._layer is None:
             return limits
         return replace(limits, file_size=max(_MIN_FILE_SIZE, min(limits.file_size, self._quota)))
 
     async def watch(self, running: RunningCommand) -> None:
-        """Stop the command when it has to be ended; cancelled when it has ended by itself."""
+        """Stop the command when it exceeds a limit. Cancel this when the command has ended by itself."""
         while not self.reason:
             await asyncio.sleep(POLL_PERIOD)
             with contextlib.suppress(OSError):
@@ -66,7 +66,7 @@ class DiskGuard:
         if free < MIN_FREE_BYTES:
             return f"the disk was nearly full ({free >> 20} MB free, {MIN_FREE_BYTES >> 20} MB are kept)"
         if self._layer is not None and free < self._measure_below:
-            directories = (self._directory, name_repository_layer(self._directory))
+            directories = (self._directory, get_repository_layer_path(self._directory))
             used_bytes = sum([await asyncio.to_thread(measure_tree, directory) for directory in directories])
             if used_bytes > self._quota:
                 return f"it had written {used_bytes >> 20:,} MB, and there was room for {self._quota >> 20:,} MB"
@@ -74,7 +74,8 @@ class DiskGuard:
         return await self._find_cache_reason()
 
     async def _find_cache_reason(self) -> str:
-        """Return why the cache is too large, "" = it is not. Measured once a minute, and after many writes."""
+        """Return an explanation if the cache is too large, else "". It is measured once a minute, and after many
+        writes."""
         if self._cache is None:
             return ""
         free, now = get_free_bytes(self._cache), monotonic()
@@ -93,7 +94,8 @@ class DiskGuard:
         return f"~/.cache held {used_bytes >> 20:,} MB, and {CACHE_QUOTA >> 20:,} MB is the most; it is emptied"
 
     async def _strip_cache(self, cache: Path) -> None:
-        """Walk the cache, a large one once a minute at most: that takes longer than most commands."""
+        """Strip privileges in the cache; in a large one at most once a minute, since that takes longer than most
+        commands."""
         took, last_walk = _cache_walks.get(cache, (0.0, 0.0))
         began = monotonic()
         if took < _SHORT_WALK or began - last_walk > _MEASUREMENT_LIFETIME:
@@ -101,8 +103,7 @@ class DiskGuard:
             _cache_walks[cache] = (monotonic() - began, began)
 
     async def settle_cache(self) -> None:
-        """Take from the cache what must not be kept, when all of the command is gone: all of it if it was full, else
-        the rights of what would run as somebody else."""
+        """Clean the cache after the command has ended: empty a full cache, else strip setuid bits and capabilities."""
         if self._cache is not None and not self._is_cache_full:
             await self._strip_cache(self._cache)
         if self._is_cache_full and self._cache is not None:

@@ -1,7 +1,7 @@
-"""One command under way in a box: its layer, its output and its end, which comes exactly once.
+"""One running command in a box: its layer, its output and its end, which happens exactly once.
 
-The layer is opened before the command and absorbed after it, or dropped when the user stopped it. A command of Ask or
-Plan has no layer: the box holds its effects in memory, and they are gone with it.
+The layer is opened before the command and absorbed after it, or dropped when the user stops it. A command of Ask or
+Plan has no layer: its effects are in the box's memory and vanish with it.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from core.protocol.review import Check, FileState
 from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxResult, RunningCommand, Tier
 from core.sandbox.plain_text import strip_escapes
 from core.sandbox.results import CommandResult
-from core.sandbox.tiers.repository_changes import COMMIT_HINT, COMMITS_DROPPED, STASH
+from core.sandbox.tiers.dropped_changes import COMMIT_HINT, COMMITS_DROPPED, STASH
 from core.secrets import list_masked_values
 from core.shadow.layers.layer_store import CommandLayer
 from core.shadow.layers.overlayfs import scan_layer
 from core.shell.check_detection import CheckResult, detect_checks
 from core.shell.command_host import CommandHost, CommandRequest
-from core.shell.command_output import CommandOutput
 from core.shell.disk_guard import DiskGuard
+from core.shell.long_output import CommandOutput
 from core.shell.shell_state import ShellState, ShellTracker, replace_undecodable
-from core.shell.verification.handed_on import find_changed_judges
 from core.shell.verification.single_check import NotACheck, parse_checks
+from core.shell.verification.steering_files import find_changed_steering_files
 from core.state.test_counts import CountedTests, find_run_counts, is_silent
-from core.workspace.secret_values import SecretMasker, find_secret_values
+from core.workspace.secret_files import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
 
 MAX_NAMED = 4  # paths in a line about effects
@@ -47,26 +47,26 @@ ENDED_FOR_SPACE = "Ended because {}; what it had changed was dropped."
 SECRETS_HIDDEN = "Values that stand in files with secrets were taken out of what it printed."
 STASHED = "Git stashed changes, and a stash can't be kept here: stash and pop in one command."
 TAKEN_BACK = "It took back {}, which waited for the review, and the commit that has it is not kept."
-NOT_REVIEWED = "not for review"  # said of what a command did outside of the box
+NOT_REVIEWED = "not for review"  # about changes of a command outside of the box
 RUN_AGAIN = "It was run again from where it began; what the first run had changed was dropped."
 BOX_LOST = "The box ended before the command did; what the command had changed was dropped."
 
 
 def get_memory_limit() -> int:
-    """Return the bytes of memory that one command may take: three quarters of the machine's."""
+    """Return the memory limit of one command in bytes: three quarters of the machine's memory."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4 * 3
 
 
 class Execution:
-    """One request being carried out: call `begin`, then `end` or `abandon`; or `wait`, then `settle` or `discard`."""
+    """The execution of one request: call `begin`, then `end` or `abort`; or `wait`, then `settle` or `discard`."""
 
     def __init__(
         self, host: CommandHost, request: CommandRequest, shell: ShellState, on_output: Callable[[str], None]
     ) -> None:
         self.request = request
         self.output = CommandOutput(host.directory, request.origin.call)
-        self._veil = SecretMasker(partial(self._add_output, on_output))
-        self.tracker = ShellTracker(self._veil.feed)
+        self._masker = SecretMasker(partial(self._add_output, on_output))
+        self.tracker = ShellTracker(self._masker.feed)
         self._host = host
         self._shell = shell
         self._start_directory = shell.directory
@@ -85,11 +85,10 @@ class Execution:
         on_output(text)
 
     def list_touched(self) -> tuple[str, ...]:
-        """Return the paths that the command has written or removed until now; none where that is only known at its
-        end."""
+        """Return the paths that the command has written or removed so far; none if that is known only at its end."""
         if self._layer is None:
             return ()
-        with suppress(OSError):  # it writes meanwhile
+        with suppress(OSError):  # the command writes concurrently
             entries = scan_layer(self._layer.upper).entries
             return tuple(entry.path for entry in entries if entry.kind in {"file", "symlink", "whiteout"})
         return ()
@@ -102,25 +101,26 @@ class Execution:
             values = await asyncio.to_thread(
                 find_secret_values, root, (*withheld_paths.covered, *withheld_paths.masked)
             )
-            self._veil.values = (*values, *list_masked_values())
+            self._masker.values = (*values, *list_masked_values())
 
     def finish_output(self) -> None:
         """Flush the output: the command prints no more."""
         self.tracker.finish()
-        self._veil.finish()
+        self._masker.finish()
 
     async def begin(self, box: Box) -> None:
-        """Start the command. Raises `AgentTuiError` if it can't be started; then nothing of it ran or is left."""
-        ground = self._host
-        self._withheld = await asyncio.to_thread(ground.withheld)
-        self._repository = await asyncio.to_thread(ground.repository)
+        """Start the command. Raises `AgentTuiError` if it can't be started; then no part of it ran and no layer
+        remains."""
+        host = self._host
+        self._withheld = await asyncio.to_thread(host.withheld)
+        self._repository = await asyncio.to_thread(host.repository)
         await self.mask_secrets()
-        self._pending_before = _list_pending(ground)
-        self._proxy = await ground.proxy() if box.tier is Tier.NAMESPACES else None
-        self._layer = ground.shadow.open_layer() if self.request.keeps_effects else None
-        lowers = self._layer.lowers if self._layer else ground.shadow.prepare_lowers()
+        self._pending_before = _list_pending(host)
+        self._proxy = await host.proxy() if box.tier is Tier.NAMESPACES else None
+        self._layer = host.shadow.open_layer() if self.request.keeps_effects else None
+        lowers = self._layer.lowers if self._layer else host.shadow.prepare_lowers()
         lowers = (*self.request.overlays, *lowers)
-        self._disk_guard = DiskGuard(ground.directory, self._layer, ground.ensure_cache())
+        self._disk_guard = DiskGuard(host.directory, self._layer, host.ensure_cache())
         self._started_ns = time.time_ns()
         try:
             on_stderr = self.request.on_stderr
@@ -134,48 +134,48 @@ class Execution:
             raise
 
     def _build_spec(self, lowers: tuple[Path, ...]) -> BoxRequest:
-        ground, order, layer, repository = self._host, self.request, self._layer, self._repository
-        is_job = order.time_limit is None
-        limits = BoxLimits(seconds=order.time_limit, memory=get_memory_limit())
+        host, request, layer, repository = self._host, self.request, self._layer, self._repository
+        is_job = request.time_limit is None
+        limits = BoxLimits(seconds=request.time_limit, memory=get_memory_limit())
         limits = replace(limits, output=MAX_JOB_OUTPUT) if is_job else limits
         return BoxRequest(
-            workspace=ground.workspace.root,
-            command=self.tracker.wrap_command(order.command),
-            env=order.build_environment(
-                self._shell.build_environment(ground.build_environment() | repository.get_environment())
+            workspace=host.workspace.root,
+            command=self.tracker.wrap_command(request.command),
+            env=request.build_environment(
+                self._shell.build_environment(host.build_environment() | repository.get_environment())
             ),
             lowers=lowers,
             upper=layer.upper if layer else None,
             work=layer.work if layer else None,
             cwd=self._shell.directory,
-            cache=ground.ensure_cache(),
-            hidden=(*ground.hidden, *self._withheld.outside),
+            cache=host.ensure_cache(),
+            hidden=(*host.hidden, *self._withheld.outside),
             withheld=self._withheld.covered,
             masked=self._withheld.masked,
             proxy=self._proxy,
-            services=ground.services() if self._proxy is not None else (),
-            readable=(*ground.readable(), *repository.list_readable()),
+            services=host.services() if self._proxy is not None else (),
+            readable=(*host.readable(), *repository.list_readable()),
             repository=repository.directory,
             git_settings=repository.settings,
             limits=self._disk_guard.limit_file_size(limits) if self._disk_guard else limits,
-            interactive=is_job or order.stdin is not None,
-            raw=order.is_raw,
+            interactive=is_job or request.stdin is not None,
+            raw=request.is_raw,
         )
 
     async def end(self) -> CommandResult:
-        """Wait for the end and absorb the effects. Cancelling leaves the command running: then call `abandon`."""
+        """Wait for the end and absorb the effects. Cancelling leaves the command running: then call `abort`."""
         return self.settle(await self.wait())
 
     def settle(self, box_result: BoxResult) -> CommandResult:
         """Absorb the effects of a command that has ended."""
-        for note in _list_lost_commits(box_result):  # the model may well say that it has committed
+        for note in _list_lost_commits(box_result):  # the model may claim that it has committed
             self._host.emit(Notice(level="warning", message=note, hint=COMMIT_HINT))
         self.finish_output()
         self.output.close()
-        return self._build_result(box_result, self._take_effects(box_result))
+        return self._build_result(box_result, self._absorb_effects(box_result))
 
     async def wait(self) -> BoxResult:
-        """Wait for the end, and hold the effects: then call `settle`, or `discard`."""
+        """Wait for the end without absorbing the effects: then call `settle`, or `discard`."""
         assert self.running is not None
         assert self._disk_guard is not None
         watch = asyncio.create_task(self._disk_guard.watch(self.running))
@@ -186,8 +186,8 @@ class Execution:
         await self._disk_guard.settle_cache()
         return replace(box_result, exit_code=None, end_reason="disk_full") if self._disk_guard.reason else box_result
 
-    def _take_effects(self, box_result: BoxResult) -> str:
-        order, layer = self.request, self._layer
+    def _absorb_effects(self, box_result: BoxResult) -> str:
+        request, layer = self.request, self._layer
         self._record_check(box_result)
         if box_result.end_reason == "lost":
             self._drop_layer()
@@ -197,19 +197,20 @@ class Execution:
             return self._emit_discarded(ENDED_FOR_SPACE.format(self._disk_guard.reason))
         if layer is None:
             return self._emit_discarded()
-        if reason := self._find_loss(box_result, layer):
+        if reason := self._explain_loss(box_result, layer):
             self._drop_layer()
             return self._emit_discarded(reason)
         try:
-            effects = self._host.shadow.absorb(layer, origin=order.origin, started_ns=self._started_ns)
-        except AgentTuiError:  # said by whoever waits for the command; half of its effects would be worse than none
+            effects = self._host.shadow.absorb(layer, origin=request.origin, started_ns=self._started_ns)
+        except AgentTuiError:  # half of the effects would be worse than none; the caller reports the error
             self._drop_layer()
             raise
         self._layer = None
         return format_effects(effects)
 
-    def _find_loss(self, box_result: BoxResult, layer: CommandLayer) -> str:
-        """Return why nothing of a command may be kept ("": it may): what only git would have of it is not kept."""
+    def _explain_loss(self, box_result: BoxResult, layer: CommandLayer) -> str:
+        """Return why a command's effects are dropped ("": they are not): they would exist only in a lost commit or
+        stash."""
         lost_commits = _list_lost_commits(box_result)
         if any(STASH in note for note in lost_commits):
             return STASHED
@@ -217,50 +218,50 @@ class Execution:
         return TAKEN_BACK.format(_format_paths(lost_paths)) if lost_paths else ""
 
     def _emit_discarded(self, *notes: str) -> str:
-        order = self.request
-        effects = EffectsRecorded(call=order.origin.call, command=order.command, discarded=True, notes=notes)
+        request = self.request
+        effects = EffectsRecorded(call=request.origin.call, command=request.command, discarded=True, notes=notes)
         self._host.emit(effects)
         return format_effects(effects)
 
     def _record_check(self, box_result: BoxResult) -> None:
         """Record the check that the command was, if any, before its layer is absorbed.
 
-        What the command itself changed has not been checked by it. A check counts only for what was pending from its
-        beginning to its end.
+        A command does not check its own changes. A check counts only for changes that were pending during its whole
+        run.
         """
-        ground, order = self._host, self.request
-        if box_result.exit_code is None or order.overlays or _list_pending(ground) != self._pending_before:
+        host, request = self._host, self.request
+        if box_result.exit_code is None or request.overlays or _list_pending(host) != self._pending_before:
             return
-        check_result = detect_checks(order.command, box_result.exit_code, self.tracker.statuses, extra=ground.checks())
+        check_result = detect_checks(request.command, box_result.exit_code, self.tracker.statuses, extra=host.checks())
         counts = self._count_tests(box_result.exit_code)
         if check_result is None or (
             not check_result.exit_code and counts is not None and (counts.failed or not counts.passed)
         ):
-            return  # a runner that ends with 0 and tells of failures, or of no test at all, has shown nothing
-        if not check_result.exit_code and is_silent(order.command, self.output.render_text()):
-            return  # nor has one that tells nothing
+            return  # a runner that exits with 0 but reports failures, or no test at all, proves nothing
+        if not check_result.exit_code and is_silent(request.command, self.output.render_text()):
+            return  # nor does a silent one
         self._tests = counts.format() if counts is not None else ""
-        start_path = ground.workspace.root / self._start_directory
-        paths = tuple(os.path.relpath(start_path / path, ground.workspace.root) for path in check_result.paths)
+        start_path = host.workspace.root / self._start_directory
+        paths = tuple(os.path.relpath(start_path / path, host.workspace.root) for path in check_result.paths)
         check = Check(
-            call=order.origin.call,
-            command=order.command,
+            call=request.origin.call,
+            command=request.command,
             exit_code=check_result.exit_code,
             paths=paths,
             kind=check_result.kind,
             tests=self._tests,
             directory=self._start_directory,
-            changed_here=self._find_changed_judges(check_result) if not check_result.exit_code else (),
+            changed_here=self._find_changed_steering_files(check_result) if not check_result.exit_code else (),
         )
-        ground.emit(CheckRecorded(check=check))
+        host.emit(CheckRecorded(check=check))
 
-    def _find_changed_judges(self, check: CheckResult) -> tuple[str, ...]:
+    def _find_changed_steering_files(self, check: CheckResult) -> tuple[str, ...]:
         changes = {path: self._host.state.changes[path] for path in sorted(self._pending_before)}
         is_of_tests = check.kind == "tests"
-        return find_changed_judges(changes, self.request.command, self._host.shadow, is_of_tests=is_of_tests)
+        return find_changed_steering_files(changes, self.request.command, self._host.shadow, is_of_tests=is_of_tests)
 
     def _count_tests(self, exit_code: int) -> CountedTests | None:
-        """Return what the tests counted, if nothing but checks could have printed it; see `parse_checks`."""
+        """Return the counts of tests, if only checks can have printed them; see `parse_checks`."""
         checks = parse_checks(
             self.request.command, patterns=self._host.checks(), workspace=str(self._host.workspace.root)
         )
@@ -277,12 +278,12 @@ class Execution:
             directory=self._shell.directory,
             effects=effects,
             tests=self._tests,
-            notes=(*box_result.notes, *self._withheld.notes, *([SECRETS_HIDDEN] if self._veil.masked_count else ())),
+            notes=(*box_result.notes, *self._withheld.notes, *([SECRETS_HIDDEN] if self._masker.masked_count else ())),
             spilled_path=self.output.spilled_path,
         )
 
-    async def abandon(self) -> None:
-        """Stop the command and drop its effects; the box goes on with its end."""
+    async def abort(self) -> None:
+        """Stop the command and drop its effects."""
         try:
             if self.running is not None:
                 await self.running.stop()
@@ -290,7 +291,7 @@ class Execution:
             self.discard()
 
     def discard(self) -> None:
-        """Drop the effects of a command that has ended, as if it had not been run."""
+        """Drop the effects of a command that has ended, as if it had not run."""
         self.finish_output()
         self.output.close()
         self._drop_layer()
@@ -306,7 +307,7 @@ class Execution:
 
 
 def _list_lost_commits(box_result: BoxResult) -> list[str]:
-    """The notes on commits, branches and stashes that are not kept."""
+    """Return the notes on commits, branches and stashes that are lost."""
     return [note for note in box_result.notes if note.startswith(COMMITS_DROPPED)]
 
 
@@ -335,7 +336,7 @@ def _list_changes(effects: EffectsRecorded) -> list[str]:
 
 
 def _format_disk_changes(effects: EffectsRecorded) -> str:
-    """Format what a command did to the user's own files: nothing of that waits for a review."""
+    """Format a command's changes of the user's own files, which wait for no review."""
     changes = _list_changes(effects)
     parts = [*changes, NOT_REVIEWED] if changes else []
     return f"{'changed: ' if parts else ''}{'; '.join([*parts, *effects.notes])}"

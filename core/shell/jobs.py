@@ -1,4 +1,4 @@
-"""Background commands: each in a box of its own, listed, and ended with the session (SAFETY S9)."""
+"""Background commands, which run in separate boxes, are listed, and end with the session."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from core.tasks import TaskOwner
 
 MAX_JOBS = 16
 MAX_ENDED_JOBS = 50
-INTERRUPT_PATIENCE = 2.0  # seconds that an interrupted job has to end before its reader is told that it goes on
+INTERRUPT_PATIENCE = 2.0  # seconds to wait for the end of an interrupted job before it is reported as running
 
 
 class BackgroundJob:
-    """A command in the background. `read_chars`: how much of its output the model has read; `task` ends with it."""
+    """A command in the background. `read_chars`: characters of its output that the model has read; `task` ends with
+    it."""
 
     task: asyncio.Task[None]
 
@@ -42,7 +43,7 @@ class BackgroundJob:
 
 
 class JobTable:
-    """The jobs of a session, ended ones included, as long as the program runs."""
+    """The jobs of a session, including ended ones, for the life of the program."""
 
     def __init__(self, host: CommandHost) -> None:
         self._host = host
@@ -54,32 +55,34 @@ class JobTable:
         return [job for job in self._jobs.values() if job.is_alive]
 
     def check_capacity(self) -> None:
-        """Raise `ToolFailed` when another job would be too many."""
+        """Raise `ToolFailed` if the maximum number of jobs runs already."""
         if len(self.running_jobs) >= MAX_JOBS:
             raise ToolFailed(f"{MAX_JOBS} commands run in the background already.", hint="Stop one of them first.")
 
     def adopt(self, execution: Execution, directory: str) -> BackgroundJob:
-        """Continue a command that was begun as a job."""
-        order = execution.request
+        """Continue a started command as a job."""
+        request = execution.request
         job = BackgroundJob(f"job_{self._host.state.job_count + 1}", execution, directory)
         self._jobs[job.id] = job
         for name in [background_job.id for background_job in self._jobs.values() if not background_job.is_alive][
             :-MAX_ENDED_JOBS
         ]:
             del self._jobs[name]
-        self._host.emit(JobStarted(id=job.id, call=order.origin.call, command=order.command, directory=job.directory))
+        self._host.emit(
+            JobStarted(id=job.id, call=request.origin.call, command=request.command, directory=job.directory)
+        )
         job.task = self._tasks.start(self._watch(job), name=job.id)
         return job
 
     async def _watch(self, job: BackgroundJob) -> None:
-        """Wait for a job's end, whatever that is; absorb its effects and emit its end."""
+        """Wait for a job's end, absorb its effects and emit the end event."""
         execution = job.execution
         try:
             result = await execution.end()
         except asyncio.CancelledError:
-            await execution.abandon()
+            await execution.abort()
             raise
-        except Exception as problem:  # its effects could not be taken in: that is the end of it, too
+        except Exception as problem:  # absorbing its effects failed, which ends the job, too
             error = problem if isinstance(problem, AgentTuiError) else ToolFailed(f"{type(problem).__name__}.")
             self._host.emit_outside_turn(ErrorRaised(code=error.code, message=error.message, hint=error.hint))
             output = execution.output.render_text()
@@ -96,7 +99,7 @@ class JobTable:
             )
         )
 
-    # what the model does with them
+    # tools of the model
 
     def get_job(self, name: str) -> BackgroundJob:
         job = self._jobs.get(name)
@@ -108,10 +111,12 @@ class JobTable:
     def list(self) -> tuple[JobReport, ...]:
         return tuple(self._build_report(job) for job in self._jobs.values())
 
-    def look(self, lines: int) -> tuple[JobReport, ...]:
-        """Return all jobs with the last lines of what they wrote; for the user, so that nothing counts as read by the
+    def list_with_output(self, lines: int) -> tuple[JobReport, ...]:
+        """Return all jobs with the last lines of their output; for the user, so it does not count as read by the
         model."""
-        return tuple(self._build_report(job, _take_last(job.execution.output.render_text(), lines)) for job in self)
+        return tuple(
+            self._build_report(job, _get_last_lines(job.execution.output.render_text(), lines)) for job in self
+        )
 
     def __iter__(self) -> Iterator[BackgroundJob]:
         return iter(self._jobs.values())
@@ -139,7 +144,7 @@ class JobTable:
         self._get_running(name).running.send(text.encode("utf-8", "surrogateescape"))
 
     async def stop(self, name: str, *, interrupt: bool = False) -> JobReport:
-        """End a job; with `interrupt` as Ctrl+C does, so that it may go on. Its effects wait for review."""
+        """End a job; with `interrupt` as Ctrl+C does, which it may survive. Its effects wait for review."""
         job = self._get_running(name)
         if interrupt:
             job.running.interrupt()
@@ -154,7 +159,7 @@ class JobTable:
         return job
 
     async def end(self, name: str) -> None:
-        """End a job for the user: the model is told, for it has not read it."""
+        """End a job for the user. The model is notified, since it has not read the output."""
         job = self._jobs.get(name)
         if job is not None and job.is_alive:
             await _end_job(job)
@@ -164,7 +169,7 @@ class JobTable:
         await asyncio.gather(*map(_end_job, self.running_jobs))
 
 
-def _take_last(text: str, lines: int) -> str:
+def _get_last_lines(text: str, lines: int) -> str:
     return "\n".join(text.rstrip("\n").split("\n")[-lines:]) if lines > 0 else ""
 
 

@@ -1,8 +1,8 @@
 """The HTTP endpoint for probes that can write no file: `POST /ingest/<session>/<token>` on loopback.
 
-It listens while a run needs it and at no other time. A request without the token of the run learns nothing; what
-comes is bounded in size and number, and goes to a file that no command can reach (SAFETY: a page of any origin may
-send, since it can learn nothing by it).
+It listens only while a run needs it. A request without the token of the run gets no information; records are bounded in
+size and number, and go to a file that no command can access. Pages of any origin may send records, since the answers
+reveal nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LOOPBACK_NAMES = (b"127.0.0.1", b"localhost", b"[::1]")
 
 
 class RequestRejected(Exception):
-    """A request that is answered with this HTTP status and not recorded."""
+    """A rejected request; the argument is the HTTP status of the answer."""
 
 
 class _IngestRequest(Struct, frozen=True):
@@ -51,7 +51,7 @@ class _IngestRequest(Struct, frozen=True):
 
 
 class LogCollector:
-    """The endpoint of one run. `log`: the file that gets its records, one a line."""
+    """The endpoint of one run. `log`: the file of its records, one per line."""
 
     def __init__(self, session: str, log: Path) -> None:
         self._session = session.encode()
@@ -75,7 +75,7 @@ class LogCollector:
         return f"http://127.0.0.1:{self.port}{self.path}"
 
     async def start(self) -> None:
-        """Listen on loopback, on a port that is free. Raises OSError."""
+        """Listen on loopback, on a free port. Raises OSError."""
         self._server = await asyncio.start_server(self._handle_connection, "127.0.0.1", 0, limit=MAX_HEAD)
         self.port = self._server.sockets[0].getsockname()[1]
 
@@ -87,7 +87,7 @@ class LogCollector:
         await cancel_tasks(self._connections)
 
     async def _handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._connections) >= MAX_CONNECTIONS:  # before anything is read: whoever says nothing holds one, too
+        if len(self._connections) >= MAX_CONNECTIONS:  # before reading: silent clients occupy connections, too
             writer.close()
             return
         task = asyncio.current_task()
@@ -100,7 +100,7 @@ class LogCollector:
         except asyncio.LimitOverrunError:
             writer.write(_format_response("431 Request Header Fields Too Large"))
         except (OSError, EOFError, TimeoutError):
-            pass  # whoever sent it is gone, or too slow
+            pass  # the client is gone, or too slow
         except asyncio.CancelledError:
             return
         finally:
@@ -110,7 +110,7 @@ class LogCollector:
                 await writer.wait_closed()
 
     async def handle_request(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request, whose head was read already, and record what it sends."""
+        """Answer one request, whose head was read already, and record its body."""
         try:
             request = self._authenticate(head)
             if request.method == b"POST":
@@ -125,7 +125,7 @@ class LogCollector:
         request = _parse_request(head)
         host = request.headers.get(b"host", b"")
         name = host.rpartition(b":")[0] if re.search(rb":\d+$", host) else host
-        if name not in LOOPBACK_NAMES:  # a name that somebody else's server gave to this address
+        if name not in LOOPBACK_NAMES:  # DNS rebinding: a foreign name that resolves to loopback
             raise RequestRejected("421 Misdirected Request")
         if request.session != self._session or not hmac.compare_digest(request.token, self._token.encode()):
             raise RequestRejected("404 Not Found")
@@ -141,7 +141,7 @@ class LogCollector:
         self._rate_tokens -= 1
 
     def _append_record(self, body: bytes) -> None:
-        """Append a body to the log: a JSON value as one line, each value of a list as one, anything else as it is."""
+        """Append a body to the log: a JSON value as one line, a list as a line per item, anything else unchanged."""
         try:
             value = parse_json(body)
             lines = "\n".join(map(json.dumps, value if isinstance(value, list) else [value])).encode()

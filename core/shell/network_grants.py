@@ -1,32 +1,50 @@
-"""The hosts that commands of a session can reach, and the proxy that they are reached through.
+"""The hosts and local services that commands of a session can reach, and the proxy that leads there.
 
-Nothing is granted to begin with. A command that wants a host is refused, and the user is asked afterwards, with what
-happened; a yes holds once, for the session, or for good. When a turn has read secrets and has also taken in what came
-from the network, standing grants are suspended for its rest: whatever goes out then is asked about (SAFETY I8). Once
-the model was given text of strangers, a rule alone lets nothing out to a host that is new in the session.
+Nothing is granted to begin with. A command that wants a host is refused, and the user is asked afterwards, with the
+result; an approval holds once, for the session, or permanently. When a turn has read secrets and has also received data
+from the network, standing grants are suspended for its rest, and every host is asked about. Once the model has read
+text of strangers, a rule alone lets nothing out to a host that is new in the session.
+
+A service is a port on the loopback of the user's machine, or a socket that has a name. For each service that is granted
+when a command starts, the box listens at the same port, or at a socket of the same name, and passes connections to the
+session's proxy, with the service's name as a head. The grant is checked for every connection, so a revoked one blocks
+new connections.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+import os
+import re
+import stat
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
 from core.errors import StateError
+from core.permissions.approval import find_port, is_service
 from core.permissions.rules import PermissionRule, matches_host, parse_rule, select_rules
-from core.sandbox.network.addresses import HostAndPort
-from core.sandbox.network.proxy import LocalHandler, ProxiedConnection, Proxy
+from core.sandbox.addresses import HostAndPort
+from core.sandbox.box import BoxService, Tier
+from core.sandbox.inside.messages import PROXY_PORT
+from core.sandbox.proxy import LocalHandler, ProxiedConnection, Proxy, close_writer, relay_streams
 from core.shell.log_collector import is_ingest
-from core.shell.outside.local_services import parse_head, serve_service
 
+_HEAD: Final = re.compile(rb"AGENT-TUI-SERVICE (?P<name>[a-z0-9:-]{1,40})\r\n\r\n")
+_DIAL_SECONDS: Final = 20.0
+_LOOPBACK: Final = ("127.0.0.1", "::1")
+_DISPLAY: Final = re.compile(r"(?:unix)?:(?P<number>\d{1,3})(?:\.\d+)?")
+ONLY_T1: Final = "{} was not granted: the box of this machine ({}) leads to no service; T1 alone does."
+NO_WAYLAND: Final = "wayland was not granted: its programs pass memory, not only bytes, and that does not leave a box."
+NOT_THERE: Final = "{} was not granted: there is no such socket on the user's machine."
+OWN_PORT: Final = f"localhost:{PROXY_PORT} was not granted: the box itself listens at this port."
 MAX_REFUSED = 20
-
 RulesSource = Callable[[], tuple[PermissionRule, ...]]
 ConnectionRecorder = Callable[[str, dict[str, object]], None]
 
 
 def _record_nothing(_: str, __: dict[str, object]) -> None:
-    """Ignore a connection: nobody keeps a record."""
+    """Discard a record."""
 
 
 class NetworkGrants:
@@ -36,7 +54,7 @@ class NetworkGrants:
         self._directory = directory
         self._rules = rules
         self._record = record
-        self.collector: LocalHandler | None = None  # takes what the probes of a run send, while it goes on
+        self.collector: LocalHandler | None = None  # receives the records of probes during a run
         self._proxy: Proxy | None = None
         self._socket: Path | None = None
         self._session_hosts: set[str] = set()
@@ -47,16 +65,16 @@ class NetworkGrants:
         self._refused: dict[HostAndPort, None] = {}
         self._received: dict[str, None] = {}
         self._unanswered: dict[str, None] = {}
-        self.list_foreign: Callable[[], Collection[str]] = tuple  # hosts and servers whose text the model was given
+        self.list_foreign: Callable[[], Collection[str]] = tuple  # hosts and servers whose text the model has read
         self._turn = ""
         self._has_read_secrets = False
         self._has_received = False
 
-    # who may be reached
+    # hosts
 
     def list_hosts(self, *named_hosts: str) -> tuple[str, ...]:
-        """Return the patterns of hosts that can be reached now, sorted. `named_hosts`: hosts for which the user's own
-        configuration stands as a rule that allows would."""
+        """Return the patterns of hosts that can be reached now, sorted. `named_hosts`: hosts in the user's own
+        configuration, which counts as an allowing rule."""
         rules = select_rules(self._rules(), "WebFetch", "allow")
         configured_hosts: Iterable[str] = (*named_hosts, *(rule.pattern.lower() for rule in rules))
         if foreign := self.list_foreign():
@@ -66,8 +84,8 @@ class NetworkGrants:
         return tuple(sorted(standing | self._once_hosts))
 
     def is_allowed(self, host: str, *, is_named: bool = False) -> bool:
-        """True if a command may reach a host now. Only a grant for this very command outweighs a rule that asks.
-        `is_named`: it is the program that asks, and the user's own configuration names the host for that."""
+        """True if a command may reach a host now. Only a grant for this very command overrides a rule that asks.
+        `is_named`: the request comes from this program, for a host in the user's own configuration."""
         stricter = {
             rule.choice for rule in select_rules(self._rules(), "WebFetch", "ask", "deny") if rule.matches(host)
         }
@@ -83,13 +101,12 @@ class NetworkGrants:
         (self._session_hosts if for_session else self._once_hosts).update(hosts)
 
     def list_session_grants(self) -> tuple[str, ...]:
-        """Return what was granted for the session, each as the rule that would grant it, sorted."""
+        """Return the grants of the session as equivalent rules, sorted."""
         hosts = (f"WebFetch({host})" for host in self._session_hosts)
         return tuple(sorted((*hosts, *(f"Service({service})" for service in self._session_services))))
 
     def revoke(self, rule: str) -> bool:
-        """Take back what was granted for the session, and end what it let through. Returns False if there is no such
-        grant."""
+        """Revoke a grant of the session, and end its connections. Returns False if there is no such grant."""
         is_granted = rule in self.list_session_grants()
         self._session_hosts = {host for host in self._session_hosts if f"WebFetch({host})" != rule}
         self._session_services = {service for service in self._session_services if f"Service({service})" != rule}
@@ -98,7 +115,7 @@ class NetworkGrants:
         return is_granted
 
     def end_connections(self, text: str) -> None:
-        """End the open connections of a grant that was taken back, `text` as a rule, where nothing else grants them."""
+        """End the open connections of a revoked grant (the rule `text`), unless another grant allows them."""
         self._record("grant.revoked", {"rule": text})
         rule = parse_rule(text, "allow")
         if rule.kind == "Service":
@@ -118,7 +135,7 @@ class NetworkGrants:
     # services of the machine
 
     def list_services(self) -> tuple[str, ...]:
-        """Return the services of the machine that can be reached now, sorted. Text of strangers ends what rules say."""
+        """Return the services of the machine that can be reached now, sorted. Text of strangers suspends rules."""
         configured_services: Iterable[str] = (rule.pattern for rule in select_rules(self._rules(), "Service", "allow"))
         standing = {*self._session_services, *(configured_services if not self.list_foreign() else ())}
         stricter = select_rules(self._rules(), "Service", "ask", "deny")
@@ -150,20 +167,20 @@ class NetworkGrants:
             self._unanswered[service] = None
         self._has_received = self._has_received or bool(received_bytes)
 
-    # what happened
+    # records
 
     @property
     def is_suspended(self) -> bool:
-        """True if secrets were read and foreign bytes taken in, in this turn."""
+        """True if secrets were read and foreign data received in this turn."""
         return self._has_read_secrets and self._has_received
 
     def needs_caution(self, hosts: Iterable[str]) -> bool:
-        """True if an answer of before is not enough for one of the hosts: see `explain_caution`."""
+        """True if an earlier answer does not suffice for one of the hosts: see `explain_caution`."""
         foreign = self.list_foreign()
         return self.is_suspended or bool(foreign and any(host not in foreign for host in hosts))
 
     def explain_caution(self) -> str:
-        """Explain why a host is asked about although a rule may allow it; "" = there is no such reason."""
+        """Explain why a host is asked about although a rule may allow it; "" = no reason."""
         if self.is_suspended:
             return "secrets were read and foreign data taken in during this turn"
         if foreign := tuple(self.list_foreign()):
@@ -176,35 +193,35 @@ class NetworkGrants:
             self._turn, self._has_read_secrets, self._has_received = turn, False, False
 
     def record_secret_read(self) -> None:
-        """Record that the model was given the content of a file that holds secrets."""
+        """Record that the model has read a file with secrets."""
         self._has_read_secrets = True
 
     def record_received(self) -> None:
-        """Record that the model was given foreign text."""
+        """Record that the model has read foreign text."""
         self._has_received = True
 
-    def take_received(self) -> tuple[str, ...]:
-        """Return the hosts that sent something to a command since the last call."""
+    def pop_received(self) -> tuple[str, ...]:
+        """Return the hosts that sent data to a command since the last call."""
         hosts, self._received = tuple(self._received), {}
         return hosts
 
-    def take_unanswered(self) -> tuple[str, ...]:
-        """Return the services at which nobody answered since the last call: in the box a connection to one begins, and
-        ends at once."""
+    def pop_unanswered(self) -> tuple[str, ...]:
+        """Return the services that did not answer since the last call. In the box a connection to one succeeds, and is
+        closed immediately."""
         services, self._unanswered = tuple(self._unanswered), {}
         return services
 
-    def take_refused(self) -> tuple[HostAndPort, ...]:
+    def pop_refused(self) -> tuple[HostAndPort, ...]:
         """Return the targets that were refused since the last call."""
         targets, self._refused = tuple(self._refused), {}
         return targets
 
-    def _on_refused(self, target: HostAndPort) -> None:
+    def _record_refusal(self, target: HostAndPort) -> None:
         self._record("network.refused", {"host": target.host, "port": target.port})
         if len(self._refused) < MAX_REFUSED:
             self._refused[target] = None
 
-    def _on_passed(self, connection: ProxiedConnection) -> None:
+    def _record_connection(self, connection: ProxiedConnection) -> None:
         self._has_received = self._has_received or connection.received > 0
         if connection.received:
             self._received[connection.target.host] = None
@@ -223,8 +240,8 @@ class NetworkGrants:
         if self._proxy is None:
             proxy = Proxy(
                 self.is_allowed,
-                on_refusal=self._on_refused,
-                on_connection=self._on_passed,
+                on_refusal=self._record_refusal,
+                on_connection=self._record_connection,
                 find_handler=self._select_handler,
             )
             try:
@@ -238,3 +255,88 @@ class NetworkGrants:
         proxy, self._proxy = self._proxy, None
         if proxy is not None:
             await proxy.close()
+
+
+def explain_unreachable(service: str, tier: Tier, environment: Mapping[str, str]) -> str:
+    """Explain why a service can't be reached from a box of this tier, even if granted; "" = it can."""
+    if tier is not Tier.NAMESPACES:
+        return ONLY_T1.format(service, tier.value)
+    if service == "wayland":
+        return NO_WAYLAND
+    if find_port(service):
+        return OWN_PORT if find_port(service) == PROXY_PORT else ""
+    return "" if find_socket(service, environment) is not None else NOT_THERE.format(service)
+
+
+def find_socket(service: str, environment: Mapping[str, str]) -> Path | None:
+    """Return the path of a named socket on the user's machine; None: there is none."""
+    socket_path = ""
+    if service == "docker":
+        host = environment.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+        socket_path = host.removeprefix("unix://") if host.startswith("unix://") else ""
+    elif service == "ssh-agent":
+        socket_path = environment.get("SSH_AUTH_SOCK", "")
+    elif service == "x11" and (display := _DISPLAY.fullmatch(environment.get("DISPLAY", ""))):
+        socket_path = f"/tmp/.X11-unix/X{display['number']}"
+    path = Path(socket_path)
+    try:
+        is_socket = bool(socket_path) and path.is_absolute() and stat.S_ISSOCK(path.stat().st_mode)
+    except OSError:
+        return None
+    return path if is_socket else None
+
+
+def build_service(service: str) -> BoxService:
+    """Build the box's side of a service."""
+    head = b"AGENT-TUI-SERVICE %s\r\n\r\n" % service.encode()
+    if port := find_port(service):
+        return BoxService(head=head, port=port)
+    path, environment = {
+        "docker": ("/run/docker.sock", {"DOCKER_HOST": "unix:///run/docker.sock"}),
+        "ssh-agent": ("/run/ssh-agent.sock", {"SSH_AUTH_SOCK": "/run/ssh-agent.sock"}),
+        "x11": ("/tmp/.X11-unix/X0", {"DISPLAY": ":0"}),
+    }[service]
+    return BoxService(head=head, path=path, env=environment)
+
+
+def parse_head(head: bytes) -> str:
+    """Return the service in the head of a connection; "" = it is another kind of head."""
+    match = _HEAD.fullmatch(head)
+    name = match["name"].decode() if match is not None else ""
+    return name if is_service(name) else ""
+
+
+async def serve_service(
+    service: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, record: ConnectionRecorder
+) -> int | None:
+    """Connect a client in a box to a service, until one of them closes. Returns the number of received bytes; None: the
+    service did not answer."""
+    streams = await _dial(service)
+    if streams is None:
+        record("service.failed", {"service": service})
+        return None
+    their_reader, their_writer = streams
+    try:
+        sent_bytes, received_bytes = await relay_streams(reader, writer, their_reader, their_writer)
+    finally:
+        await close_writer(their_writer)
+    record("service.passed", {"service": service, "sent": sent_bytes, "received": received_bytes})
+    return received_bytes
+
+
+async def _dial(service: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+    port, socket_path = find_port(service), find_socket(service, os.environ)
+    tries = [asyncio.open_connection(host, port) for host in _LOOPBACK] if port else []
+    if socket_path is not None:
+        tries = [asyncio.open_unix_connection(str(socket_path))]
+    streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+    for attempt in tries:
+        if streams is not None:
+            attempt.close()
+            continue
+        try:
+            async with asyncio.timeout(_DIAL_SECONDS):
+                streams = await attempt
+        except (OSError, TimeoutError):
+            continue
+    return streams

@@ -1,7 +1,7 @@
-"""The probe overlay: files with probes in them, laid over everything else for one run, and gone with it.
+"""The probe overlay: files with probes in them, the topmost layer of one run, removed after it.
 
-It is derived from the session's state and holds nothing else. The layer is a directory in overlayfs's format; the log
-of a run is a file in the cache of commands, which is the one place that a box lets them write to for good.
+It is derived entirely from the session's state. The layer is a directory in overlayfs's format; the log of a run is a
+file in the cache of commands, the only directory of a box whose changes persist.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.protocol.debug import Probe
 from core.sandbox.box import Tier
-from core.sandbox.environment import build_environment
-from core.sandbox.host_paths import find_home
+from core.sandbox.host_view import build_environment, find_home
 from core.shadow.shadow import Shadow
 
 LOG_VARIABLE = "AGENT_TUI_PROBE_LOG"
 URL_VARIABLE = "AGENT_TUI_PROBE_URL"
-URL_PLACEHOLDER = "__PROBE_URL__"  # stands in the code of a probe for the URL, where there is no environment to ask
+URL_PLACEHOLDER = "__PROBE_URL__"  # placeholder for the URL in the code of a probe that can't read the environment
 MAX_PROBED_FILE = 4_000_000  # bytes of a file that takes probes
 MAX_LOG = 64 << 20  # bytes of a log that are read
 LAYERS_FOLDER = "probes"
@@ -39,7 +38,8 @@ _CHUNK = 1 << 20
 class ProbeMount(Struct, frozen=True, kw_only=True):
     """The overlays and environment of a run with probes.
 
-    `log`: what the run writes itself; `posted`: what the collector took; `lost_probes`: ids of probes without a place.
+    `log`: the file that the run writes itself; `posted`: the collector's file; `lost_probes`: ids of probes without a
+    position.
     """
 
     overlays: tuple[Path, ...] = ()
@@ -50,7 +50,7 @@ class ProbeMount(Struct, frozen=True, kw_only=True):
 
 
 class ProbeOverlay:
-    """The layers and logs of a session's runs. `cache`: that of its commands, None where they have none."""
+    """The layers and logs of a session's runs. `cache`: the cache of its commands, None if they have none."""
 
     def __init__(self, session: str, directory: Path, cache: Path | None) -> None:
         self._layers = directory / LAYERS_FOLDER
@@ -58,13 +58,13 @@ class ProbeOverlay:
         self._name = f"{_PREFIX}{session}-"
 
     def build_posted_path(self, run: str) -> Path:
-        """Return the file in which a collector of this run records: no command can reach it."""
+        """Return the file of the run's collector, which no command can access."""
         return self._layers / f"{run}.ndjson"
 
     def open(self, run: str, probes: Sequence[Probe], shadow: Shadow, url: str, tier: Tier) -> ProbeMount:
-        """Lay probes out for a run. `url`: the collector's, "" = none.
+        """Write the overlay of a run. `url`: the collector's, "" = none.
 
-        Raises `StateError` if there is no space, `ToolInputInvalid` if a file holds marks of its own.
+        Raises `StateError` if there is no space, `ToolInputInvalid` if a file already holds probe marks.
         """
         log = self._logs / f"{self._name}{run}.ndjson"
         layer = self._layers / run
@@ -83,7 +83,7 @@ class ProbeOverlay:
         except BaseException:
             self.close(run)
             raise
-        is_bound = tier not in {Tier.LANDLOCK, Tier.NONE}  # there the cache has the path that it has here
+        is_bound = tier not in {Tier.LANDLOCK, Tier.NONE}  # there the cache has the same path as on the host
         inside = find_home(build_environment(os.environ)) / ".cache" / log.name if is_bound else log
         env = {LOG_VARIABLE: str(inside), **({URL_VARIABLE: url} if url else {})}
         over = (layer,) if layer.exists() else ()
@@ -98,15 +98,16 @@ class ProbeOverlay:
             file, mode = read_probed_file(shadow, path)
         except (ToolFailed, PathRefused):
             return [probe.id for probe in probes]
-        laid = insert_probes(file.text, probes, run)
-        if len(laid.lost) < len(probes):
+        insertion = insert_probes(file.text, probes, run)
+        if len(insertion.lost) < len(probes):
             self._make_directories(layer, path, shadow)
-            (layer / path).write_bytes(file.encode(laid.text))
+            (layer / path).write_bytes(file.encode(insertion.text))
             (layer / path).chmod(mode)
-        return laid.lost
+        return insertion.lost
 
     def _make_directories(self, layer: Path, path: str, shadow: Shadow) -> None:
-        """Create the directories above a file with the modes of those below, which the merged tree takes from them."""
+        """Create the directories above a file with the modes of the lower layers, since the merged tree shows the
+        topmost."""
         layer.mkdir(mode=0o755, parents=True, exist_ok=True)
         root = shadow.workspace.root.stat()
         layer.chmod(stat.S_IMODE(root.st_mode) | 0o700)
@@ -126,7 +127,7 @@ class ProbeOverlay:
                 log.unlink(missing_ok=True)
 
     def remove_leftovers(self) -> None:
-        """Remove what an engine that was killed left of its runs."""
+        """Remove leftovers of runs of a killed engine."""
         with suppress(OSError):
             if self._layers.is_dir():
                 remove_tree(self._layers)
@@ -136,7 +137,8 @@ class ProbeOverlay:
 
 
 def read_probed_file(shadow: Shadow, path: str) -> tuple[TextFile, int]:
-    """Return a file as the agent sees it, and its mode. Raises `ToolFailed` (none, large, no text) or `PathRefused`."""
+    """Return a file as the agent sees it, and its mode. Raises `ToolFailed` (missing, large, no text) or
+    `PathRefused`."""
     stats = shadow.stat(path)
     if stats is None or stats.kind != "file":
         raise ToolFailed(f"There is no file {path}.")
@@ -148,7 +150,7 @@ def read_probed_file(shadow: Shadow, path: str) -> tuple[TextFile, int]:
 
 
 def read_chunks(log: Path, start: int = 0) -> Iterator[bytes]:
-    """Yield what a log holds from an offset on. A command wrote it: anything but a regular file yields nothing."""
+    """Yield the content of a log from an offset on. Commands write it, so other kinds of files yield nothing."""
     try:
         descriptor = os.open(log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -168,7 +170,7 @@ def read_chunks(log: Path, start: int = 0) -> Iterator[bytes]:
 
 
 class LogTail:
-    """A reader of what was added to a log since the last look, in whole lines."""
+    """A reader of the lines that were appended to a log since the last call."""
 
     def __init__(self, log: Path) -> None:
         self._log = log

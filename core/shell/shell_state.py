@@ -1,8 +1,8 @@
 """The state of a session's shell between two commands: its directory and its changes of the environment.
 
-Each command has a shell of its own. A prologue makes it tell, through a copy of its standard output, its environment
-at its beginning and, when it ends by itself, once more with its directory; what it tells is taken out of the output
-again. The next command starts with the difference. A shell that is killed, or that `exec` replaces, leaves no trace.
+Every command runs in a separate shell. A prologue makes the shell report its environment, through a copy of its
+standard output, at its start and again, with its directory, when it ends by itself; the reports are removed from the
+output. The next command starts with the difference. A shell that is killed or replaced by `exec` changes nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_VALUE = 32_000
 _KEPT_BY_SHELL = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
 _OWN_PREFIXES = ("AGENT_TUI_", "BASH_FUNC_", "BASH_")
 _SECRET_NAME = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|AUTH|COOKIE)S?(?:_|$)")
-# `>&` to a copy: what the command does to its own output does not matter. `set +x` keeps our steps out of a trace.
+# A copy of standard output is independent of the command's redirections. `set +x` hides our steps from a trace.
 _PROLOGUE = (
     """if [ -n "${BASH_VERSION-}" ]; then eval 'exec {__at_out}>&1; """
     """__at_tell() { { printf "%s" "[[at:NONCE:"; printf "%s " "$@"; printf "\\n%s\\n" "${PWD-}"; """
@@ -43,7 +43,7 @@ class ShellState(Struct, frozen=True, kw_only=True):
         return {name: value for name, value in {**base, **self.variables}.items() if name not in self.removed}
 
     def list_public_variables(self) -> dict[str, str]:
-        """Return the variables that may be written down: none that looks like a secret."""
+        """Return the variables that may be stored: none that looks like a secret."""
         return {
             name: value
             for name, value in sorted(self.variables.items())
@@ -60,7 +60,7 @@ class ShellReport(Struct, frozen=True, kw_only=True):
 
 
 class ShellTracker:
-    """A wrapper of one command that takes its shell's reports out of the output, which comes in pieces."""
+    """A wrapper of one command that removes the shell's reports from the output, which arrives in chunks."""
 
     def __init__(self, on_output: Callable[[str], None]) -> None:
         nonce = secrets.token_hex(8)
@@ -71,11 +71,11 @@ class ShellTracker:
         self._reports: list[ShellReport] = []
 
     def wrap_command(self, command: str) -> str:
-        """Return the command with the prologue, as the shell is to run it."""
+        """Return the command with the prologue, for the shell."""
         return f"{self._prologue}\n{command}"
 
     def feed(self, text: str) -> None:
-        """Add output and hand the command's own on, but for an end that may be the beginning of a report."""
+        """Add output and pass the command's own on, except for a tail that may be the beginning of a report."""
         self._buffer += text
         while (start := self._buffer.find(self._open)) >= 0:
             end = self._buffer.find(self._close, start)
@@ -88,7 +88,7 @@ class ShellTracker:
         self._emit_output(keep)
 
     def finish(self) -> None:
-        """Flush: no more output comes. An incomplete report is not shown either."""
+        """Flush the output, without an incomplete report."""
         start = self._buffer.find(self._open)
         self._emit_output(start if start >= 0 else len(self._buffer))
 
@@ -99,7 +99,7 @@ class ShellTracker:
 
     @property
     def statuses(self) -> tuple[int, ...]:
-        """The exit codes of the last pipeline, none when the shell did not end by itself."""
+        """The exit codes of the last pipeline, () if the shell did not end by itself."""
         return self._reports[-1].statuses if len(self._reports) > 1 else ()
 
     def compute_state(self, before: ShellState, root: Path) -> tuple[ShellState, str]:
@@ -125,13 +125,13 @@ class ShellTracker:
 
 
 def _find_seen_root(start: str, directory: str) -> Path:
-    """Return the path at which the command saw the workspace: a box that works on a copy has it elsewhere."""
+    """Return the path of the workspace inside the box, which differs for a box that works on a copy."""
     path = Path(start)
     return path if directory == "." else path.parents[len(Path(directory).parts) - 1]
 
 
 def _relativize(directory: str, roots: Sequence[Path]) -> tuple[str, str]:
-    """Return the directory as a path in the workspace and a note; any other place lasts no longer than its command."""
+    """Return the directory relative to the workspace and a note; any other directory is reset after its command."""
     for root in roots:
         if Path(directory).is_relative_to(root):
             return Path(directory).relative_to(root).as_posix(), ""
@@ -139,7 +139,7 @@ def _relativize(directory: str, roots: Sequence[Path]) -> tuple[str, str]:
 
 
 def replace_undecodable(text: str) -> str:
-    """Return text that can be written down: bytes that are no text are replaced."""
+    """Return text that can be encoded: undecodable bytes are replaced."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

@@ -1,8 +1,7 @@
-"""The terminal of a session: every command goes through it, the agent's and the user's, foreground and background.
+"""The terminal of a session, which runs every command of the agent and the user, in foreground and background.
 
-It knows the shadow and the box. A command that the box can't start is an error and nothing else: it is never run
-without one. Only where the machine has no box at all (tier T4) commands run in the project itself, each one after a
-yes of its own.
+A command that the box can't start is an error: it never runs outside of the box instead. Only on a machine without any
+box (tier T4) do commands run in the project itself, after an approval for every command.
 """
 
 from __future__ import annotations
@@ -42,16 +41,16 @@ class Terminal:
         self.restore_shell()
         self.jobs = JobTable(host)
         self._finishing = TaskOwner()
-        self.probe_mount: ProbeMount | None = None  # while the user shows a fault: what they run has the probes
+        self.probe_mount: ProbeMount | None = None  # set while the user reproduces a fault
         self.on_close: list[Callable[[], Awaitable[None]]] = []
 
     @property
     def is_contained(self) -> bool:
-        """True if a command's effects are held. Call `find_box` first."""
+        """True if a command's effects are contained. Call `find_box` first."""
         return self.host.box.tier.is_contained
 
     async def find_box(self) -> bool:
-        """Find the box, if that was not done. True if commands are contained."""
+        """Select the box at the first call. True if commands are contained."""
         await self.host.box.find()
         return self.host.box.tier.is_contained
 
@@ -60,49 +59,49 @@ class Terminal:
         state = self.host.state
         mode = Mode(state.mode)
         if mode is Mode.DEBUG and self.is_contained and not is_typed and not state.debug.has_confirmed_cause:
-            return False  # nothing is changed before a cause is known
+            return False  # no changes before the cause is known
         return mode.rules.keeps_effects
 
     async def run(
         self,
-        order: CommandRequest,
+        request: CommandRequest,
         on_output: Callable[[str], None],
         should_run_again: Callable[[], Awaitable[bool]] = _run_once,
     ) -> CommandResult:
-        """Run a command to its end. Cancelling stops it and drops what it changed.
+        """Run a command to its end. Cancelling stops it and drops its changes.
 
-        `should_run_again` is asked after each run in a box, while all that the run did is held back: with True that is
-        dropped, and the command runs anew from where it began. Raises `AgentTuiError` when it can't be started; then
-        nothing of it ran.
+        `should_run_again` is asked after every run in a box, before its effects are absorbed: with True they are
+        dropped, and the command runs again from its first state. Raises `AgentTuiError` when it can't be started; then
+        no part of it ran.
         """
         note = self._ensure_directory()
         box = await self.host.box.find()
         if box is None:
-            return await self._run_unboxed(order, on_output, note)
-        execution, box_result = await self._run_boxed(box, order, on_output)
+            return await self._run_unboxed(request, on_output, note)
+        execution, box_result = await self._run_boxed(box, request, on_output)
         while await self._ask_after_run(execution, box_result, should_run_again):
             execution.discard()
-            self._emit_dropped(order, RUN_AGAIN)
-            execution, box_result = await self._run_boxed(box, order, on_output)
+            self._emit_dropped(request, RUN_AGAIN)
+            execution, box_result = await self._run_boxed(box, request, on_output)
         result = execution.settle(box_result)
         return self._add_notes(result, note, self._update_shell(execution.tracker))
 
     async def _run_boxed(
-        self, box: Box, order: CommandRequest, on_output: Callable[[str], None]
+        self, box: Box, request: CommandRequest, on_output: Callable[[str], None]
     ) -> tuple[Execution, BoxResult]:
-        """Run a command once. Returns how it ended, with what it did still held back."""
-        execution = Execution(self.host, order, self.shell, on_output)
+        """Run a command once. Returns its result, with the effects not absorbed yet."""
+        execution = Execution(self.host, request, self.shell, on_output)
         try:
             await execution.begin(box)
             return execution, await execution.wait()
         except asyncio.CancelledError:
-            self._abandon(execution)
+            self._abort(execution)
             raise
 
     async def _ask_after_run(
         self, execution: Execution, box_result: BoxResult, should_run_again: Callable[[], Awaitable[bool]]
     ) -> bool:
-        """Ask whether a command is run again. A question that is called off leaves what the command did."""
+        """Ask whether a command runs again. If the question is cancelled, the effects are absorbed."""
         try:
             return await should_run_again()
         except BaseException:
@@ -110,25 +109,29 @@ class Terminal:
             self._update_shell(execution.tracker)
             raise
 
-    def _abandon(self, execution: Execution) -> None:
-        """Stop a command without keeping anybody waiting: whatever it still does is held, and dropped."""
-        self.finish_in_background(execution.abandon())
+    def _abort(self, execution: Execution) -> None:
+        """Stop a command in the background, and drop its effects."""
+        self.finish_in_background(execution.abort())
         self._emit_dropped(execution.request, EFFECTS_DROPPED)
 
-    def _emit_dropped(self, order: CommandRequest, note: str) -> None:
-        self.host.emit(EffectsRecorded(call=order.origin.call, command=order.command, discarded=True, notes=(note,)))
+    def _emit_dropped(self, request: CommandRequest, note: str) -> None:
+        self.host.emit(
+            EffectsRecorded(call=request.origin.call, command=request.command, discarded=True, notes=(note,))
+        )
 
     def finish_in_background(self, ending: Coroutine[Any, Any, object]) -> None:
-        """Let something that runs come to its end; `close` waits for it."""
+        """Finish a coroutine in the background; `close` waits for it."""
 
         async def finish() -> None:
-            with contextlib.suppress(Exception):  # nobody waits for what became of it
+            with contextlib.suppress(Exception):  # its result is not needed
                 await ending
 
         self._finishing.spawn(finish(), name="ending")
 
-    async def start_job(self, order: CommandRequest, on_output: Callable[[str], None], *, wait: float) -> CommandResult:
-        """Start a command in the background and watch it for `wait` seconds. `job` is "" if it ended by then."""
+    async def start_job(
+        self, request: CommandRequest, on_output: Callable[[str], None], *, wait: float
+    ) -> CommandResult:
+        """Start a command in the background and wait for `wait` seconds. `job` is "" if it ended by then."""
         note = self._ensure_directory()
         box = await self.host.box.find()
         if box is None:
@@ -136,7 +139,7 @@ class Terminal:
                 "Nothing on this machine can hold a command in the background.",
                 hint="Run it in the foreground with a timeout that it can end in, or ask the user to start it.",
             )
-        execution = Execution(self.host, order, self.shell, on_output)
+        execution = Execution(self.host, request, self.shell, on_output)
         await execution.begin(box)
         job = self.jobs.adopt(execution, self.shell.directory)
         report = await self.jobs.read(job.id, wait)
@@ -152,23 +155,23 @@ class Terminal:
             job=job.id,
         )
 
-    async def _run_unboxed(self, order: CommandRequest, on_output: Callable[[str], None], note: str) -> CommandResult:
-        """Run in the project itself; the gate has asked for this very command."""
-        if not order.keeps_effects:
+    async def _run_unboxed(self, request: CommandRequest, on_output: Callable[[str], None], note: str) -> CommandResult:
+        """Run a command in the project itself; the user has approved this very command."""
+        if not request.keeps_effects:
             raise ToolFailed("Nothing on this machine can hold a command's effects, so none runs in this mode.")
-        shell = ShellState() if order.is_typed else self.shell
-        execution = Execution(self.host, order, shell, on_output)
-        witness, output = execution.tracker, execution.output
+        shell = ShellState() if request.is_typed else self.shell
+        execution = Execution(self.host, request, shell, on_output)
+        tracker, output = execution.tracker, execution.output
         try:
             result = await run_unboxed(
-                witness.wrap_command(order.command),
+                tracker.wrap_command(request.command),
                 cwd=self.host.workspace.root / shell.directory,
-                env=order.build_environment(shell.build_environment(self.host.build_environment())),
-                time_limit=order.time_limit or 0,
-                on_output=witness.feed,
+                env=request.build_environment(shell.build_environment(self.host.build_environment())),
+                time_limit=request.time_limit or 0,
+                on_output=tracker.feed,
             )
         finally:
-            witness.finish()
+            tracker.finish()
             output.close()
         command_result = replace(
             result,
@@ -178,15 +181,18 @@ class Terminal:
             directory=shell.directory,
             spilled_path=output.spilled_path,
         )
-        return command_result if order.is_typed else self._add_notes(command_result, note, self._update_shell(witness))
+        return (
+            command_result if request.is_typed else self._add_notes(command_result, note, self._update_shell(tracker))
+        )
 
     def _add_notes(self, result: CommandResult, *notes: str) -> CommandResult:
         return replace(result, notes=(*result.notes, *filter(None, notes)))
 
-    # where the shell stands
+    # the shell's state
 
     def _ensure_directory(self) -> str:
-        """Return to the root when the shell's directory is gone (rejected, discarded). Returns a note, "" = none."""
+        """Reset the shell's directory to the root if it has vanished (rejected, discarded). Returns a note, "" =
+        none."""
         directory = self.shell.directory
         try:
             stats = None if directory == "." else self.host.shadow.stat(directory)
@@ -197,8 +203,8 @@ class Terminal:
         self._set_shell(ShellState(variables=self.shell.variables, removed=self.shell.removed))
         return DIRECTORY_GONE.format(directory)
 
-    def _update_shell(self, witness: ShellTracker) -> str:
-        shell_state, note = witness.compute_state(self.shell, self.host.workspace.root)
+    def _update_shell(self, tracker: ShellTracker) -> str:
+        shell_state, note = tracker.compute_state(self.shell, self.host.workspace.root)
         self._set_shell(shell_state)
         return note
 
@@ -210,7 +216,7 @@ class Terminal:
         )
 
     def reset_shell(self) -> None:
-        """Reset directory and environment to those that the session began with."""
+        """Reset directory and environment to their initial values."""
         self._set_shell(ShellState())
 
     def _set_shell(self, state: ShellState) -> None:
@@ -218,15 +224,15 @@ class Terminal:
         if _build_shell_event(old) != _build_shell_event(state):
             self.host.emit(_build_shell_event(state))
 
-    # its end
+    # the end
 
     def squash_layers(self) -> None:
-        """Merge what commands kept into one layer at the end of a turn, if none of them lives."""
+        """Merge the layers of commands into one at the end of a turn, if no command is running."""
         if not self.jobs.running_jobs and not self._finishing.is_busy:
             self.host.shadow.squash()
 
     async def close(self) -> None:
-        """End what runs. What jobs did waits for the review."""
+        """End all running commands. The effects of jobs wait for the review."""
         for end in self.on_close:
             await end()
         await self.jobs.close()

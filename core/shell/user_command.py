@@ -1,8 +1,8 @@
-"""A command that the user typed: `!command` runs where the agent's commands run, `!!command` on their machine,
-from the project's top.
+"""A command that the user typed: `!command` runs where the agent's commands run, `!!command` unsandboxed, from the
+project's root.
 
-It belongs to no turn and may run beside one. The chat shows it like any other command; the model is told of it with the
-next prompt, or at the next step of the turn that runs.
+It belongs to no turn and may run concurrently with one. The chat shows it like any other command; the model learns of
+it with the next prompt, or at the next step of the running turn.
 """
 
 from __future__ import annotations
@@ -30,32 +30,35 @@ from core.sandbox.results import CommandResult
 from core.search_paths import restore_users
 from core.shell.command_host import CommandRequest
 from core.shell.execution import EFFECTS_DROPPED
-from core.shell.outside.machine_run import STOPPED, build_machine_environment, run_on_machine
+from core.shell.long_output import shorten_middle
 from core.shell.terminal import Terminal
-from core.shell.verification.clean_run import CleanRun, list_whole_text
+from core.shell.unsandboxed_run import STOPPED, build_unsandboxed_environment, run_unsandboxed
+from core.shell.verification.clean_run import CleanRun, list_acceptable_changes
 
 TOOL = "user_command"
-MACHINE_TOOL = "machine_command"  # of the user, outside of every box
+UNSANDBOXED_TOOL = "machine_command"  # a user's command outside of every box
 TIME_LIMIT = 600.0
-MAX_REPORTED = 16_000  # characters of output that the model is told
+MAX_REPORTED = 16_000  # characters of output for the model
 
 
 class UserCommand:
-    """One command of the user. Its call has an id of its own, so that effects and checks can name it. `is_clean`: it is
-    run alone, in a clean layer over all that is pending."""
+    """One command of the user. Its call has an id, to which effects and checks refer. `is_clean`: it runs alone, in a
+    clean layer over all pending changes."""
 
-    def __init__(self, terminal: Terminal, command: str, *, on_machine: bool = False, is_clean: bool = False) -> None:
+    def __init__(
+        self, terminal: Terminal, command: str, *, is_unsandboxed: bool = False, is_clean: bool = False
+    ) -> None:
         self._terminal = terminal
         self._is_clean = is_clean
-        self._is_on_machine = on_machine
-        self._tool = MACHINE_TOOL if on_machine else TOOL
+        self._is_unsandboxed = is_unsandboxed
+        self._tool = UNSANDBOXED_TOOL if is_unsandboxed else TOOL
         self._emit = terminal.host.emit_outside_turn
         self.command = command
         self.call = new_id("user")
         self.result: CommandResult | None = None
         self._document = new_id("doc")
-        # What the agent changed to is no directory of the user's: another repository may lie there, with its programs.
-        self._directory = "." if on_machine or is_clean else terminal.shell.directory
+        # The agent's directory is not the user's: it may be another repository, with its own programs.
+        self._directory = "." if is_unsandboxed or is_clean else terminal.shell.directory
 
     async def run(self) -> None:
         """Run the command; cancelling stops it. Its output and its end are emitted in any case."""
@@ -82,19 +85,19 @@ class UserCommand:
 
     async def _start(self, on_output: Callable[[str], None]) -> CommandResult:
         if self._is_clean:
-            text = list_whole_text(self._terminal.host.state.changes)
+            text = list_acceptable_changes(self._terminal.host.state.changes)
             return await CleanRun(self._terminal.host, text, self.command, on_output).run()
         request = self._build_request()
-        if not self._is_on_machine:
+        if not self._is_unsandboxed:
             if not await self._terminal.find_box():
                 self._directory = "."
             return await self._terminal.run(request, on_output)
-        host = replace(self._terminal.host, emit=self._emit)  # what it did belongs to no turn
-        environment = build_machine_environment(restore_users(os.environ))
-        return await run_on_machine(host, request, self._directory, environment, on_output)
+        host = replace(self._terminal.host, emit=self._emit)  # its effects belong to no turn
+        environment = build_unsandboxed_environment(restore_users(os.environ))
+        return await run_unsandboxed(host, request, self._directory, environment, on_output)
 
     def _describe_stop(self) -> str:
-        return STOPPED if self._is_on_machine else EFFECTS_DROPPED
+        return STOPPED if self._is_unsandboxed else EFFECTS_DROPPED
 
     def _build_request(self) -> CommandRequest:
         mount = self._terminal.probe_mount
@@ -114,12 +117,12 @@ class UserCommand:
             command=self.command,
             working_directory=str(self._terminal.host.workspace.root / self._directory),
             exit_code=result.exit_code,
-            output=_shorten(output, MAX_REPORTED),
+            output=shorten_middle(output, MAX_REPORTED),
             duration_ms=result.duration_ms,
             tool_call_id=self.call,
             effects=result.effects,
             tests=result.tests,
-            permissions=("all",) if self._is_on_machine else (),
+            permissions=("all",) if self._is_unsandboxed else (),
         )
         self._emit(DocumentFinished(document=TerminalCommandDocument(id=self._document, sequence=0, metadata=metadata)))
         summary = "" if status == "completed" else result.ended.replace("_", " ")
@@ -140,7 +143,7 @@ class UserCommand:
                 directory=self._directory,
                 ended=result.ended,
                 exit_code=result.exit_code,
-                output=_shorten(output, MAX_REPORTED),
+                output=shorten_middle(output, MAX_REPORTED),
                 effects=result.effects,
             )
         )
@@ -148,10 +151,3 @@ class UserCommand:
 
 def _build_stopped_result(output: str, effects: str) -> CommandResult:
     return CommandResult(exit_code=None, output=output, duration_ms=0, ended="stopped", effects=effects)
-
-
-def _shorten(text: str, limit: int) -> str:
-    if len(text) <= limit:
-        return text
-    head, tail = limit * 2 // 3, limit // 3
-    return f"{text[:head]}\n[… {len(text) - head - tail:,} characters …]\n{text[-tail:]}"

@@ -12,7 +12,7 @@ from urllib.parse import quote, urljoin
 from msgspec import Struct
 
 from core.errors import WebFailed
-from core.sandbox.network.addresses import HostAndPort, parse_host_and_port
+from core.sandbox.addresses import HostAndPort, parse_host_and_port
 
 MAX_LENGTH: Final = 4_000  # characters of an address
 _PORTS: Final = {"http": 80, "https": 443}

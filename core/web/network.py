@@ -14,8 +14,8 @@ from typing import Any, Final
 import httpcore2
 
 from core.errors import WebFailed
-from core.sandbox.network.addresses import HostAndPort, IPAddress, is_public, parse_ip_address
-from core.sandbox.network.proxy import Resolver, resolve_host
+from core.sandbox.addresses import HostAndPort, IPAddress, is_public, parse_ip_address
+from core.sandbox.proxy import Resolver, resolve_host
 
 DIAL_SECONDS: Final = 15.0
 

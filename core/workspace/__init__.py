@@ -1,4 +1,4 @@
-"""The user's project on disk: its names, its borders, what may be read and how a file is replaced.
+"""The user's project on disk: its names, its borders, its readable files, and the replacement of files.
 
 Every open is relative to the workspace's directory descriptor and passes no symbolic link, so nothing that happens to
 the tree meanwhile can lead a read or a write out of it.

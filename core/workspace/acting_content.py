@@ -1,7 +1,9 @@
-"""The parts of a file that act by themselves: scripts that an install runs, hooks, settings that name programs.
+"""The parts of a file that act by themselves: install scripts, hooks, settings that name programs.
 
-Most of such a file is ordinary and changes often. So it is red only when a change adds one of these parts, or alters
-it.
+Most of such a file is ordinary and changes often, so it is red only when a change adds or alters one of these parts. A
+text may call a script of the project's manifest through a runner (`npm run x`, `composer x`, `deno task x`), which
+hides the command: `read_scripts` and `select_scripts` look it up. Script names are literal, except that `*` makes a
+pattern.
 """
 
 from __future__ import annotations
@@ -9,11 +11,28 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import Final
 
-from core.records import parse_json, parse_toml
-from core.workspace.called_scripts import read_scripts, select_scripts
+from msgspec import Struct
 
+from core.records import parse_json, parse_toml
+
+_CALL: Final = re.compile(
+    r"(?<![\w./-])(npm|pnpm|yarn|bun|nr|run-s|run-p|npm-run-all2?|composer|deno|wireit)(?:\.cmd)?(?=[\s\"',])([^\n;&|]*)"
+)
+_TASK: Final = re.compile(r"[\"']script[\"']\s*:\s*[\"']([\w:.-]+)[\"']")  # a task of an editor with `"type": "npm"`
+_PREFIXED: Final = re.compile(r"(?<![\w/.-])(?:npm|yarn|pnpm|bun):([\w:.*-]+)")
+_DIRECTORY_OPTIONS: Final = frozenset({"--prefix", "-C", "--cwd", "--dir", "-w", "--workspace", "-d", "--working-dir"})
+_FILTER_OPTIONS: Final = frozenset({"--filter", "-F", "--workspaces", "-r", "--recursive", "-ws"})
+_RUN: Final = frozenset({"run", "run-script", "rum", "urn", "exec", "task", "workspace", "workspaces", "foreach"})
+_SHORT: Final = {"t": "test", "tst": "test", "it": "test", "cit": "test", "install-test": "test"}
+_MANIFESTS: Final = {
+    "composer": (("composer.json", "scripts"),),
+    "deno": (("deno.json", "tasks"), ("deno.jsonc", "tasks"), ("package.json", "scripts")),
+}
+_PACKAGE: Final = (("package.json", "scripts"),)
+_COMMENT: Final = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*(?:.*?\*/|.*)', re.DOTALL)
 # Scripts that npm, yarn, pnpm and bun run on their own when packages are installed.
 _AUTOMATIC_SCRIPTS: Final = (
     *("pnpm:devPreinstall", "preinstall", "install", "postinstall", "preprepare", "prepare", "postprepare"),
@@ -28,7 +47,7 @@ _PNPM_KEYS: Final = (
     *("pnpmfile", "globalPnpmfile", "onlyBuiltDependencies", "onlyBuiltDependenciesFile", "dangerouslyAllowAllBuilds"),
     *("allowBuilds", "configDependencies", "scriptShell", "nodeOptions", "shellEmulator"),
 )
-# A line of YAML whose key can't be told by looking for it: complex, escaped, tagged, merged or in braces.
+# A line of YAML whose key a search can't find: complex, escaped, tagged, merged or in braces.
 _ODD_LINE: Final = r"\s*(?:-\s+)?(?:[?:](?:\s|$)|[{!&*]|<<|---\s+\S|\"[^\"]*\\|%)"
 # Lines of settings that name a program or code, by the name of the file.
 _ACTING_LINES: Final = {
@@ -55,8 +74,88 @@ _ACTS: Final = {
 _NAMES_PROGRAM: Final = "names a program or code that its tool runs by itself"
 
 
+class RunnerCall(Struct, frozen=True):
+    """A call of scripts. `manifests`: names of files and of tables in them; `directory`: the manifest's, "" = the
+    present.
+
+    `is_anywhere`: the packages are not selected by directory.
+    """
+
+    manifests: tuple[tuple[str, str], ...]
+    names: tuple[str, ...]
+    directory: str = ""
+    is_anywhere: bool = False
+
+
+def find_calls(text: str) -> list[RunnerCall]:
+    """Find the calls of scripts in a text of any format; some of the names may be no scripts."""
+    calls = [_read_call(match[1], match[2]) for match in _CALL.finditer(text)]
+    names = (*_PREFIXED.findall(text), *(_TASK.findall(text) if "npm" in text else ()))
+    return [call for call in calls if call.names] + ([RunnerCall(_PACKAGE, names)] if names else [])
+
+
+def _read_call(runner: str, rest: str) -> RunnerCall:
+    words = re.sub(r"[\"'\\,\[\](){}`]", " ", rest).replace("=", " ").split()
+    directory, is_anywhere, names = "", False, list[str]()
+    for before, word in zip(("", *words), words, strict=False):
+        if before in _DIRECTORY_OPTIONS:
+            directory = directory or word
+        elif word in _FILTER_OPTIONS or before in _FILTER_OPTIONS:
+            is_anywhere = True
+        if not word.startswith("-") and word not in _RUN:
+            names.append(_SHORT.get(word, word))
+    return RunnerCall(_MANIFESTS.get(runner, _PACKAGE), tuple(names[:12]), directory, is_anywhere)
+
+
+def read_scripts(data: bytes, table: str | None) -> dict[str, str]:
+    """Return the scripts in a table of a manifest (`table` None: in its root) by their names; {} if it can't be parsed.
+    Comments (jsonc) are ignored."""
+    try:
+        text = _COMMENT.sub(lambda match: match[1] or " ", data.decode("utf-8", "replace"))
+        manifest = json.loads(re.sub(r",(\s*[}\]])", r"\1", text))
+    except (ValueError, RecursionError):
+        return {}
+    scripts = manifest.get(table) if isinstance(manifest, dict) and table is not None else manifest
+    return {name: _join(value) for name, value in scripts.items()} if isinstance(scripts, dict) else {}
+
+
+def _join(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "\n".join(map(_join, value))
+    if isinstance(value, dict):
+        return _join(list(value.values()))
+    return str(value)
+
+
+def select_scripts(scripts: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """Select the named scripts, their pre- and post-scripts, and the scripts that these call."""
+    waiting, selection = [*names], dict[str, str]()
+    for name in waiting:  # the list grows during the loop
+        for script in _match(scripts, name):
+            if script not in selection:
+                selection[script] = scripts[script]
+                waiting += [f"pre{script}", f"post{script}", *_list_called(scripts[script])]
+    return selection
+
+
+def _match(scripts: Mapping[str, str], name: str) -> Iterator[str]:
+    if name in scripts:
+        yield name
+    elif "*" in name:
+        pattern = name.replace("**", "*")
+        yield from (script for script in scripts if fnmatchcase(script, pattern))
+
+
+def _list_called(script: str) -> Iterator[str]:
+    for call in find_calls(script):
+        yield from call.names
+    yield from re.findall(r"(?<![\w/])@(?!php\b|putenv\b)([\w:.-]+)", script)  # composer's references to other scripts
+
+
 def find_acting_change(name: str, old: bytes, new: bytes) -> str:
-    """Return what completes "it …" for a change of a file with this folded name; "" = nothing in it acts by itself."""
+    """Describe an acting change of a file with this folded name, to complete "it …"; "" = no acting part changed."""
     before, after = list_acting_parts(name, old), list_acting_parts(name, new)
     changed_keys = [key for key, value in after.items() if before.get(key) != value]
     if not changed_keys:
@@ -65,7 +164,7 @@ def find_acting_change(name: str, old: bytes, new: bytes) -> str:
 
 
 def list_acting_parts(name: str, data: bytes) -> dict[str, str]:
-    """Return the parts of a file that act by themselves, with their text; none for a file of another name."""
+    """Return the acting parts of a file with their text; none for other file names."""
     if (read := _READERS.get(name)) is not None:
         return dict(read(data))
     if (pattern := _ACTING_LINES.get(name)) is None:
@@ -122,7 +221,7 @@ def _read_crate(data: bytes) -> Iterator[tuple[str, str]]:
 
 def _read_toolchain(data: bytes) -> Iterator[tuple[str, str]]:
     if b"=" not in data:
-        return  # the old form: the name of a toolchain alone
+        return  # the old form: only the name of a toolchain
     settings = _parse_toml(data)
     yield from _list_unreadable(settings)
     if (path := _get_table(settings, "toolchain").get("path")) is not None:
@@ -172,8 +271,8 @@ def _read_odd_package(data: bytes) -> Iterator[tuple[str, str]]:
 
 
 def cut_blocks(text: str, keys: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield what stands at these keys of a text in YAML, TOML or JSON: the rest of the line and all that is indented
-    deeper below it, or goes on as a list."""
+    """Yield the values of these keys in YAML, TOML or JSON: the rest of the line, and the lines below it that are
+    indented deeper or continue a list."""
     begins = re.compile(rf"([\s{{,-]*)[\"']?({'|'.join(map(re.escape, keys))})[\"']?\s*[:=](?!=)(.*)")
     lines = text.splitlines()
     for number, line in enumerate(lines):
@@ -189,7 +288,7 @@ def cut_blocks(text: str, keys: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _parse_toml(data: bytes) -> Mapping[str, object]:
-    """Return a text in TOML; one that can't be read has the name "": its tool may read more than TOML 1.0."""
+    """Parse TOML. Text that can't be parsed is returned under the key "": its tool may accept more than TOML 1.0."""
     text = data.decode("utf-8", "replace")
     try:
         return parse_toml(text)
@@ -228,5 +327,5 @@ _READERS: Final[dict[str, Callable[[bytes], Iterator[tuple[str, str]]]]] = {
     "package.yaml": _read_odd_package,
     "package.json5": _read_odd_package,
 }
-# Names of files of which only some parts act.
+# Names of files with acting parts.
 PARTLY_ACTING: Final = frozenset({*_READERS, *_ACTING_LINES})

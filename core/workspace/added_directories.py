@@ -1,7 +1,7 @@
-"""Directories beside the workspace that the user lets the agent read; it calls what lies in them by absolute paths.
+"""Directories outside of the workspace that the agent may read, by absolute paths.
 
-Each is opened as a workspace is, so that links do not lead out of it, and its own `.cursorignore` holds. Nothing is
-ever written there: there is no shadow over them, so there would be nothing to review.
+They are opened like workspaces, so that no link leads out of them, and their `.cursorignore` files apply. They are
+never written: they have no shadow, so changes could not be reviewed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from core.errors import PathRefused
 from core.workspace.ignore_rules import IgnoreRules
 from core.workspace.path_status import DirectoryEntry, PathStat
-from core.workspace.secret_names import is_secret
+from core.workspace.secret_files import is_secret
 from core.workspace.tree import Workspace
 
 
@@ -29,7 +29,7 @@ class AddedDirectories:
         return tuple(str(tree.root) for tree, _ in self._trees)
 
     def locate(self, path: str) -> str:
-        """Return an absolute path in its normal form, "" = it is in none of the directories."""
+        """Return the normalized absolute path, "" = it is in none of the directories."""
         absolute_path = posixpath.normpath(posixpath.expanduser(path))
         return absolute_path if any(_is_below(absolute_path, root) for root in self.roots) else ""
 
@@ -45,7 +45,7 @@ class AddedDirectories:
         return tree.read_bytes(rel, limit)
 
     def list_dir(self, path: str) -> tuple[DirectoryEntry, ...]:
-        """List a directory without what is kept from the agent. Raises `PathRefused`."""
+        """List a directory without withheld entries. Raises `PathRefused`."""
         tree, rel = self._find(path)
         ignore = next(rules for workspace, rules in self._trees if workspace is tree)
         is_withheld = ignore.match_withheld_in(rel)

@@ -1,8 +1,8 @@
-"""Names of files: their form on the wire, which of them some file system takes for `.git`, and which are plans.
+"""File names: their form on the wire, and the recognition of `.git` and of plans.
 
-A name is any bytes but NUL and "/". On the wire it is valid Unicode: a byte that is no UTF-8 becomes one character
-of a private range (U+10FF80 ... U+10FFFF), and a character that really is of that range becomes its bytes in this
-same form; so every name has exactly one wire form and comes back unchanged.
+A name is any bytes except NUL and "/". On the wire it is valid Unicode: a byte that is no UTF-8 becomes one character
+of a private range (U+10FF80 ... U+10FFFF), and a character of that range becomes its bytes in the same form. So every
+name has exactly one wire form, and the conversion is reversible.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _IGNORED_BY_HFS = dict.fromkeys(
 
 
 def from_os_name(name: bytes) -> str:
-    """Return the wire form of a name as the operating system gives it."""
+    """Return the wire form of a name from the operating system."""
     text = name.decode("utf-8", "surrogateescape")
     if text.isascii():
         return text
@@ -39,7 +39,7 @@ def _to_wire(character: str) -> str:
 
 
 def to_os_name(name: str) -> bytes:
-    """Return the bytes of a wire name; also takes names that Python decoded with surrogateescape."""
+    """Return the bytes of a wire name; also accepts names that Python decoded with surrogateescape."""
     if name.isascii():
         return name.encode()
     text = "".join(
@@ -53,7 +53,7 @@ def to_os_name(name: str) -> bytes:
 
 
 def fold_name(part: str) -> str:
-    """Return a name as file systems that ignore case, composition or invisible characters see it."""
+    """Normalize a name like file systems that ignore case, composition or invisible characters."""
     if part.isascii():
         return part.lower().rstrip(". ") or part
     visible = unicodedata.normalize("NFC", part).translate(_IGNORED_BY_HFS)
@@ -61,7 +61,7 @@ def fold_name(part: str) -> str:
 
 
 def is_git_internal(rel: str) -> bool:
-    """True if the path is, or lies below, a `.git`: by any spelling that some file system takes for it."""
+    """True if the path is, or is below, a `.git`, in any spelling that some file system treats as `.git`."""
     if rel.isascii() and "git" not in rel.lower():
         return False
     return any(_is_git(fold_name(part)) for part in rel.split("/"))
@@ -72,7 +72,7 @@ def _is_git(name: str) -> bool:
 
 
 def is_plan(rel: str, plan_folder: str = PLANS) -> bool:
-    """True if a path is that of a plan file in the folder `plan_folder`, by its spelling alone."""
+    """True if the path is that of a plan file in `plan_folder`; the file system is not accessed."""
     folder, _, name = rel.rpartition("/")
     is_odd = name.startswith(".") or "\0" in name
     return (

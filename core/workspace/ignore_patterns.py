@@ -1,8 +1,8 @@
 """Patterns of gitignore(5), matched byte by byte in one pass: the work is bounded by pattern times path.
 
-The meaning of a pattern follows git's own wildmatch.c and dir.c, their peculiarities included. A pattern is a chain of
-states, kept as the bits of a number; each byte of a path moves all states on at once (the bit-parallel simulation of an
-automaton, Baeza-Yates and Gonnet 1992).
+Patterns have the semantics of git's wildmatch.c and dir.c, including their peculiarities. A pattern is a chain of
+states, stored as the bits of a number; every byte of a path advances all states at once (the bit-parallel simulation of
+an automaton, Baeza-Yates and Gonnet 1992).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _CLASSES = {
 
 
 class _MalformedPattern(ValueError):
-    """The pattern is malformed: git lets it match nothing."""
+    """The pattern is malformed: in git it matches nothing."""
 
 
 class _Token(Struct, frozen=True):
-    """One step of a pattern. `takes`: the bytes of one character, or with `repeats` any number of those.
+    """One step of a pattern. `takes`: the accepted bytes, for one byte or, with `repeats`, any number of bytes.
 
-    `skips`: it takes nothing, and the two tokens behind it may be passed over.
+    `skips`: it accepts no byte, and the next two tokens may be skipped.
     """
 
     takes: frozenset[int]
@@ -64,7 +64,7 @@ class WildcardPattern:
 
     @cached_property
     def _transitions(self) -> tuple[list[int], list[int]]:
-        """For each byte, the states that take it and move on, and those that take it and stay."""
+        """Two tables by byte: the states that accept it and advance, and those that accept it and remain."""
         on, stay = [0] * 256, [0] * 256
         for index, token in enumerate(self._tokens):
             table = stay if token.repeats else on
@@ -74,7 +74,7 @@ class WildcardPattern:
 
     @cached_property
     def _empty_moves(self) -> tuple[int, int]:
-        """The states that can be left without a byte: by one, and by three."""
+        """The states that can advance without a byte: by one, and by three."""
         one = sum(1 << index for index, token in enumerate(self._tokens) if token.repeats or token.skips)
         return one, sum(1 << index for index, token in enumerate(self._tokens) if token.skips)
 
@@ -122,7 +122,7 @@ def _parse_tokens(pattern: bytes, pathname: bool) -> list[_Token]:
 
 
 def _parse_star(pattern: bytes, position: int, pathname: bool, into: list[_Token]) -> int:
-    """Parse one or more stars; return where the pattern goes on after them."""
+    """Parse one or more stars; return the position after them."""
     end = position
     while pattern[end : end + 1] == b"*":
         end += 1
@@ -132,7 +132,7 @@ def _parse_star(pattern: bytes, position: int, pathname: bool, into: list[_Token
     if pathname and not crosses:
         into.append(_Token(_NAME, repeats=True))
     elif pathname and rest.startswith(b"/"):
-        # No directory at all, or any number of them: the slash belongs to it. Twice is the same as once.
+        # Zero or more directories, including the slash. A repetition is equivalent to one.
         into += _DIRECTORIES if into[-3:] != _DIRECTORIES else []
         end += 1
     else:
@@ -141,7 +141,7 @@ def _parse_star(pattern: bytes, position: int, pathname: bool, into: list[_Token
 
 
 def _parse_bracket(pattern: bytes, position: int) -> tuple[frozenset[int], int]:
-    """Return the bytes that a bracket matches, and where the pattern goes on; `position` is after the opening one."""
+    """Return the bytes that a bracket matches, and the position after it; `position` is after the opening bracket."""
     is_negated = pattern[position : position + 1] in {b"!", b"^"}
     position += is_negated
     byte_set, previous, first = set[int](), 0, True
@@ -165,7 +165,7 @@ def _parse_bracket(pattern: bytes, position: int) -> tuple[frozenset[int], int]:
 
 
 def _parse_escaped(pattern: bytes, position: int) -> tuple[int, int]:
-    """Return the byte that stands there, and its position, which is one further behind a backslash."""
+    """Return the byte, and its position, which is one further after a backslash."""
     position += pattern[position : position + 1] == b"\\"
     if position >= len(pattern):
         raise _MalformedPattern
@@ -173,7 +173,7 @@ def _parse_escaped(pattern: bytes, position: int) -> tuple[int, int]:
 
 
 def _parse_class_name(pattern: bytes, position: int) -> str:
-    """Return the name of `[:name:]`; "" where it is no such thing."""
+    """Return the name of a class `[:name:]`; "" if there is none."""
     end = pattern.find(b"]", position + 2)
     if end < 0:
         raise _MalformedPattern
@@ -199,9 +199,9 @@ def _find_fixed_ending(tokens: Sequence[_Token]) -> bytes:
 
 
 class _IgnoreLine(Struct, frozen=True):
-    """One pattern of a file. `name`: it is compared with the last part of a path only.
+    """One pattern of a file. `name`: it is compared only with the last part of a path.
 
-    `prefix`: what the path begins with, up to the first wildcard; `wild`: the rest, None: there is none.
+    `prefix`: the literal part up to the first wildcard; `wild`: the rest, None: there is none.
     """
 
     prefix: bytes
@@ -236,13 +236,13 @@ class IgnorePatterns:
 
 
 class OuterPatterns(Struct, frozen=True):
-    """The patterns of a file above the workspace; `prefix`: the way from there to the workspace, with a slash."""
+    """The patterns of a file above the workspace; `prefix`: the path from there to the workspace, with a slash."""
 
     patterns: IgnorePatterns
     prefix: bytes
 
     def match(self, path: bytes, is_dir: bool) -> bool | None:
-        """Return as `IgnorePatterns.match` for a path below the workspace."""
+        """Match a path below the workspace, as `IgnorePatterns.match` does."""
         return self.patterns.match(self.prefix + path, is_dir)
 
 
@@ -267,7 +267,7 @@ def _parse_line(line: bytes) -> _IgnoreLine | None:
 
 
 def _strip_trailing_blanks(line: bytes) -> bytes:
-    """Return the line without the blanks at its end, but for those behind a backslash."""
+    """Strip trailing blanks, except those after a backslash."""
     end = position = 0
     while position < len(line):
         if line[position : position + 1] == b"\\":

@@ -1,8 +1,8 @@
-"""The paths that git ignores, and those that the user keeps from the agent (`.cursorignore`).
+"""The paths that git ignores, and those that the user withholds from the agent (`.cursorignore`).
 
-The nearest file that decides wins, and nothing below an ignored directory can be brought back (gitignore(5)). In a
-workspace that is part of a repository the files above it count as well, up to the repository's top, unless they exclude
-the workspace as a whole: who works there wants to see it.
+The nearest file with a matching pattern wins, and nothing below an ignored directory can be re-included (gitignore(5)).
+In a workspace that is part of a repository the files above it count as well, up to the repository's root, unless they
+exclude the whole workspace: a user who works there wants to see it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ _GIT, _WITHHELD, NOT_INDEXED = ".gitignore", ".cursorignore", ".cursorindexingig
 _EXCLUDE = ".git/info/exclude"
 _Signature = tuple[int, int, int] | bytes
 ReadContent = Callable[[str], bytes | None]
-_RuleStack = list[tuple[str, IgnorePatterns | OuterPatterns]]  # each with the directory it stands in
+_RuleStack = list[tuple[str, IgnorePatterns | OuterPatterns]]  # rules with the directory of their file
 
 
 class IgnoreRules:
     """The ignore rules of a workspace, read when first needed and again when their file has changed.
 
-    `content` returns the bytes of a file (None: there is none) if the rules are not those on disk but those of a tree
-    that is laid over it.
+    `content` returns the bytes of a file (None: there is none) for the rules of an overlay instead of those on disk.
     """
 
     def __init__(self, workspace: Workspace, content: ReadContent | None = None) -> None:
@@ -46,7 +45,7 @@ class IgnoreRules:
         return rel != "." and self.match_in(directory or ".")(name, is_dir)
 
     def match_in(self, directory: str) -> Callable[[str, bool], bool]:
-        """Return `is_ignored` for the names of one directory, with its rules looked up once."""
+        """Return `is_ignored` for the names of one directory, with a single lookup of its rules."""
         above = "" if directory == "." else f"{directory}/"
         stacks = [stack for file in (_GIT, _WITHHELD) if (stack := self._collect_rules(f"{above}x", file))]
         if ".git" in directory.split("/") or any(_is_excluded(stack, directory, True) for stack in stacks):
@@ -56,7 +55,7 @@ class IgnoreRules:
         )
 
     def open_snapshot(self, *extra_files: str) -> Callable[[str], Callable[[str, bool], bool]]:
-        """Return `match_in` for a tree that does not change meanwhile: each rules file is read once.
+        """Return `match_in` for a tree that does not change meanwhile, so that every rules file is read once.
 
         `extra_files`: names of other files with rules, such as `NOT_INDEXED`.
         """
@@ -64,40 +63,40 @@ class IgnoreRules:
         return _RulesSnapshot(self._load_patterns, files, [self._load_general(file) for file in files]).match_in
 
     def match_withheld_in(self, directory: str) -> Callable[[str, bool], bool]:
-        """Return whether a name of a directory is withheld; the directory itself is not."""
+        """Return a test for withheld names of a directory that is itself not withheld."""
         above = "" if directory == "." else f"{directory}/"
         stack = self._collect_rules(f"{above}x", _WITHHELD)
         return lambda name, is_dir: _matches(stack, above + name, is_dir)
 
     def refuse_withheld(self, rel: str, *, is_dir: bool = False) -> None:
-        """Raise `PathRefused` for a path that a `.cursorignore` keeps from the agent."""
+        """Raise `PathRefused` for a path that a `.cursorignore` withholds from the agent."""
         stack = self._collect_rules(rel, _WITHHELD)
         if stack and _is_excluded(stack, rel, is_dir):
             raise PathRefused(f"{rel!r} is excluded by .cursorignore.", code="path_withheld")
 
     def _collect_rules(self, rel: str, file: str) -> _RuleStack:
-        """Return the rules that bind a path, the nearest last."""
+        """Return the rules that apply to a path, the nearest last."""
         above = ["", *accumulate(f"{part}/" for part in rel.split("/")[:-1])]
         own_rules: _RuleStack = [
             (directory, spec) for directory in above if (spec := self._load_patterns(directory, file))
         ]
         return [*self._load_general(file), *own_rules]
 
-    # what binds all paths of the workspace
+    # rules for all paths of the workspace
 
     def is_in_repository(self) -> bool:
         """True if the workspace is a repository of git, or part of one."""
         return self._repository is not None
 
-    def is_bound_from_above(self) -> bool:
-        """True if the rules above the workspace count in it."""
+    def has_outer_rules(self) -> bool:
+        """True if rules above the workspace apply in it."""
         if self._outer is None:
             return False
         rules, inside = self._outer
         return not _is_excluded(rules._collect_rules(inside, _GIT), inside, True)
 
     def list_outer_files(self) -> list[Path]:
-        """Return the absolute paths outside of the workspace where rules for it may stand."""
+        """Return the absolute paths outside of the workspace of files that may hold rules for it."""
         paths = [self._linked_exclude] if self._linked_exclude else []
         if self._outer is None:
             return paths
@@ -115,7 +114,7 @@ class IgnoreRules:
 
     @cached_property
     def _outer(self) -> tuple[IgnoreRules, str] | None:
-        """The rules of the repository that the workspace is part of, and where in it the workspace lies."""
+        """The rules of the repository that contains the workspace, and the workspace's path in it."""
         repository, root = self._repository, self._workspace.root
         if repository is None or repository.root == root:
             return None
@@ -125,7 +124,7 @@ class IgnoreRules:
 
     @property
     def _linked_exclude(self) -> Path | None:
-        """The repository's own rules, where a `.git` file says that they lie elsewhere."""
+        """The path of the repository's own rules, if a `.git` file refers to another directory."""
         repository, root = self._repository, self._workspace.root
         if repository is None or repository.root != root or repository.common == root / ".git":
             return None
@@ -176,14 +175,14 @@ class IgnoreRules:
 
 
 class _RulesSnapshot:
-    """Derives the rules that bind a directory from those that bind the one above it."""
+    """Derives the rules of a directory from those of its parent."""
 
     def __init__(
         self, load: Callable[[str, str], IgnorePatterns | None], files: Sequence[str], first: Iterable[_RuleStack]
     ) -> None:
         self._load = load
         self._files = files
-        self._first = tuple(first)  # for each file what binds all paths
+        self._first = tuple(first)  # rules for all paths, per rules file
         self._known: dict[str, tuple[_RuleStack, ...] | None] = {}  # None: ignored as a whole
 
     def match_in(self, directory: str) -> Callable[[str, bool], bool]:

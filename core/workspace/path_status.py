@@ -34,7 +34,7 @@ class PathStat(Struct, frozen=True, kw_only=True):
 class DirectoryEntry(Struct, frozen=True, kw_only=True):
     """One name in a directory. A symbolic link is "symlink", whatever it points at.
 
-    `ignored`: by git, or kept from the agent, where that was looked up.
+    `ignored`: by git, or withheld from the agent, if that was looked up.
     """
 
     name: str
@@ -64,7 +64,7 @@ def read_state_at(directory: int, name: bytes, rel: str) -> tuple[FileState, byt
 
 
 def read_replaceable_mode(directory: int, name: bytes, rel: str) -> int | None:
-    """Return the permissions of a file that may be replaced; None: nothing is there. Raises OSError, `PathRefused`."""
+    """Return the permissions of a file that may be replaced; None: it is missing. Raises OSError, `PathRefused`."""
     try:
         file_stat = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
@@ -77,7 +77,7 @@ def read_replaceable_mode(directory: int, name: bytes, rel: str) -> int | None:
 
 
 def read_all(descriptor: int, limit: int) -> bytes:
-    """Return what is left of a file, at most `limit` bytes. Raises OSError."""
+    """Read the rest of a file, at most `limit` bytes. Raises OSError."""
     size = os.fstat(descriptor).st_size
     data = os.read(descriptor, min(limit, size + 1))
     if len(data) >= limit or not data or len(data) == size:
@@ -90,7 +90,7 @@ def read_all(descriptor: int, limit: int) -> bytes:
 
 
 def to_path_stat(file_stat: os.stat_result) -> PathStat:
-    """Return the status record of what the system says of a path."""
+    """Convert the system's status of a path."""
     mode = file_stat.st_mode & PERMISSION_BITS
     return PathStat(kind=classify_mode(file_stat.st_mode), size=file_stat.st_size, mode=mode, links=file_stat.st_nlink)
 
@@ -101,7 +101,7 @@ def classify_mode(mode: int) -> PathKind:
 
 
 def classify_entry(entry: os.DirEntry[str]) -> PathKind:
-    """Return the kind of a directory's entry; one that is gone is "other"."""
+    """Return the kind of a directory's entry; "other" if it has vanished."""
     with suppress(OSError):
         if entry.is_symlink():
             return "symlink"

@@ -1,10 +1,9 @@
-"""The plan files of a project, in `.cursor/plans` or where its user wants them: the one place that is written without a
+"""The plan files of a project, in `.cursor/plans` or a directory of the user's choice, which are written without a
 review.
 
-So the border is enforced here and not by the callers: no other path is read as a plan or written as one, no link is
-passed on the way, and the file is a regular one without a second name. Where a path came from (a model, a plan, the log
-of a session, a command line) makes no difference. Plans of the project have relative paths, those elsewhere absolute
-ones.
+So this module enforces the border, not its callers: only paths of plans are read or written, no link is passed, and the
+file is a regular one without a second name, whatever the origin of the path (a model, a plan, the log of a session, a
+command line). Plans in the project have relative paths, others absolute ones.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from time import time
 
 from core import user_dirs
 from core.errors import PathRefused
-from core.filesystem.renaming import is_plan_temporary_name
+from core.filesystem.atomic_write import is_plan_temporary_name
 from core.protocol.review import FileState
 from core.workspace.file_names import PLAN_SUFFIX, PLANS, fold_name, from_os_name, is_git_internal, is_plan
 from core.workspace.path_status import ABSENT
-from core.workspace.secret_names import is_secret
+from core.workspace.secret_files import is_secret
 from core.workspace.tree import Workspace
 
 MAX_PLAN_BYTES = 1_000_000  # bytes
@@ -32,7 +31,7 @@ _PROBE = "plan.md"  # a file that would be in the directory
 
 
 class PlanFolder:
-    """Plans by path. Every method raises `PathRefused` for what is no plan file, and where `directory` (relative to the
+    """Plans by path. Every method raises `PathRefused` for paths of other files, and if `directory` (relative to the
     project, absolute, or below `~`) can't hold plans."""
 
     def __init__(self, workspace: Workspace, directory: str = PLANS) -> None:
@@ -41,11 +40,11 @@ class PlanFolder:
 
     @property
     def place(self) -> str:
-        """The folder of new plans: relative to the project, or absolute where it is outside of it."""
-        return PLANS if self._wanted == PLANS else find_plan_place(self._workspace.root, self._wanted)
+        """The folder of new plans: relative to the project, or absolute if it is outside of it."""
+        return PLANS if self._wanted == PLANS else find_plan_directory(self._workspace.root, self._wanted)
 
     def to_path(self, path: str) -> str:
-        """Return the path of a plan in its one form. Raises `PathRefused` for the path of anything else."""
+        """Return the canonical path of a plan. Raises `PathRefused` for paths of other files."""
         outside = self.place if self.place.startswith("/") else ""
         if outside and path.startswith(f"{outside}/") and is_plan(path, outside):
             return path
@@ -53,7 +52,9 @@ class PlanFolder:
         if is_plan(rel, self.place) or is_plan(rel):
             return rel
         raise PathRefused(
-            f"{path!r} is no plan.", hint=f"Plans are files {self.place}/*{PLAN_SUFFIX} of the project.", code="no_plan"
+            f"{path!r} is no plan.",
+            hint=f"Plans are files {self.place}/*{PLAN_SUFFIX} of the project.",
+            code="no_plan",
         )
 
     def read(self, rel: str) -> bytes | None:
@@ -71,22 +72,22 @@ class PlanFolder:
         return data
 
     def read_state(self, rel: str) -> tuple[FileState, bytes | None]:
-        """Return what is at the path of a plan, with its bytes (None if there is nothing)."""
+        """Return the state of a plan's path, with its bytes (None if it is absent)."""
         tree, name = self._find_tree(self.to_path(rel))
         return tree.read_state(name) if tree else (ABSENT, None)
 
     def write(self, rel: str, data: bytes) -> None:
-        """Create (with its folders) or replace a plan, whole or not at all."""
+        """Create (with its folders) or replace a plan atomically."""
         path = self.to_path(rel)
         if path.startswith("/"):
-            _make_place(Path(self.place))
+            _make_directory(Path(self.place))
         tree, name = self._find_tree(path)
         if tree is None:
             raise PathRefused(f"{self.place} can't be made.", hint="Name another `plans.directory`.")
         tree.write_atomic(name, data)
 
     def remove(self, rel: str) -> None:
-        """Remove a plan, if it is a file; nothing else is touched."""
+        """Remove a plan, if it is a file."""
         path = self.to_path(rel)
         tree, name = self._find_tree(path)
         if tree is None or tree.read_state(name)[0].kind != "file":
@@ -115,7 +116,7 @@ class PlanFolder:
         return [f"{directory}/{name}" for name in names if is_plan(f"{directory}/{name}", directory)]
 
     def remove_abandoned(self) -> None:
-        """Remove what a process that was killed while it wrote a plan left: all that is older than a write can last."""
+        """Remove temporary files of killed writers: all that are older than a write can take."""
         oldest = time() - _MAX_WRITE_SECONDS
         with suppress(PathRefused, OSError):
             tree, folder_name = self._find_tree(f"{self.place}/.")
@@ -128,7 +129,8 @@ class PlanFolder:
                         os.unlink(name, dir_fd=folder)
 
     def _find_tree(self, path: str) -> tuple[Workspace | None, str]:
-        """Return the directory that a path is opened below, with its path there; None: it does not exist."""
+        """Return the directory that contains a path, with the relative path in it; None: the directory does not
+        exist."""
         if not path.startswith("/"):
             return self._workspace, path
         directory = Path(self.place)
@@ -136,7 +138,7 @@ class PlanFolder:
         return (Workspace(directory) if directory.is_dir() else None), name
 
 
-def _make_place(directory: Path) -> None:
+def _make_directory(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -146,14 +148,14 @@ def _make_place(directory: Path) -> None:
 
 
 def is_inside_project(directory: str) -> bool:
-    """True if a setting names, by its spelling, a directory below the project."""
+    """True if a setting refers to a directory below the project; the file system is not accessed."""
     parts = directory.split("/")
     return not directory.startswith(("/", "~")) and ".." not in parts and any(part not in {"", "."} for part in parts)
 
 
-def find_plan_place(root: Path, directory: str) -> str:
-    """Return the directory of plans that a setting names: relative to the project at `root` (a real path), or absolute
-    if it is elsewhere. Raises `PathRefused` for one that can't hold plans."""
+def find_plan_directory(root: Path, directory: str) -> str:
+    """Return the directory of plans in a setting: relative to the project in `root` (a real path), or absolute if it is
+    elsewhere. Raises `PathRefused` for one that can't hold plans."""
     try:
         path = Path(os.path.normpath(root / Path(directory).expanduser()))
         real = path.resolve()

@@ -14,10 +14,9 @@ from pathlib import Path
 
 from core import user_dirs
 from core.errors import PathRefused
-from core.filesystem.atomic_write import create_file, rename_over
+from core.filesystem.atomic_write import create_file, make_plan_temporary_name, rename_over
 from core.filesystem.open_beneath import DIRECTORY, LinkTarget, follow_links, open_beneath, resolve_links
 from core.filesystem.project_root import refuse_wide_root
-from core.filesystem.renaming import make_plan_temporary_name
 from core.protocol.review import FileState
 from core.workspace import file_names
 from core.workspace.path_status import (
@@ -36,7 +35,7 @@ from core.workspace.path_status import (
 
 
 class Workspace:
-    """A directory that the agent works for. Raises `PathRefused` for roots that are too wide to be a project."""
+    """The root directory of a project. Raises `PathRefused` for roots that are too wide to be a project."""
 
     def __init__(self, root: Path, *, state_dir: Path | None = None) -> None:
         try:
@@ -89,8 +88,8 @@ class Workspace:
         raise PathRefused(f"{path!r} is outside the workspace.", hint="Only files of the workspace can be reached.")
 
     def _follow_spelling(self, path: str) -> str | None:
-        """Return the part below the workspace of an absolute path that gets there by a link outside of it (`~/src` for
-        `/data/src`); None: it does not. What follows the link is left as it is."""
+        """Return the path below the workspace of an absolute path that leads there by a link outside of it (`~/src` for
+        `/data/src`); None: it does not. The part after the link is returned unchanged."""
         parts = path.split("/")
         for count in range(2, len(parts) + 1):
             if parts[count - 1] == "..":
@@ -104,7 +103,7 @@ class Workspace:
     def resolve(self, rel: str, link_target: LinkTarget | None = None) -> str:
         """Return `rel` with all symbolic links followed. Raises `PathRefused` if one leads out of the workspace.
 
-        `link_target` returns where the links of a tree that lies over this one lead.
+        `link_target` returns the targets of links in an overlay of this tree.
         """
         path = file_names.to_os_name(rel)
         try:
@@ -146,7 +145,7 @@ class Workspace:
         raise PathRefused(f"{rel!r} is not a regular file but {describe_mode(mode)}.", code="not_a_file")
 
     def stat(self, rel: str) -> PathStat | None:
-        """Return what is there, links within the workspace followed; None: nothing (a dangling link is nothing)."""
+        """Return the status of a path, links within the workspace followed; None: missing (as is a dangling link)."""
         try:
             with self.open_parent(self.resolve(rel)) as (descriptor, name):
                 return to_path_stat(os.stat(name, dir_fd=descriptor, follow_symlinks=False))
@@ -156,7 +155,7 @@ class Workspace:
             raise _to_refusal(rel, error) from error
 
     def read_signature(self, rel: str) -> tuple[int, int, int] | None:
-        """Return time in ns, size and inode of a file, links followed, which tell contents apart; None: no file."""
+        """Return time in ns, size and inode of a file, links followed, as a signature of its content; None: no file."""
         try:
             file_stat = os.stat(file_names.to_os_name(rel), dir_fd=self._top)
         except OSError:
@@ -164,7 +163,7 @@ class Workspace:
         return file_stat.st_mtime_ns, file_stat.st_size, file_stat.st_ino
 
     def list_dir(self, rel: str = ".") -> tuple[DirectoryEntry, ...]:
-        """Return the entries of a directory: directories first, then the rest, each by name."""
+        """Return the entries of a directory: directories first, then the rest, sorted by name."""
         try:
             descriptor = self._open(rel, DIRECTORY)
         except OSError as error:
@@ -182,9 +181,11 @@ class Workspace:
         return tuple(sorted(directory_entries, key=lambda entry: (entry.kind != "directory", entry.name)))
 
     def read_state(self, rel: str) -> tuple[FileState, bytes | None]:
-        """Return what the path itself holds, no link followed, with its bytes (a link's target; None if absent).
+        """Return the state of the path itself, without following a link, with its bytes (a link's target; None if
+        absent).
 
-        `blob` is the hash of the bytes; nothing is stored. Raises `PathRefused` for directories, devices and the like.
+        `blob` is the hash of the bytes; nothing is stored. Raises `PathRefused` for directories, devices and other
+        kinds.
         """
         try:
             with self.open_parent(rel) as (descriptor, name):
@@ -207,7 +208,7 @@ class Workspace:
             os.close(descriptor)
 
     def list_missing_directories(self, rel: str) -> list[str]:
-        """Return the directories that have to be made before `rel` can be, outermost first."""
+        """Return the missing parent directories of `rel`, outermost first."""
         missing: list[str] = []
         directory = rel.rpartition("/")[0]
         while directory and self.is_absent(directory):
@@ -226,7 +227,7 @@ class Workspace:
         return False
 
     def make_directories(self, directories: list[str]) -> None:
-        """Create directories, given outermost first. Raises OSError."""
+        """Create directories, in the order outermost first. Raises OSError."""
         for directory in directories:
             with self.open_parent(directory) as (descriptor, name), suppress(FileExistsError):
                 os.mkdir(name, self.directory_mode, dir_fd=descriptor)
@@ -238,12 +239,10 @@ class Workspace:
                 os.rmdir(name, dir_fd=descriptor)
 
     def write_atomic(self, rel: str, data: bytes, mode: int | None = None) -> None:
-        """Create or replace a regular file, whole or not at all; missing directories are made.
+        """Create or replace a regular file atomically; missing directories are created.
 
-        `mode` None keeps the file's.
-
-        No link is passed or replaced, and no file that has a second name (`PathRefused`). For files that are the
-        program's own business (plans); accepted changes go through the journal instead.
+        `mode` None: the file's permissions remain. Raises `PathRefused` for links, and for files with a second name.
+        For the program's own files (plans); accepted changes go through the journal instead.
         """
         temporary = make_plan_temporary_name()
         try:

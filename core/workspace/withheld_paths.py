@@ -1,9 +1,9 @@
-"""The paths of the workspace that a command must not read: what `.cursorignore` or a rule keeps from the agent, and
-secrets that git ignores, also those in directories that git ignores.
+"""The paths of the workspace that a command must not read: paths excluded by `.cursorignore` or a rule, and secrets
+that git ignores, also those in ignored directories.
 
-Commands start often and trees are large, so what was found in a directory holds until the directory or a file with
-rules changes: a second scan costs one `stat` per directory. Installed packages are scanned as wholes, and deeper inside
-once a minute.
+Commands start often and trees are large, so the scan of a directory is cached until the directory or a file with rules
+changes: a second scan costs one `stat` per directory. Installed packages are checked as wholes, and scanned inside once
+a minute.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from msgspec import Struct, field
 
 from core.clock import monotonic
 from core.workspace.ignore_rules import IgnoreRules
-from core.workspace.secret_names import is_secret, may_be_secret_path
+from core.workspace.secret_files import is_secret, may_be_secret_path
 from core.workspace.tree import Workspace
 
 RULE_FILES = frozenset({".cursorignore", ".gitignore"})
-# Their subdirectories hold what registries have published: a certificate or a test's key there is none of the user's.
-_ENVIRONMENT = "pyvenv.cfg"  # in a virtual environment of Python, which may lie in `.env`
+_ENVIRONMENT = "pyvenv.cfg"  # marks a virtual environment of Python, which may be named `.env`
+# Their subdirectories hold published packages, so certificates and test keys in them are not the user's secrets.
 _PACKAGE_DIRECTORIES = frozenset(
     {"node_modules", "bower_components", "jspm_packages", "site-packages", "dist-packages"}
 )
-_MOST_ENTRIES = 500_000  # of one ignored directory; a larger one is withheld as a whole
+_MOST_ENTRIES = 500_000  # entries of one ignored directory; a larger one is withheld as a whole
 _MOST_MASKED = 2_000  # secrets in one ignored directory
-_CACHE_SECONDS = 60.0  # seconds that hold what is deep in a package, and that a directory is too large
-_RACY_NANOSECONDS = 50_000_000  # nanoseconds in which two changes may leave the same time
-# What a rule of the user's says of reading a path; None: no rule speaks of it.
+_CACHE_SECONDS = 60.0  # lifetime of the scan of a package, and of a scan that exceeded the limit
+_RACY_NANOSECONDS = 50_000_000  # nanoseconds within which two changes may have the same time
+# Returns True if the user's rules allow reading a path; None: no rule matches.
 ReadRule = Callable[[str], bool | None]
 _Signature = tuple[int, int, int]
 _Matches = Callable[[str, bool], bool]
@@ -41,9 +41,9 @@ _Matches = Callable[[str, bool], bool]
 class WithheldPaths(Struct, frozen=True, kw_only=True):
     """The paths that a command must not read, workspace-relative and sorted.
 
-    `covered`: files, and directories with all below them, that it can neither read nor replace. `masked`: files in
-    ignored directories, which it finds empty but may delete with the directory. `outside`: absolute paths that links
-    with a secret's name lead to. `notes`: what was withheld as a whole because it could not be searched.
+    `covered`: files and whole directories that it can neither read nor replace. `masked`: files in ignored directories,
+    which it sees as empty but may delete with the directory. `outside`: absolute targets of links with a secret's name.
+    `notes`: on directories that were too large to search and are withheld as wholes.
     """
 
     covered: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class WithheldPaths(Struct, frozen=True, kw_only=True):
 class _ScannedDirectory(Struct):
     """One scan of a directory: paths below the workspace.
 
-    `rules`: files that say what is ignored; `bound`: the directory with the nearest of them, this one or one above it.
+    `rules`: files with ignore rules; `bound`: the directory with the nearest of them, this one or one above it.
 
     `whole` (an installed package): the directories below it that were scanned with it, and `looked`: when that was.
     """
@@ -73,8 +73,8 @@ class _ScannedDirectory(Struct):
 
 
 class WithheldFinder:
-    """Finds the paths that are kept from commands. `may_read` is asked first, for every file; `left_out`: a directory,
-    ending in a slash, that is not searched."""
+    """Finds the paths that are withheld from commands. `may_read` is asked first, for every file; `left_out`: a
+    directory, ending in a slash, that is not searched."""
 
     def __init__(
         self, workspace: Workspace, ignore: IgnoreRules, may_read: ReadRule | None = None, left_out: str | None = None
@@ -91,12 +91,12 @@ class WithheldFinder:
         self._lock = threading.Lock()
 
     def clear(self) -> None:
-        """Forget all scans: the user's rules have changed."""
+        """Discard all scans after a change of the user's rules."""
         self._known.clear()
         self._too_large.clear()
 
     def find_paths(self) -> WithheldPaths:
-        """Return the paths as the tree is now; a directory stands in place of all that is below it. Thread-safe."""
+        """Return the paths for the present tree; a directory represents everything below it. Thread-safe."""
         with self._lock:
             withheld_paths = self._scan()
             if self._check_rules_changed():
@@ -131,14 +131,14 @@ class WithheldFinder:
     def _build_result(
         self, covered_paths: set[str], masked_paths: set[str], large_directories: list[str]
     ) -> WithheldPaths:
-        """Build the result, with links resolved: what they lead to is the secret."""
+        """Build the result, with links resolved, since the target is the secret."""
         outside: set[str] = set()
         for path in [*covered_paths, *masked_paths]:
             full_path = Path(self._root, path)
             if not full_path.is_symlink():
                 continue
             if _leads_in_circles(full_path):
-                covered_paths.discard(path)  # there is nothing to read, and no box can lay anything over it
+                covered_paths.discard(path)  # it can't be read, and no box can mount anything over it
                 continue
             real = os.path.realpath(full_path)
             if not real.startswith(f"{self._root}/"):
@@ -158,13 +158,13 @@ class WithheldFinder:
         )
 
     def _can_be_hidden(self, real: str) -> bool:
-        """False for a device, and for a directory that holds the workspace or much of the machine."""
+        """False for a device, and for a directory that contains the workspace or much of the machine."""
         if Path(real).is_dir():
             return real.count("/") > 1 and not f"{self._root}/".startswith(f"{real}/")
         return Path(real).is_file()
 
     def _check_rules_changed(self) -> bool:
-        """True if files with rules have come, gone or changed since the last call; False at first."""
+        """True if files with rules were added, removed or changed since the last call; False at the first call."""
         names = [".git/info/exclude", *(name for scan in self._known.values() for name in scan.rules)]
         paths = [*map(str, self._ignore.list_outer_files()), *(f"{self._root}/{name}" for name in names)]
         now = {path: _read_signature(path) for path in paths}
@@ -174,7 +174,7 @@ class WithheldFinder:
     def _refresh(
         self, above: str, visited_directories: set[str], *, is_below_ignored: bool
     ) -> _ScannedDirectory | None:
-        """Return the scan of a directory ("" or ending in a slash), renewed if it has changed. None: gone."""
+        """Return the scan of a directory ("" or ending in a slash), repeated if it has changed. None: it is missing."""
         signature = _read_signature(f"{self._root}/{above}")
         if signature is None:
             return None
@@ -278,12 +278,12 @@ class WithheldFinder:
             return is_secret(path, lambda _rel, _is_dir: not _is_installed(path))
         if not is_secret(path, lambda rel, _: self._ignore.is_ignored(rel, is_dir)):
             return False
-        # What git tracks and does not find would be a deletion to it.
+        # Git would report a withheld tracked file as deleted.
         return self._ignore.is_ignored(path, is_dir) or not self._is_in_repository
 
 
 def _is_package(above: str) -> bool:
-    """True for a directory right below one for installed packages; a tool's own beside them (`.cache`) is none."""
+    """True for a child of a directory for installed packages, except hidden ones of tools (`.cache`)."""
     holder, _, name = above.removesuffix("/").rpartition("/")
     return holder.rpartition("/")[2] in _PACKAGE_DIRECTORIES and not name.startswith(".")
 
@@ -312,5 +312,5 @@ def _read_signature(path: str) -> _Signature | None:
 
 
 def _make_racy_safe(signature: _Signature) -> _Signature:
-    """Return a signature that nothing equals while a further change could leave the same time."""
+    """Return a signature that equals no other while a further change could have the same time."""
     return signature if time.time_ns() - signature[0] > _RACY_NANOSECONDS else (-1, *signature[1:])

@@ -17,7 +17,7 @@ LISTENERS = {
     "core.shell.log_collector": "programs with probes, on loopback, while one runs; with a token",
     "core.mcp.remote.login": "the user's browser, on loopback, while a login goes on; with a state",
     "core.transports.attach.session_sockets": "screens of this user, by a socket for each session that is open",
-    "core.sandbox.network.proxy": "one box, by a socket in the state directory",
+    "core.sandbox.proxy": "one box, by a socket in the state directory",
     "core.sandbox.inside.port_forward": "programs inside of a box, on its own loopback",
     "core.transports.http.server": "who holds a token, when the user starts `agent-tui serve`",
     "core.sandbox.tiers.self_test": "nobody: what the attempts of a box must not reach",

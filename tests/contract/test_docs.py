@@ -23,7 +23,7 @@ from core.config.settings import AgentServerSettings, ServerSettings, Settings, 
 from core.protocol.commands import AnyCommand
 from core.protocol.events import AnyEvent
 from core.protocol.queries import AnyQuery
-from core.workspace import protected_names as lever_names
+from core.workspace import protected_files as lever_names
 from tests.contract.source_tree import ROOT, modules, project
 from tests.contract.test_layers import LADDER
 from tui.key_table import KEYS

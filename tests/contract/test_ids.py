@@ -22,7 +22,7 @@ NAMES = {
     *("id", "ids", "session", "turn", "checkpoint", "candidate_of", "layers", "blob", "digest"),
     *("document", "steers", "void_documents", "attachments", "forked_from", "temporary"),
 }
-# Calls are numbered by models and hosted agents, in any words (`core/shell/spill.py` names a file after one); a
+# Calls are numbered by models and hosted agents, in any words (`core/shell/long_output.py` names a file after one); a
 # `subagent` is a title.
 # What no path is made of: a model or another program chose it, and older sessions hold such.
 TEXTS = {

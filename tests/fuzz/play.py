@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from core.engine.shared_box import SharedBox
-from core.filesystem.renaming import is_temporary_name
+from core.filesystem.atomic_write import is_temporary_name
 from core.sandbox.box import Tier
 from tests.fuzz import actions as act
 from tests.fuzz.disk import tree_of

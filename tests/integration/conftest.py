@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from core.sandbox.network.proxy import Proxy
+from core.sandbox.proxy import Proxy
 from tests.support.postgres import Server, find_programs, postgres_server
-from tests.unit.sandbox.network.test_proxy import Outside
+from tests.unit.sandbox.test_proxy import Outside
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from core.protocol import events as ev
 from core.protocol.documents import ToolCallDocument
 from core.protocol.messages import ToolMessage, UserMessage
 from core.sandbox.box import Tier
-from core.sandbox.network.proxy import Proxy
+from core.sandbox.proxy import Proxy
 from tests.integration.test_tasks import boxed, give, of, read_child, results
 from tests.support.agent_case import calls, says
 from tests.support.box_tiers import offered

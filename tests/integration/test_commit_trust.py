@@ -77,7 +77,7 @@ def test_n33_without_a_terminal_an_untrusted_project_is_refused_with_how_to_say_
     for words in ("commit --dry-run", "pr --dry-run", "diff --accepted"):
         assert b"trust" not in call(root, *words.split()).stderr
     assert list(ran.iterdir()) == []
-    assert not TrustStore(root).is_given()
+    assert not TrustStore(root).has_trust()
 
 
 def test_n33_trust_for_one_run_is_trust_for_one_run(planted):
@@ -88,12 +88,12 @@ def test_n33_trust_for_one_run_is_trust_for_one_run(planted):
     assert (ran / "pre-commit").exists()
     call(root, "pr", "--trust")
     assert (ran / "core.sshCommand").exists()
-    assert not TrustStore(root).is_given()
+    assert not TrustStore(root).has_trust()
     assert call(root, "pr").returncode == ExitCode.REFUSED
 
 
-@pytest.mark.parametrize(("answer", "is_given"), [(b"y\n", True), (b"\n", False), (b"\x04", False)])
-def test_n33_at_a_terminal_the_user_is_asked_first(planted, answer, is_given):
+@pytest.mark.parametrize(("answer", "has_trust"), [(b"y\n", True), (b"\n", False), (b"\x04", False)])
+def test_n33_at_a_terminal_the_user_is_asked_first(planted, answer, has_trust):
     root, ran = planted
     allow_commits(root, ran)
     ours, theirs = os.openpty()
@@ -102,11 +102,11 @@ def test_n33_at_a_terminal_the_user_is_asked_first(planted, answer, is_given):
     os.close(theirs)
     os.write(ours, answer)
     output = all_of(ours)
-    assert process.wait(60) == (ExitCode.DONE if is_given else ExitCode.REFUSED), output
+    assert process.wait(60) == (ExitCode.DONE if has_trust else ExitCode.REFUSED), output
     assert b"is not trusted yet" in output
     assert b"Trust this project? [y/N]" in output
-    assert TrustStore(root).is_given() is is_given
-    assert (ran / "post-commit").exists() is is_given
+    assert TrustStore(root).has_trust() is has_trust
+    assert (ran / "post-commit").exists() is has_trust
 
 
 async def test_n33_every_other_door_comes_by_the_same_refusal(tmp_path, monkeypatch):

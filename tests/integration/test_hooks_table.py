@@ -14,7 +14,7 @@ import pytest
 from core.cli.arguments import PrintArguments
 from core.cli.print_mode.headless import run_print
 from core.engine import Engine
-from core.hooks.events import HookEvent
+from core.hooks.dialect_names import HookEvent
 from core.mcp import session_servers
 from core.plans.plan_store import PlanStore
 from core.protocol import commands as cmd

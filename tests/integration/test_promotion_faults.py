@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import ReviewConflict
-from core.filesystem import renaming
+from core.filesystem import atomic_write
 from core.protocol.events import Notice
 from core.shadow.promotion import file_swap as swapping
 from core.shadow.promotion.promotion import PromotionFailed
@@ -309,7 +309,7 @@ def test_n15_temporary_files_go_also_when_their_directory_was_moved_away_meanwhi
 
 def test_n15_without_the_call_that_exchanges_names_a_file_is_still_replaced_and_taken_back(place, monkeypatch):
     monkeypatch.setattr(swapping, "exchange_names", lambda *_: False)
-    monkeypatch.setattr(renaming, "_load_rename_call", lambda: None)
+    monkeypatch.setattr(atomic_write, "_load_rename_call", lambda: None)
     review = proposed(place)
     review.shadow.write("fresh", b"fresh\n")
     review.shadow.delete(PATHS[4])

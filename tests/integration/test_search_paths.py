@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.terminal import Terminal
-from core.sandbox.environment import build_environment
+from core.sandbox.host_view import build_environment
 from tests.support.program import PROGRAM, ask, environment
 
 SYSTEM = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")

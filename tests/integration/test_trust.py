@@ -90,7 +90,7 @@ async def test_i1_a_broken_configuration_of_a_stranger_stops_nobody(project):
         reply = await engine.submit(cmd.TrustSet(session=session, trusted=True))
         assert isinstance(reply, cmd.Reject)
         assert "config.toml" in reply.message
-        assert not TrustStore(project).is_given()
+        assert not TrustStore(project).has_trust()
 
 
 async def test_i1_a_yes_before_the_first_prompt_gives_the_rules_their_place(project):
@@ -223,7 +223,7 @@ async def test_n3_a_no_to_what_was_changed_keeps_the_rest_and_asks_again_next_ti
         await turn(engine, session)
         assert (OTHER in told(engine, session), told(engine, session).count(RULE)) == (False, 2)
         assert changed(engine) == ()
-    assert TrustStore(project).is_given()
+    assert TrustStore(project).has_trust()
     async with engine_of(project) as (engine, session):
         assert changed(engine) == ("AGENTS.md",)
 
@@ -310,4 +310,4 @@ async def test_the_flag_trusts_for_one_run(project):
     ended, requests = await ask(project, "ok", arguments=("--trust",))
     assert (ended.code, ended.err) == (ExitCode.DONE, "")
     assert RULE in str(requests[0].json)
-    assert not TrustStore(project).is_given()
+    assert not TrustStore(project).has_trust()

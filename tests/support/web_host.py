@@ -12,7 +12,7 @@ from ipaddress import ip_address
 
 import httpcore2
 
-from core.sandbox.network.addresses import IPAddress
+from core.sandbox.addresses import IPAddress
 from core.web.network import GuardedNetwork, connect_directly
 from tests.support.loopback_server import LoopbackServer
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from core.agent.answer.documents import OpenDocument, TurnDocuments
 from core.languages import detect_language
 from core.modes import Access
-from core.permissions.requested import list_requested
+from core.permissions.approval import list_requested
 from core.protocol.documents import (
     AnyDocument,
     ClarificationDocument,
@@ -43,6 +43,7 @@ from core.shadow.content.blob_store import get_blob_path
 from core.shadow.diff.hunks import compare_texts
 from core.shadow.diff.text_lines import split_lines
 from core.shadow.review.proposals import ShadowEdit
+from core.shell.long_output import shorten_middle
 from core.tools.base import Detail, FileEditDetail, FileEditDetails, TerminalDetail, ToolType
 
 MAX_CONTENT = 200_000  # characters of an edit's content
@@ -99,15 +100,7 @@ def decode_arguments(arguments: str) -> dict[str, Any]:
         value = parse_json(arguments or "{}")
     except (ValueError, RecursionError):
         value = None
-    return value if isinstance(value, dict) else {"raw": shorten(arguments)}
-
-
-def shorten(text: str, limit: int = MAX_SHOWN, *, unit: str = "characters") -> str:
-    """Cut the middle of a text that is longer than `limit`, and say how much is left out."""
-    if len(text) <= limit:
-        return text
-    head, tail = limit * 2 // 3, limit // 3
-    return f"{text[:head]}\n[… {len(text) - head - tail:,} {unit} …]\n{text[-tail:]}"
+    return value if isinstance(value, dict) else {"raw": shorten_middle(arguments, MAX_SHOWN)}
 
 
 def finish_call_documents(documents: TurnDocuments, finished_call: FinishedCall) -> None:
@@ -126,8 +119,8 @@ def _add_error(documents: TurnDocuments, finished_call: FinishedCall) -> None:
     details = "\n".join(filter(None, (remainder.strip(), finished_call.error_hint))) or ", ".join(finished_call.paths)
     documents.add_error(
         finished_call.error_code,
-        shorten(message, MAX_MESSAGE),
-        hint=shorten(details),
+        shorten_middle(message, MAX_MESSAGE),
+        hint=shorten_middle(details, MAX_SHOWN),
         source=finished_call.tool,
         call=finished_call.call,
     )
@@ -173,7 +166,9 @@ def _build_plain_document(finished_call: FinishedCall) -> AnyDocument:
             command=command, directory=".", exit_code=None, output=finished_call.text, requested=requested_permissions
         )
         return _build_terminal_document(finished_call, terminal)
-    result = ToolResult(status="success" if finished_call.has_succeeded else "error", data=shorten(finished_call.text))
+    result = ToolResult(
+        status="success" if finished_call.has_succeeded else "error", data=shorten_middle(finished_call.text, MAX_SHOWN)
+    )
     return ToolCallDocument(
         id=id_,
         sequence=sequence,
@@ -221,7 +216,11 @@ def _build_edit_document(finished_call: FinishedCall, edit: FileEditDetail) -> F
 def _limit_diff(diff: FileEditDiff | None) -> FileEditDiff | None:
     if diff is None or len(diff.old_string) + len(diff.new_string) <= MAX_SHOWN * 4:
         return diff
-    return replace(diff, old_string=shorten(diff.old_string), new_string=shorten(diff.new_string))
+    return replace(
+        diff,
+        old_string=shorten_middle(diff.old_string, MAX_SHOWN),
+        new_string=shorten_middle(diff.new_string, MAX_SHOWN),
+    )
 
 
 def _build_terminal_document(finished_call: FinishedCall, terminal: TerminalDetail) -> TerminalCommandDocument:
@@ -229,7 +228,7 @@ def _build_terminal_document(finished_call: FinishedCall, terminal: TerminalDeta
         command=terminal.command,
         working_directory=str(PurePosixPath(finished_call.root) / terminal.directory) if finished_call.root else "",
         exit_code=terminal.exit_code,
-        output=shorten(terminal.output),
+        output=shorten_middle(terminal.output, MAX_SHOWN),
         duration_ms=finished_call.duration_ms,
         effects=terminal.effects,
         tests=terminal.tests,

@@ -16,7 +16,7 @@ from core.dialects.tags import TagDialect
 from core.protocol.messages import AssistantMessage
 from core.shell.command_host import CommandHost
 from core.shell.jobs import BackgroundJob, JobTable
-from core.shell.spill import clip_text
+from core.shell.long_output import clip_text
 from core.tools.base import TerminalDetail
 
 _TERMINAL_TOOLS = frozenset({"run_terminal_cmd", "read_terminal", "write_terminal", "stop_terminal"})

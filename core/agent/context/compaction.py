@@ -14,7 +14,6 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agent.answer.call_documents import shorten
 from core.agent.answer.side_requests import SideRequests
 from core.agent.context.dropped_reasoning import notify_shortened, strip_bound_reasoning
 from core.agent.context.memory import ModelMemory
@@ -24,12 +23,13 @@ from core.agent.context.token_meter import measure_messages
 from core.agent.skills.activation import render_pinned
 from core.attachments.text_form import format_placeholder
 from core.errors import ProviderError
-from core.hooks.events import HookEvent
+from core.hooks.dialect_names import HookEvent
 from core.hooks.session_hooks import HookOccasion, SessionHooks
 from core.plans.todo_graph import select_current
 from core.prompts import render
 from core.protocol.events import AnyEvent, ContextCompacted, Notice
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from core.shell.long_output import shorten_middle
 from core.state.session import SessionState
 
 UNKNOWN_WINDOW = 64_000  # tokens to reckon with when nobody knows the window
@@ -38,7 +38,7 @@ USER_MESSAGES_SHARE = 0.4
 NOTES_WORDS = 900
 MAX_NOTES_TOKENS = 4_000
 _CALL, _RESULT, _SAID = 600, 1_500, 4_000  # characters of each in what the notes are made from
-_shorten = partial(shorten, unit="characters left out")
+_shorten = partial(shorten_middle, unit="characters left out")
 _ATTACHED = re.compile(r"<attached_files>\n.*\n</attached_files>\n*", re.DOTALL)
 
 

@@ -23,8 +23,8 @@ from core.modes import Access
 from core.protocol.debug import CauseVerdict, Hypothesis, Probe, ProbeRecord, ProbeRun
 from core.protocol.events import HypothesesSet, HypothesisJudged, ProbeAdded, ProbeRemoved
 from core.protocol.review import Origin
+from core.shell.long_output import spill_output
 from core.shell.probe_overlay import read_probed_file
-from core.shell.spill import spill_output
 from core.state.debugging import DebugState
 from core.tools.builtin.debugging.debugger import RemovedProbes, Reproduction, ReproductionReport
 

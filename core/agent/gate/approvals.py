@@ -18,10 +18,9 @@ from msgspec.structs import replace
 from core.agent.gate.permissions import CallPermissions
 from core.agent.turn.user_channel import UserChannel
 from core.errors import AgentTuiError
-from core.hooks.events import HookEvent
+from core.hooks.dialect_names import HookEvent, list_tool_names
 from core.hooks.payload import HookCall
 from core.hooks.session_hooks import HookOccasion, SessionHooks
-from core.hooks.tool_names import list_tool_names
 from core.ids import new_id
 from core.modes import Access
 from core.permissions.approval import Approval
@@ -35,7 +34,7 @@ from core.protocol.events import (
     Notice,
     QuestionAsked,
 )
-from core.sandbox.network.addresses import HostAndPort
+from core.sandbox.addresses import HostAndPort
 from core.sandbox.results import CommandResult
 from core.tools.base import Tool
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd

@@ -16,10 +16,9 @@ from core.agent.answer.call_documents import decode_arguments
 from core.agent.gate.gated_call import CallStopped, GatedCall
 from core.agent.gate.permissions import CallPermissions
 from core.errors import PathRefused, ToolInputInvalid
-from core.hooks.events import HookEvent
+from core.hooks.dialect_names import HookEvent, list_tool_names, restore_arguments
 from core.hooks.payload import HookCall
-from core.hooks.session_hooks import NOTHING_SAID, HookOccasion, HookOutcome, SessionHooks
-from core.hooks.tool_names import list_tool_names, restore_arguments
+from core.hooks.session_hooks import NO_OUTCOME, HookOccasion, HookOutcome, SessionHooks
 from core.modes import Access
 from core.permissions.policy import PolicyDecision
 from core.protocol.review import FileState
@@ -67,7 +66,7 @@ class CallHooks(Struct, frozen=True):
     async def _ask(self, call: GatedCall) -> HookOutcome:
         """Ask about each file that the call names, and about the call as a whole; the first refusal counts."""
         changed_outcome: HookOutcome | None = None
-        asking: HookOutcome = NOTHING_SAID
+        asking: HookOutcome = NO_OUTCOME
         for path in self._list_paths(call) or ("",):
             for occasion in self._build_before(call, path):
                 outcome = await self.hooks.run(occasion)

@@ -13,9 +13,9 @@ from core.agent.gate.gated_call import CallStopped, GatedCall
 from core.clock import monotonic
 from core.crash_reports import save_crash_report
 from core.errors import AgentTuiError, ToolInputInvalid
-from core.permissions.requested import is_service
+from core.permissions.approval import is_service
 from core.sandbox.box import Tier
-from core.shell.spill import extract_first_line
+from core.shell.long_output import extract_first_line
 from core.tools.base import Detail, TerminalDetail
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 

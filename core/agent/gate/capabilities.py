@@ -42,8 +42,8 @@ from core.sandbox.results import CommandResult, JobReport
 from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.execution import EFFECTS_DROPPED
 from core.shell.jobs import JobTable
-from core.shell.outside.machine_run import STOPPED, build_requested_environment, run_on_machine
 from core.shell.python_repl import PythonRepl
+from core.shell.unsandboxed_run import STOPPED, build_requested_environment, run_unsandboxed
 
 MAX_COMMAND_SECONDS = 600.0
 NOTE_HINT = "/memory keeps it for later sessions, or drops it."
@@ -118,7 +118,7 @@ class CommandRunner(Struct, eq=False):
         self._is_on_machine = "all" in permissions
         if self._is_on_machine:
             environment = build_requested_environment(is_attended=self._is_attended)
-            result = await run_on_machine(
+            result = await run_unsandboxed(
                 terminal.host, request, terminal.shell.directory, environment, self._emit_output
             )
         else:

@@ -28,7 +28,7 @@ from core.protocol.events import DiagnosticsReported
 from core.protocol.language import Place
 from core.protocol.queries import SearchAnswer, SearchQuery
 from core.shadow.review.proposals import ShadowEdit
-from core.shell.spill import read_spilled
+from core.shell.long_output import read_spilled
 from core.tools.base import EditRequest, FetchedRules, FileEditDetail, LintRun, SkillRequest, SkillText
 from core.tools.linters import LintJob
 from core.workspace import DirectoryEntry, PathStat

@@ -43,7 +43,7 @@ from core.permissions.policy import PolicyDecision
 from core.protocol.events import AnyEvent, MessageAppended, ToolFinished, ToolRequested
 from core.protocol.messages import ToolMessage
 from core.protocol.review import Origin
-from core.shell.spill import clip_text
+from core.shell.long_output import clip_text
 from core.tools.arguments import convert_arguments
 from core.tools.base import Tool
 from core.tools.builtin.terminal.command_arguments import go_to
@@ -276,7 +276,7 @@ class Gate(Struct):
                 rerun = NetworkRerun(self.approver, call, self._check_granted)
                 await self._run_tool(call, None if call.is_beside_others else rerun)
                 call.text = rerun.format_result(call.text)
-                if unanswered_hosts := grants.take_unanswered():
+                if unanswered_hosts := grants.pop_unanswered():
                     call.text += NO_ANSWER.format(", ".join(unanswered_hosts))
                 if call.is_on_machine:
                     grants.record_received()  # nobody knows what it brought in
@@ -285,7 +285,7 @@ class Gate(Struct):
         else:
             await self._run_tool(call)
         if call.access in _BOXED:
-            call.received = tuple(grants.take_received())
+            call.received = tuple(grants.pop_received())
             self.permissions.record_foreign(call.received)
         if call.access is Access.PROPOSE and call.status == "completed":
             call.text = "\n".join(filter(None, (call.text, await self.diagnostics.describe_edit())))

@@ -34,15 +34,15 @@ from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.prompts import render
 from core.protocol.events import ForeignReceived, NetworkRefused
 from core.protocol.tools import OTHER_TOOLS, ToolSettings
+from core.sandbox.addresses import HostAndPort
 from core.sandbox.box import Tier
-from core.sandbox.network.addresses import HostAndPort
 from core.shell.network_grants import NetworkGrants
 from core.shell.terminal import Terminal
 from core.tools.base import Tool
 from core.tools.external import ExternalTool, SearchTools
 from core.workspace import IgnoreRules
 from core.workspace.added_directories import AddedDirectories
-from core.workspace.secret_names import is_secret
+from core.workspace.secret_files import is_secret
 
 WANTS_TARGETS = "It asks to reach {} for this one command"
 UNTRUSTED = "The user has not said that they trust this project, and nothing holds what a command does."
@@ -354,7 +354,7 @@ class CallPermissions(Struct):
         """Record, before a call runs, what it will show to the model: it counts for what may go out in this turn."""
         if access is Access.EXEC:
             self.network_grants.begin_turn(turn_id)
-            self.record_refused(self.network_grants.take_refused())
+            self.record_refused(self.network_grants.pop_refused())
         elif access is Access.READ and tool is not None:
             is_ignored = self.terminal.host.shadow.ignore.is_ignored
             if any(is_secret(path, is_ignored) for path in self.list_named_paths(tool)):

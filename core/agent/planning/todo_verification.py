@@ -19,8 +19,13 @@ from core.protocol.events import ToolOutput
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult
 from core.shell.command_host import CommandHost
-from core.shell.verification.clean_run import CleanRun, list_whole_text
-from core.shell.verification.outcome import MAX_OUTPUT, record_todo_run, verify_todo_run
+from core.shell.verification.clean_run import (
+    MAX_OUTPUT,
+    CleanRun,
+    list_acceptable_changes,
+    record_todo_run,
+    verify_todo_run,
+)
 from core.tools.base import Runner
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd, format_outcome
 
@@ -65,7 +70,7 @@ def _run_clean(host: CommandHost, origin: Origin, todo: Todo) -> Awaitable[Comma
     def show(text: str) -> None:
         host.emit(ToolOutput(call=origin.call, text=text))
 
-    return CleanRun(host, list_whole_text(host.state.changes), todo.verify, show).run(TIME_LIMIT)
+    return CleanRun(host, list_acceptable_changes(host.state.changes), todo.verify, show).run(TIME_LIMIT)
 
 
 def _record_verification(host: CommandHost, todo: Todo, result: CommandResult, *, is_clean: bool) -> str:

@@ -12,7 +12,7 @@ from core.agent.context.prompt_tags import escape_tags
 from core.agent.context.reminders import append_reminder
 from core.agent.turn.turn_context import TurnContext
 from core.errors import AgentTuiError
-from core.hooks.events import HookEvent
+from core.hooks.dialect_names import HookEvent
 from core.hooks.session_hooks import HookOccasion, HookOutcome
 from core.protocol.events import Notice, SteerReturned
 
@@ -40,7 +40,7 @@ class TurnHooks(Struct, eq=False):
     async def begin(self, prompt: str) -> str:
         """Ask the hooks about the prompt, read anew; return what they add to it. Raises `PromptRefused`."""
         hooks = self._context.hooks
-        hooks.take_stop()  # one that was said outside of a turn stops none
+        hooks.pop_stop()  # one that was said outside of a turn stops none
         await hooks.refresh()
         contexts = [] if self._is_subagent else [(await self._begin_session()).context]
         event = HookEvent.SUBAGENT_START if self._is_subagent else HookEvent.BEFORE_PROMPT
@@ -96,7 +96,7 @@ class TurnHooks(Struct, eq=False):
     async def should_continue(self, goes_on: bool) -> bool:
         """True if the turn goes on. `goes_on`: it would without hooks, which only one of a call that has just run can
         stop; a turn that would end goes on with what hooks say."""
-        if self._context.hooks.take_stop():
+        if self._context.hooks.pop_stop():
             return False
         if goes_on:
             return True

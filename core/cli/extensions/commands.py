@@ -73,7 +73,7 @@ def run(arguments: CommandsArguments) -> int:
     """Print the commands, or what one would send."""
     workspace = Workspace(arguments.directory)
     trust = TrustStore(workspace.root)
-    check = trust.load_files().is_trusted if trust.is_given() else None
+    check = trust.load_files().is_trusted if trust.has_trust() else None
     if arguments.name:
         return _explain(workspace, check, arguments)
     answer = list_commands(workspace, check)

@@ -178,7 +178,7 @@ def _change(arguments: McpArguments) -> int:
 def _print_list(arguments: McpArguments) -> int:
     workspace = Workspace(arguments.directory)
     trust = TrustStore(workspace.root)
-    answer = list_rows(workspace, trust.load_files().is_trusted if trust.is_given() else None)
+    answer = list_rows(workspace, trust.load_files().is_trusted if trust.has_trust() else None)
     if arguments.json:
         write_json(msgspec.json.format(msgspec.json.encode(answer), indent=2))
     else:
@@ -230,7 +230,7 @@ def _find_allowed(arguments: McpArguments) -> ServerConfig:
     """Find the entry of a server that may be used. Raises `ConfigError`."""
     workspace = Workspace(arguments.directory)
     trust = TrustStore(workspace.root)
-    servers = load_servers(workspace, trust.load_files().is_trusted if trust.is_given() else None).servers
+    servers = load_servers(workspace, trust.load_files().is_trusted if trust.has_trust() else None).servers
     config = next((server for server in servers if server.name == arguments.name), None)
     if config is None:
         raise ConfigError(f"there is no MCP server {arguments.name!r} here.", hint="agent-tui mcp list names them.")

@@ -60,7 +60,7 @@ def run(arguments: SkillsArguments) -> int:
     """Print the skills, or what is wrong with them."""
     workspace = Workspace(arguments.directory)
     trust = TrustStore(workspace.root)
-    check = trust.load_files().is_trusted if trust.is_given() else None
+    check = trust.load_files().is_trusted if trust.has_trust() else None
     answer = list_skills(workspace, check, arguments.paths)
     wrong = _list_wrong(answer)
     code = ExitCode.FAILED if arguments.is_check and wrong else ExitCode.DONE

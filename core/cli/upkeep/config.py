@@ -94,7 +94,7 @@ def run(arguments: ConfigArguments, *, check_interface: InterfaceCheck, find_edi
 def _open_project(directory: Path) -> tuple[Workspace, TrustCheck | None]:
     workspace = Workspace(directory)
     trust = TrustStore(workspace.root)
-    return workspace, trust.load_files().is_trusted if trust.is_given() else None
+    return workspace, trust.load_files().is_trusted if trust.has_trust() else None
 
 
 def _print(arguments: ConfigArguments, results: object, lines: Iterator[str]) -> None:

@@ -32,7 +32,7 @@ from core.errors import PathRefused, StateError
 from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.protocol.events import LoadedRule, RuleKind
 from core.workspace import Workspace
-from core.workspace.secret_names import may_be_secret
+from core.workspace.secret_files import may_be_secret
 
 UNTRUSTED_REASON = "it is not as it was when you trusted this project"
 

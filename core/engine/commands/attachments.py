@@ -18,7 +18,7 @@ from core.engine.prompt_sources import build_session_reader
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.errors import AgentTuiError, AttachmentRefused, CommandRejected, PathRefused
-from core.filesystem.regular_file import read_regular_file
+from core.filesystem.open_files import read_regular_file
 from core.modes import Mode
 from core.protocol import commands as cmd
 from core.protocol.attachment_labels import (

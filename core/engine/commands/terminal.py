@@ -11,7 +11,7 @@ from core.engine.commands.turns import check_text
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.errors import CommandRejected
-from core.hooks.events import HookEvent
+from core.hooks.dialect_names import HookEvent
 from core.hooks.payload import HookCall
 from core.hooks.session_hooks import HOOKS_HINT, HookOccasion, SessionHooks
 from core.protocol import commands as cmd
@@ -19,7 +19,7 @@ from core.protocol.documents import Todo
 from core.protocol.events import TodoVerified
 from core.shell.terminal import Terminal
 from core.shell.user_command import UserCommand
-from core.shell.verification.outcome import verify_todo_run
+from core.shell.verification.clean_run import verify_todo_run
 
 USER_TOOL = "run_terminal_cmd"  # what hooks know a command of the user's by
 
@@ -34,7 +34,7 @@ def prepare_run(session: Session, command: cmd.CommandRun) -> Effect:
 
 def run_typed(session: Session, command: str, *, on_machine: bool = False) -> None:
     """Run a command as the user's own, beside whatever else runs."""
-    run = UserCommand(session.terminal, command, on_machine=on_machine)
+    run = UserCommand(session.terminal, command, is_unsandboxed=on_machine)
 
     async def work() -> None:
         if refusal := await find_hook_refusal(session.hooks, command, run.call):

@@ -18,7 +18,7 @@ from core.engine.session.session import Session
 from core.errors import AgentTuiError, StateError
 from core.git.repository import GitFailed
 from core.git.temporary_directories import is_in_use
-from core.sandbox.unboxed_run import end_left_processes
+from core.sandbox.unboxed_run import kill_marked_processes
 from core.sessions.store import SessionDirectory
 from core.shadow.commits.pending_commit import (
     PendingCommit,
@@ -96,6 +96,6 @@ def _end_left_git(directory: Path) -> None:
     end = monotonic() + _GRACE_SECONDS
     while is_in_use(directory):
         if monotonic() > end:
-            end_left_processes(INDEX_VARIABLE, str(directory / "index"))
+            kill_marked_processes(INDEX_VARIABLE, str(directory / "index"))
             end += _GRACE_SECONDS
         time.sleep(_POLL_SECONDS)

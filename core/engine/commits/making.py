@@ -39,7 +39,7 @@ from core.search_paths import restore_users
 from core.shadow.commits.commit_content import CommitContent, plan_index, store_entry
 from core.shadow.commits.path_version import AcceptedEdit
 from core.shadow.commits.pending_commit import PendingCommit, save_pending_commit, settle_commit
-from core.shell.outside.machine_run import build_machine_environment
+from core.shell.unsandboxed_run import build_unsandboxed_environment
 
 _ON_MACHINE: Final = "If they need what the box does not have (the network, a cache), run them on this machine."
 _CHANGED_HINT: Final = "What they changed waits for your review: accept it, and commit again."
@@ -279,7 +279,7 @@ async def _run_git(session: Session, basis: CommitBasis, run: _GitRun) -> tuple[
     """Commit by the user's git in their environment: their identity, signature and hooks. Return how it ended, and what
     was printed."""
     git = await asyncio.to_thread(find_git, basis.places.root)
-    environment = build_machine_environment(restore_users(os.environ)) | {INDEX_VARIABLE: str(run.place / "index")}
+    environment = build_unsandboxed_environment(restore_users(os.environ)) | {INDEX_VARIABLE: str(run.place / "index")}
     chunks: list[str] = []
 
     def take(text: str) -> None:

@@ -174,7 +174,7 @@ def _check_extensions(workspace: Workspace, is_trusted: TrustCheck | None) -> It
     from core.extensions.commands import load_commands
     from core.extensions.plugins import find_extension_places
     from core.extensions.skills import load_skills
-    from core.hooks.places import load_hooks
+    from core.hooks.hook_files import load_hooks
     from core.mcp.config_files import load_servers
     from core.mcp.server_rows import describe_problem
 

@@ -25,7 +25,7 @@ from core.git.branch_diff import ReviewedDiff, read_reviewed_diff
 from core.git.repository import GitFailed
 from core.protocol import queries as q
 from core.sandbox.unboxed_run import run_unboxed
-from core.shell.outside.machine_run import build_machine_environment
+from core.shell.unsandboxed_run import build_unsandboxed_environment
 from core.text.patch_hunks import list_right_hunks
 
 REQUEST_SECONDS: Final = 60.0
@@ -119,7 +119,7 @@ async def _read_request(session: Session, request: str, request_url: str) -> tup
         raise CommandRejected(f"the pull request {request} can't be read: {lack}.", hint=hint, code="no_pull_request")
     session.services.trust.check()  # they ask the user's git about the repository
     words = [word.format(request) for word in _WORDS[program]]
-    environment = build_machine_environment(os.environ) | {"GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1"}
+    environment = build_unsandboxed_environment(os.environ) | {"GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1"}
     root = session.workspace.root
     result = await run_unboxed(
         shlex.join(words), cwd=root, env=environment, time_limit=REQUEST_SECONDS, on_output=lambda _: None

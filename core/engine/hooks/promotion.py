@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from core.engine.session.tasks import Effect, SessionTasks
 from core.errors import AgentTuiError
-from core.hooks.events import HookEvent
+from core.hooks.dialect_names import HookEvent
 from core.hooks.session_hooks import HookOccasion, SessionHooks
 from core.protocol.events import FileWritten
 

@@ -9,9 +9,9 @@ from typing import Final
 from core.agent.gate.permissions import CallPermissions
 from core.engine.project_trust import ProjectTrust
 from core.engine.session.recorder import EventRecorder
-from core.hooks.events import HookEvent
+from core.hooks.dialect_names import HookEvent
+from core.hooks.hook_files import HookTable, load_hooks
 from core.hooks.payload import HookScene
-from core.hooks.places import HookTable, load_hooks
 from core.hooks.runner import HookRunner
 from core.hooks.session_hooks import HookOccasion, SessionHooks
 from core.modes import Access

@@ -24,7 +24,7 @@ from core.providers.hosted_agents import HostedAgent
 from core.providers.hosted_modes import ModeOffer, read_mode_offer
 from core.sandbox.box import BoxService
 from core.shell.network_grants import NetworkGrants
-from core.shell.servers.boxed_process import ServerLog, ServerProcess
+from core.shell.server_process import ServerLog, ServerProcess
 from core.tasks import TaskOwner
 
 PROTOCOL_VERSION: Final = 1

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from core.engine.hooks.session import load_trusted_hooks
 from core.engine.queries.source import QuerySource
+from core.hooks.hook_files import HookTable, explain_missing
 from core.hooks.parsing import Hook
-from core.hooks.places import HookTable
-from core.hooks.scripts import explain_missing
 from core.protocol import queries as q
 from core.protocol.events import HookRan
 

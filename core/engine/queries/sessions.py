@@ -133,7 +133,7 @@ async def answer_export(source: QuerySource, query: q.ExportQuery) -> q.ExportAn
 async def answer_jobs(source: QuerySource, query: q.JobsQuery) -> q.JobsAnswer:
     """Return the commands in the background, with what each wrote last and has changed so far."""
     jobs = source.require_session(query.session).terminal.jobs
-    reports, running = jobs.look(query.lines), {job.id: job.execution for job in jobs.running_jobs}
+    reports, running = jobs.list_with_output(query.lines), {job.id: job.execution for job in jobs.running_jobs}
     job_infos = list[q.JobInfo]()
     for report in reports:
         touched_paths = await asyncio.to_thread(running[report.id].list_touched) if report.id in running else ()

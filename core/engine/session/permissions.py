@@ -19,8 +19,7 @@ from core.permissions.saved_rules import SavedRules
 from core.sandbox.box import BoxService, Tier
 from core.sessions.private_directory import find_private_directory
 from core.shadow.shadow import Shadow
-from core.shell.network_grants import NetworkGrants
-from core.shell.outside.local_services import build_service, explain_unreachable
+from core.shell.network_grants import NetworkGrants, build_service, explain_unreachable
 from core.workspace import IgnoreRules, Workspace
 from core.workspace.withheld_paths import WithheldFinder, WithheldPaths
 

@@ -26,8 +26,8 @@ from core.errors import ToolFailed, WebFailed
 from core.mcp.browser import SERVER, build_browser_server
 from core.mcp.tool_lists import format_tool_name
 from core.protocol.review import Origin
-from core.sandbox.network.addresses import HostAndPort, is_public, parse_ip_address
-from core.shell.outside.local_services import explain_unreachable
+from core.sandbox.addresses import HostAndPort, is_public, parse_ip_address
+from core.shell.network_grants import explain_unreachable
 from core.tools.base import ToolOutcome
 from core.web.address import parse_address
 
@@ -61,18 +61,18 @@ class BrowserCaller(Struct, eq=False):
         grants.begin_turn(self._origin.turn)
         if isinstance(url := arguments.get("url"), str) and url:
             await self._admit(name, url)
-        grants.take_refused()
+        grants.pop_refused()
         try:
             outcome = await self._caller.call(name, arguments)
         finally:
-            permissions.record_foreign(grants.take_received())
+            permissions.record_foreign(grants.pop_received())
         return replace(outcome, content=f"{_HEAD}\n{escape_tags(outcome.content)}\n</web_page>{self._name_refused()}")
 
     async def describe_tools(self, query: str) -> str:
         return await self._caller.describe_tools(query)
 
     def _name_refused(self) -> str:
-        hosts = dict.fromkeys(target.host for target in self._approver.permissions.network_grants.take_refused())
+        hosts = dict.fromkeys(target.host for target in self._approver.permissions.network_grants.pop_refused())
         refused_hosts = tuple(host for host in hosts if host not in _OWN)
         suffix = f" and {len(refused_hosts) - MAX_NAMED} more" if len(refused_hosts) > MAX_NAMED else ""
         names = f"{', '.join(refused_hosts[:MAX_NAMED])}{suffix}"

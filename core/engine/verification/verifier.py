@@ -22,9 +22,8 @@ from core.protocol.events import Notice, VerificationFinished, VerificationProgr
 from core.protocol.events.verification import Verification
 from core.protocol.review import Change
 from core.shadow.content.paths import format_paths
-from core.shell.verification.clean_run import NO_BOX, CleanRun
+from core.shell.verification.clean_run import NO_BOX, CleanRun, build_verification
 from core.shell.verification.disk_digest import DiskDigest
-from core.shell.verification.outcome import build_verification
 from core.shell.verification.single_check import SingleCheck
 from core.text.counting import count
 

@@ -16,8 +16,8 @@ import httpx2
 from msgspec import Struct
 
 from core.errors import WebFailed
-from core.sandbox.network.addresses import is_public, parse_ip_address
-from core.sandbox.network.proxy import Resolver, resolve_host
+from core.sandbox.addresses import is_public, parse_ip_address
+from core.sandbox.proxy import Resolver, resolve_host
 from core.web.address import WebAddress
 from core.web.network import Connector, GuardedNetwork, connect_directly
 

@@ -16,7 +16,7 @@ from core.errors import ConfigError
 from core.mcp.server_config import ServerConfig, Variables
 from core.records import decode_json
 from core.shell.command_host import CommandHost
-from core.shell.servers.boxed_process import ServerProcess
+from core.shell.server_process import ServerProcess
 
 SECONDS: Final = 10.0
 MOST: Final = 65_536  # characters of an output

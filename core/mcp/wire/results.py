@@ -15,7 +15,7 @@ from core.attachments.preparation import PreparedAttachment, prepare_attachment
 from core.errors import AgentTuiError
 from core.mcp.wire.sdk_connection import CallAnswer, ContentBlock
 from core.sandbox.plain_text import strip_escapes
-from core.shell.spill import spill_output
+from core.shell.long_output import spill_output
 
 CHARS_PER_TOKEN: Final = 4
 WARN_CHARS: Final = 10_000 * CHARS_PER_TOKEN

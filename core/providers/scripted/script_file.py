@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import fields, replace
 
 from core.errors import ConfigError
-from core.filesystem.regular_file import read_regular_file
+from core.filesystem.open_files import read_regular_file
 from core.protocol.messages import Usage
 from core.records import parse_json
 

@@ -1,9 +1,9 @@
 """The warm process that boxes are forked from: single-threaded, with few modules loaded and no secrets in it.
 
 It is a child of the engine, started with an empty environment, and takes launch messages (`messages.py`) on a socket;
-when that socket ends it kills all boxes and itself. For each message it forks a launcher that enters new namespaces and
-becomes the parent of the box's pid 1; when the launcher is gone, so is everything of the box, its mounts included, and
-the server reports it. Runs in `python -I -S -B`; nothing is imported after the first message.
+when that socket is closed it kills all boxes and itself. For every message it forks a launcher that enters new
+namespaces and becomes the parent of the box's pid 1. The end of the launcher ends the whole box, its mounts included,
+and the server reports it. Runs in `python -I -S -B`; nothing is imported after the first message.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ import select
 import signal
 import struct
 
-from core.sandbox.inside import cgroups, init_process, kernel, messages
-from core.sandbox.inside.rootfs import mounts
+from core.sandbox.inside import init_process, kernel, messages, mounts, processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,31 +37,31 @@ def main(requests: int, control_groups: int) -> NoReturn:
     """Serve until the engine's end of the socket is closed. `control_groups` 0: make none."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    groups = cgroups.CgroupFactory(None if control_groups else [])
+    groups = processes.CgroupFactory(None if control_groups else [])
     _Server(_reserve_descriptors(requests), groups).serve()
 
 
 def _reserve_descriptors(requests: int) -> int:
-    """Keep the descriptor numbers that have a meaning in a box free; return the socket's new number."""
+    """Reserve the descriptor numbers that have a meaning in a box; return the socket's new number."""
     nothing = os.open("/dev/null", os.O_RDWR)
     descriptor = fcntl.fcntl(requests, fcntl.F_DUPFD_CLOEXEC, messages.FIRST_FREE + 8)
     for number in range(messages.FIRST_FREE):
-        if number not in {2, nothing}:  # standard error tells why a server did not start
+        if number not in {2, nothing}:  # standard error explains why a server did not start
             os.dup2(nothing, number, inheritable=False)
     return descriptor
 
 
 class _Server:
-    def __init__(self, requests: int, groups: cgroups.CgroupFactory) -> None:
+    def __init__(self, requests: int, groups: processes.CgroupFactory) -> None:
         self._requests = _socket.socket(fileno=requests)
-        # Of each running box, by the descriptor that tells its end: its launcher, who is told, and its group.
-        self._boxes: dict[int, tuple[int, _socket.socket, cgroups.BoxCgroup | None]] = {}
+        # The running boxes by their launcher's pidfd: the launcher's pid, the control socket, and the control group.
+        self._boxes: dict[int, tuple[int, _socket.socket, processes.BoxCgroup | None]] = {}
         self._groups = groups
         self._poll = select.poll()
         self._poll.register(requests, select.POLLIN)
         init_process.prepare_filter()
         gc.collect()
-        gc.freeze()  # a collection would write to every page that the children share
+        gc.freeze()  # a garbage collection would write to every page shared with the children
         gc.disable()
 
     def serve(self) -> NoReturn:
@@ -89,7 +88,8 @@ class _Server:
                 os.close(descriptor)
 
     def _shut_down(self) -> NoReturn:
-        """End after the engine is gone. Each pid 1 has seen that too; what has not ended in time is killed."""
+        """Exit after the engine is gone. Every pid 1 has noticed that too; launchers that do not end in time are
+        killed."""
         self._poll.unregister(self._requests.fileno())
         while self._boxes:
             events = self._poll.poll(_SHUTDOWN_TIMEOUT_MS)
@@ -115,13 +115,14 @@ class _Server:
         self._boxes[watch] = (pid, control, group)
         self._poll.register(watch, select.POLLIN)
 
-    def _make_group(self, message: NamespaceLaunch) -> cgroups.BoxCgroup | None:
-        """Make the box's group; as root only it or the largest pid bounds processes, else the user's limit does."""
+    def _make_group(self, message: NamespaceLaunch) -> processes.BoxCgroup | None:
+        """Make the box's control group. As root only it or the largest pid bounds processes, else the user's limit
+        does."""
         message["processes_by_pid"] = 0
         if os.getuid() == 0 and not self._groups.has_controller(b"pids"):
-            if _read_kernel_release() < _PID_MAX_PER_BOX:  # there root would set it for the whole machine
+            if _read_kernel_release() < _PID_MAX_PER_BOX:  # on older kernels the setting is global
                 raise OSError(errno.EPERM, "as root it takes a control group for pids, and none can be made here")
-            message["processes_by_pid"] = max(message["processes"], 301)  # the least that the kernel takes
+            message["processes_by_pid"] = max(message["processes"], 301)  # the minimum that the kernel accepts
         if self._groups.has_controller(b"memory"):
             group = self._groups.make(message["processes"], message["memory"])
             message["memory"] = 0
@@ -129,7 +130,7 @@ class _Server:
         return self._groups.make(message["processes"], 0) if self._groups.has_controller(b"pids") else None
 
     def _reap_box(self, watch: int) -> None:
-        """Reap a launcher that ended, remove its group, and report to the engine that nothing is left."""
+        """Reap a launcher that ended, remove its control group, and report the end of the box to the engine."""
         launcher, control, group = self._boxes.pop(watch)
         self._poll.unregister(watch)
         os.close(watch)
@@ -148,15 +149,15 @@ def _read_kernel_release() -> tuple[int, int]:
 
 
 def _send_report(control: _socket.socket, report: BoxReport) -> None:
-    with contextlib.suppress(OSError):  # whoever asked may be gone
+    with contextlib.suppress(OSError):  # the engine may be gone
         control.send(marshal.dumps(report))
 
 
 class _BoxLauncher:
-    """The steps from the server to pid 1, in a process of their own."""
+    """The steps from the server to pid 1, in a separate process."""
 
     def __init__(
-        self, message: NamespaceLaunch, control: _socket.socket, streams: list[int], group: cgroups.BoxCgroup | None
+        self, message: NamespaceLaunch, control: _socket.socket, streams: list[int], group: processes.BoxCgroup | None
     ) -> None:
         self._message = message
         self._control = control
@@ -223,19 +224,20 @@ class _BoxLauncher:
     def _become_pid_one(
         self, identity: tuple[int, int], mapping_reader: int, in_group: int, submounts: list[tuple[bytes, int]]
     ) -> NoReturn:
-        """Become pid 1. What takes long goes on meanwhile: the command waits for `in_group`."""
+        """Become pid 1. The set-up runs while the launcher joins the control group; the command waits for
+        `in_group`."""
         with init_process.name_step("user ids"):
             _map_ids(identity, mapping_reader)
         init_process.run_pid_one(self._message, submounts, in_group)
 
     def _arrange_descriptors(self, fixed_descriptors: list[int], others: list[int]) -> list[int]:
-        """Give standard streams, control and proxy their numbers; close everything else but `others`."""
+        """Move standard streams, control and proxy to their numbers; close everything else but `others`."""
         output, errors, *inputs = self._streams
         standard = [inputs[0] if inputs else 0, output, errors]
         high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 64) for descriptor in others]
         for number, source in enumerate(standard):
             os.dup2(source, number)
-            os.set_inheritable(number, True)  # dup2 onto itself leaves it as it was
+            os.set_inheritable(number, True)  # dup2 onto itself changes nothing
         os.dup2(fixed_descriptors[0], messages.CONTROL, inheritable=False)
         if fixed_descriptors[1] >= 0:
             os.dup2(fixed_descriptors[1], messages.PROXY, inheritable=False)
@@ -249,7 +251,7 @@ class _BoxLauncher:
 
 
 def _map_ids(identity: tuple[int, int], mapping_reader: int) -> None:
-    """Map every id to itself as root, which the server has to do; else only our own, which is all that is allowed."""
+    """Wait until the server has mapped every id (as root); else map our own id, the only one that is allowed."""
     if identity[0] == 0:
         poll = select.poll()
         poll.register(mapping_reader, select.POLLIN)
@@ -262,7 +264,7 @@ def _map_ids(identity: tuple[int, int], mapping_reader: int) -> None:
 
 
 def _map_all_ids(pid: int) -> None:
-    """Map each id known here to itself in a process's namespace; for root only."""
+    """Map every known id to itself in the namespace of process `pid`; for root only."""
     for table in (b"uid_map", b"gid_map"):
         try:
             with open(b"/proc/self/" + table, "rb") as ranges:
@@ -271,7 +273,7 @@ def _map_all_ids(pid: int) -> None:
                 b"/proc/%d/%s" % (pid, table), b"".join(b"%s %s %s\n" % (first, first, n) for first, _, n in id_ranges)
             )
         except OSError:
-            return  # it finds its ids unmapped, and maps what it may
+            return  # the child finds its ids unmapped and maps its own
 
 
 def _bring_up_loopback() -> None:

@@ -1,8 +1,8 @@
 """Pid 1 of a box: builds the root file system, starts the command, waits for it, and ends everything by exiting.
 
-The order of steps is that of SAFETY D23. Whatever the command leaves behind is killed by the kernel when pid 1 exits;
-pid 1 exits when the command has ended, when the engine says so, and when the engine is gone.
-Runs in `python -I -S -B`.
+Rights are dropped only after the root file system is complete, and before the command starts. The kernel kills the
+command's remaining processes when pid 1 exits; pid 1 exits when the command has ended, when the engine orders it, and
+when the engine is gone. Runs in `python -I -S -B`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import os
 import select
 import signal
 
-from core.sandbox.inside import kernel, landlock, messages, port_forward, processes, seccomp
-from core.sandbox.inside.rootfs import build
+from core.sandbox.inside import kernel, landlock, messages, port_forward, processes, root_filesystem, seccomp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,12 +28,12 @@ _prepared: dict[str, bytes] = {}
 
 
 def prepare_filter() -> None:
-    """Build once what is the same for every command."""
+    """Build the syscall filter once; it is the same for every command."""
     _prepared["filter"] = seccomp.build_filter()
 
 
 class SetupStepFailed(Exception):
-    """A step of the set-up was refused: its name, for a person, and the kernel's error."""
+    """A step of the set-up was refused: the step's readable name and the kernel's error."""
 
     def __init__(self, step: str, error: OSError) -> None:
         super().__init__(step)
@@ -42,7 +41,7 @@ class SetupStepFailed(Exception):
 
 
 def build_failure_report(error: BaseException) -> BoxReport:
-    """Return the report of a failure; an error that no step expected is reported with its type."""
+    """Return the report of a failure; an unexpected error is reported with its type."""
     if isinstance(error, SetupStepFailed):
         return error.report
     return ("failed", "unforeseen", 0, f"{type(error).__name__}: {error}")
@@ -50,7 +49,7 @@ def build_failure_report(error: BaseException) -> BoxReport:
 
 @contextlib.contextmanager
 def name_step(name: str) -> Iterator[None]:
-    """Name what is being done, for the report of a failure: `with name_step("mounts"):`."""
+    """Label a step for the report of its failure: `with name_step("mounts"):`."""
     try:
         yield
     except OSError as error:
@@ -81,12 +80,12 @@ def _set_up_box(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) ->
             signal.signal(number, signal.SIG_IGN)
         kernel.leave_session_keyring()
     with name_step("file system"):
-        build.build_root(message, submounts)
+        root_filesystem.build_root(message, submounts)
     with name_step("network"):
         listeners = port_forward.open_listeners(message["services"]) if message["proxy"] else []
     with name_step("capabilities"):
         _drop_rights(message)
-        kernel.die_with_parent(signal.SIGKILL)  # changing users clears it; who was late ends with the engine's socket
+        kernel.die_with_parent(signal.SIGKILL)  # changing users clears it; a race is covered by the engine's socket
         kernel.forbid_inspection()
     return port_forward.start_forwarder(listeners) if listeners else 0
 
@@ -104,7 +103,7 @@ def _drop_rights(message: NamespaceLaunch) -> None:
 
 
 def _start_command(message: NamespaceLaunch, control: _socket.socket) -> int:
-    """Start the command and return its pid. If it could not be executed, that is a failed step like any other."""
+    """Start the command and return its pid. A failed execution is reported like any failed step."""
     trouble_reader, trouble_writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -135,7 +134,7 @@ def _become_command(message: NamespaceLaunch, report_pipe: int) -> NoReturn:
 
 
 def _confine_self(message: NamespaceLaunch, trouble_writer: int) -> None:
-    """Take the last steps, in the command's own process: nothing of them can be undone."""
+    """Take the last, irreversible steps, in the command's own process."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     with name_step("process"):
@@ -164,7 +163,7 @@ def _send_report(control: _socket.socket, report: BoxReport) -> None:
     try:
         control.send(marshal.dumps(report))
     except OSError:
-        os._exit(1)  # the engine is gone, and with it all reason to go on
+        os._exit(1)  # the engine is gone
 
 
 class _InitProcess:
@@ -180,7 +179,7 @@ class _InitProcess:
         poll = select.poll()
         poll.register(messages.CONTROL, select.POLLIN)
         poll.register(self._woken, select.POLLIN)
-        self._reap()  # what ended before the handler was there
+        self._reap()  # children that ended before the handler was installed
         while True:
             ready = poll.poll(_MEMORY_CHECK_MS if self._memory_limit else None)
             if self._memory_limit and processes.exceeds_memory(processes.list_processes(), self._memory_limit):
@@ -213,7 +212,7 @@ class _InitProcess:
             os._exit(0)
 
     def _reap(self) -> None:
-        """Reap ended processes. While terminating, others than the command get the rest of the grace period too."""
+        """Reap ended processes. While terminating, the command's descendants also get the rest of the grace period."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)

@@ -63,7 +63,7 @@ def make_mounts_private() -> None:
 
 
 def mount_with_options(kind: bytes, target: bytes, options: bytes) -> None:
-    """Mount by the old mount(2), for what a kernel does not take by `fsconfig` yet."""
+    """Mount by the old mount(2), for options that the kernel does not accept by `fsconfig` yet."""
     flags = ctypes.c_ulong(_MS_NO_SUID | _MS_NO_DEVICES)
     _check_result(_libc.mount(kind, target, kind, flags, options), f"mount {kind.decode()}")
 
@@ -95,7 +95,7 @@ def _read_mount_error(context: int) -> str:
 
 
 def clone_mount(path: bytes, *, recursive: bool = True) -> int:
-    """Clone what is mounted at a path; return the descriptor of the detached copy. Symbolic links are followed."""
+    """Clone the mount of a path; return the descriptor of the detached copy. Symbolic links are followed."""
     flags = _CLONE | _CLOEXEC | (_RECURSIVE if recursive else 0)
     return make_syscall(_OPEN_TREE, f"open_tree {_format_path(path)}", AT_FDCWD, path, flags)
 
@@ -117,12 +117,12 @@ def set_mount_attributes(mount: int, path: bytes, *, add: int = 0, clear: int = 
 
 
 def pivot_root_here() -> None:
-    """Make the working directory the root; the old root lies on top of it until it is unmounted."""
+    """Make the working directory the root; the old root is stacked on top of it until it is unmounted."""
     make_syscall(find_syscall_number("pivot_root"), "pivot_root", b".", b".")
 
 
 def unmount(path: bytes) -> None:
-    """Detach what is mounted at a path, with all below it."""
+    """Detach the mount of a path, with all mounts below it."""
     _check_result(_libc.umount2(path, ctypes.c_int(_DETACH)), f"unmount {_format_path(path)}")
 
 
@@ -164,17 +164,17 @@ def drop_bounding_set() -> None:
 
 
 def drop_capabilities() -> None:
-    """Drop every capability, also for all that is executed later."""
+    """Drop every capability, also for programs that are executed later."""
     drop_bounding_set()
     header = struct.pack("@Ii", _CAPABILITIES_V3, 0)
     make_syscall(find_syscall_number("capset"), "capset", header, bytes(24))
 
 
 class FileAccessAs:
-    """Context in which this thread reaches files as another user and group: `with FileAccessAs(uid):`.
+    """Context in which this thread accesses files as another user and group: `with FileAccessAs(uid):`.
 
-    Mounts made within it keep these rights for ever. 0 changes nothing; other ids are for root, and clear the parent
-    death signal.
+    Mounts created in it retain these rights. 0 changes nothing; other ids are for root, and clear the parent death
+    signal.
     """
 
     def __init__(self, uid: int) -> None:
@@ -193,7 +193,7 @@ class FileAccessAs:
 
 
 def find_nobody_id() -> int:
-    """Return the id of a user who owns nothing, as far as ids are mapped here; 0 if there is none but our own."""
+    """Return the id of a user who owns nothing, within the mapped ids; 0 if only our own id is mapped."""
     with open("/proc/self/uid_map", "rb") as table:
         ranges = [(int(first), int(count)) for first, _, count in (line.split() for line in table)]
     if any(first <= _NOBODY < first + count for first, count in ranges):
@@ -202,7 +202,7 @@ def find_nobody_id() -> int:
 
 
 def become_user(uid: int, gid: int) -> None:
-    """Become this user and group for good; for root only. Clears the parent death signal."""
+    """Become this user and group permanently; for root only. Clears the parent death signal."""
     os.setgroups([])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
@@ -217,7 +217,7 @@ _ZERO = ctypes.c_ulong(0)
 
 
 def call_prctl(label: str, option: int, value: int, structure: bytes | None = None) -> None:
-    """Call prctl(2) with a number and, for what takes one, a structure. Raises OSError with `label`."""
+    """Call prctl(2) with a number and optionally a structure. Raises OSError with `label`."""
     _check_result(_libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), structure, _ZERO, _ZERO), label)
 
 

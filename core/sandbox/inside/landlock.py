@@ -1,7 +1,7 @@
-"""Landlock: a process gives up, for itself and its children, rights to files, TCP and signals (SAFETY C6).
+"""Landlock: a process gives up rights to files, TCP and signals, for itself and its children.
 
-Rules name what stays allowed below a path; all else that this kernel's ABI knows is refused. It does not cover metadata
-(chmod, chown, utimes, stat), unix sockets that have a path, or UDP. Runs in `python -I -S -B`.
+Rules name the rights that remain below a path; all others known to this kernel's ABI are refused. Landlock does not
+cover metadata (chmod, chown, utimes, stat), unix sockets that have a path, or UDP. Runs in `python -I -S -B`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TCP_SINCE, _SCOPES_SINCE = 4, 6
 _TCP, _SCOPES = 0b11, 0b11  # bind and connect; abstract unix sockets and signals
 
 READ = _EXECUTE | _READ_FILE | _READ_DIR
-USE = READ | _WRITE_FILE | _IOCTL_DEV  # for devices: opened, written to and controlled, neither made nor removed
+USE = READ | _WRITE_FILE | _IOCTL_DEV  # for devices: open, write and control, but neither create nor remove
 EVERYTHING = (1 << 16) - 1
 _ON_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 
@@ -41,18 +41,18 @@ def get_abi_version() -> int:
 
 
 def restrict_self(rules: Iterable[tuple[str, int]], *, tcp: bool = True, scopes: bool = True) -> int:
-    """Restrict this thread and all that it becomes or starts, for good; return the ABI version in force.
+    """Restrict this thread and all that it executes or starts, permanently; return the ABI version in force.
 
-    `rules` are pairs of a path and the rights (READ, USE or EVERYTHING) that stay allowed there and below. `tcp` False
-    refuses binding and connecting TCP (ABI >= 4); `scopes` keeps signals and abstract unix sockets inside (ABI >= 6).
-    Sets no_new_privs. A rule for a missing path is left out, which allows less. Raises OSError if the kernel refuses;
-    then nothing is restricted.
+    `rules` are pairs of a path and the rights (READ, USE or EVERYTHING) that remain on and below it. `tcp` False
+    refuses binding and connecting TCP (ABI >= 4); `scopes` restricts signals and abstract unix sockets to the domain
+    (ABI >= 6). Sets no_new_privs. A rule for a missing path is left out, which allows less. Raises OSError if the
+    kernel refuses; then nothing is restricted.
     """
     version = get_abi_version()
     if version == 0:
         raise OSError(_ENOSYS, "this kernel has no Landlock")
     handled_rights = _FILES_OF_ABI.get(version, EVERYTHING)
-    # `struct landlock_ruleset_attr`, as long as this ABI knows it.
+    # `struct landlock_ruleset_attr`, in the length of this ABI.
     field_count = 1 + (version >= _TCP_SINCE) + (version >= _SCOPES_SINCE)
     attributes = struct.pack("@QQQ", handled_rights, _TCP if not tcp else 0, _SCOPES if scopes else 0)[
         : 8 * field_count

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Literal, TypedDict
 
     class CommandLaunch(TypedDict):
-        """The part of every launch: the command and its limits, sizes in bytes."""
+        """The common part of every launch: the command and its limits, sizes in bytes."""
 
         arguments: list[bytes]
         env: dict[bytes, bytes]
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         """The host's directories as overlays, and a workspace with its layers; bubblewrap is started on such a root.
 
         Paths are absolute and real; `lowers` topmost first. Without an upper (b"") the layer is in memory, as is the
-        layer of `masked` without `masks`, and what is changed in `repository` without `repository_layer`.
+        layer of `masked` without `masks`, and the layer over `repository` without `repository_layer`.
         """
 
         workspace: bytes
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         masked: list[bytes]
         masks: bytes
         readable: list[bytes]
-        writable: list[tuple[bytes, bytes]]  # a directory, and where it is shown
+        writable: list[tuple[bytes, bytes]]  # a directory, and the path of its mount
         repository: bytes
         repository_layer: bytes
         cache: bytes
@@ -56,10 +56,9 @@ if TYPE_CHECKING:
     class SupervisorLaunch(CommandLaunch):
         """Launch of one command below a supervisor. `root` None is the host's own root.
 
-        `bubblewrap`: the arguments are bubblewrap's, which writes its status to descriptor STATUS, whose innermost
-        shell says on READY that the command runs, and which may take `git_settings` from SETTINGS. `families`: the
-        socket families that stay allowed. `rules`: Landlock's, None for bubblewrap. `scratch`: bytes that the root may
-        have in memory.
+        `bubblewrap`: the arguments are those of bubblewrap, which writes its status to descriptor STATUS; its innermost
+        shell signals on READY that the command runs, and it may read `git_settings` from SETTINGS. `families`: the
+        allowed socket families. `rules`: Landlock's, None for bubblewrap. `scratch`: bytes of the root's tmpfs.
         """
 
         cwd: bytes
@@ -70,9 +69,9 @@ if TYPE_CHECKING:
         rules: list[tuple[str, int]] | None
         families: list[int]
 
-    # ("started",): the command runs. ("failed", step, errno, text): it never will. ("exit", code): it has ended.
-    # ("memory",): ended for the memory it took. ("gone", kills): nothing of the box is left; `kills`: by the kernel,
-    # for memory.
+    # ("started",): the command runs. ("failed", step, errno, text): it could not be started. ("exit", code): it has
+    # ended. ("memory",): it was ended for exceeding its memory. ("gone", kills): the whole box has ended; `kills`:
+    # processes that the kernel killed for memory.
     BoxReport = (
         tuple[Literal["started"]]
         | tuple[Literal["failed"], str, int, str]
@@ -85,7 +84,7 @@ RUN = b"run"
 INTERRUPT = b"interrupt"
 TERMINATE = b"terminate"
 
-# Where the descriptors are in every process of a box: 0 to 2 are the command's own.
+# The descriptor numbers in every process of a box; 0 to 2 are the command's own.
 CONTROL, PROXY, FIRST_FREE = 3, 4, 5
 PROXY_PORT = 3128
 

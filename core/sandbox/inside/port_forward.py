@@ -1,8 +1,8 @@
-"""The box's only network: connections to its loopback and to named sockets are forwarded to our proxy (SAFETY D31).
+"""The box's only network: connections to its loopback and to named sockets are forwarded to our proxy.
 
-The box has no network. A process of ours inside accepts on 127.0.0.1 and connects, for each connection, to the unix
-socket of the proxy by a descriptor (`/proc/self/fd/N`), so no path leads there from inside. Bytes are passed on as they
-are, for a service of the machine behind the head that names it; the proxy alone decides what may be reached. Runs in
+The box has no network. A process of ours inside accepts on 127.0.0.1 and connects, for every connection, to the unix
+socket of the proxy by a descriptor (`/proc/self/fd/N`), so the box has no path to it. Bytes are forwarded unchanged,
+for a service of the machine after the head that names it; the proxy alone decides which targets are allowed. Runs in
 `python -I -S -B`.
 """
 
@@ -25,14 +25,14 @@ _BACKLOG = 64
 
 
 class Listener:
-    """A socket that accepts in the box, and the head that each of its connections to the proxy begins with."""
+    """A socket that accepts in the box, and the head that begins its connections to the proxy."""
 
     def __init__(self, listening: _socket.socket, head: bytes = b"") -> None:
         self.listening, self.head = listening, head
 
 
 def open_listeners(services: list[tuple[int, bytes, bytes]]) -> list[Listener]:
-    """Return what listens in the box: for the proxy itself, and for each service (port or path, and head)."""
+    """Open the listeners of the box: for the proxy itself, and for every service (port or path, and head)."""
     listeners = [Listener(_listen_on_port(messages.PROXY_PORT))]
     for port, path, head in services:
         listeners.append(Listener(_listen_on_port(port) if port else _listen_on_path(path), head))
@@ -48,7 +48,7 @@ def _listen_on_port(port: int) -> _socket.socket:
 
 
 def _listen_on_path(path: bytes) -> _socket.socket:
-    """Listen at a path of the box's own fresh directories, for whatever user the command becomes."""
+    """Listen on a path in the box's fresh directories, open to every user that the command may become."""
     directory = os.path.dirname(path)
     if not os.path.isdir(directory):
         os.mkdir(directory)
@@ -74,7 +74,7 @@ def start_forwarder(listeners: list[Listener]) -> int:
 
 
 class _Flow:
-    """One direction of a connection: what was read on one side and not yet written to the other."""
+    """One direction of a connection, with a buffer of bytes that were read and are not written yet."""
 
     def __init__(self, source: _socket.socket, sink: _socket.socket) -> None:
         self.source, self.sink = source, sink
@@ -108,7 +108,7 @@ class _Flow:
 
 
 class _Connection:
-    """A client inside and the proxy outside, with a flow each way."""
+    """A client inside and the proxy outside, with a flow in both directions."""
 
     def __init__(self, client: _socket.socket, proxy: _socket.socket, head: bytes) -> None:
         self._sockets = (client, proxy)
@@ -158,7 +158,7 @@ def _forward_ready(accepting: dict[int, Listener], connections: list[_Connection
 
 
 def _accept_connection(listener: Listener, connections: list[_Connection]) -> None:
-    """Accept a connection; close it at once while the proxy is gone, so that its client learns that."""
+    """Accept a connection; close it immediately if the proxy is gone, so that its client notices."""
     try:
         descriptor = listener.listening._accept()[0]  # type: ignore[attr-defined]  # what `accept` calls
         client = _socket.socket(fileno=descriptor)

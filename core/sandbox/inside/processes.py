@@ -1,7 +1,9 @@
-"""The processes of a box: their limits, signals, descent, and the memory that they hold together (SAFETY R4).
+"""The processes of a box: their limits, signals, descent, memory, and control groups.
 
-Memory is a quick sum, and an exact one if that is too much: the quick one counts what forked processes share once for
-each of them. Runs in `python -I -S -B`.
+Memory is a quick sum, and an exact one if that is too much: the quick one counts memory shared by forked processes once
+for each of them. A control group bounds processes (also root's) and memory where the machine allows one: version 2
+where its controllers are delegated, else version 1; a group is available if creating one works. Runs in `python -I -S
+-B`.
 """
 
 from __future__ import annotations
@@ -11,17 +13,21 @@ import os
 import resource
 import signal
 
-TYPE_CHECKING = False  # typing itself takes longer to load than all the rest here
+from core.sandbox.inside import kernel
+
+TYPE_CHECKING = False  # importing `typing` takes longer than everything else here
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from core.sandbox.inside.messages import CommandLaunch
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_ROOT = b"/sys/fs/cgroup"
+_PREFIX = b"agent-tui-"
 
 
 def list_processes() -> list[int]:
-    """Return the pids of all processes; from pid 1 of a box these are its own."""
+    """Return the pids of all visible processes; in pid 1 of a box, those of the box."""
     return [int(name) for name in os.listdir(b"/proc") if name.isdigit()]
 
 
@@ -32,7 +38,7 @@ def exceeds_memory(processes: Iterable[int], limit: int) -> bool:
 
 
 def read_resident_bytes(process: int) -> int:
-    """Return the bytes that are not mapped from files; 0 for a process that is gone."""
+    """Return the resident bytes that are not mapped from files; 0 for a process that is gone."""
     try:
         with open(f"/proc/{process}/statm", "rb") as table:
             _, resident_pages, shared_pages, *_ = map(int, table.read().split())
@@ -42,7 +48,7 @@ def read_resident_bytes(process: int) -> int:
 
 
 def read_proportional_bytes(process: int) -> int:
-    """Return the same with shared pages divided by the number of sharers, where the kernel tells."""
+    """Return the resident bytes with shared pages divided by the number of sharers, if the kernel reports that."""
     try:
         with open(f"/proc/{process}/smaps_rollup", "rb") as table:
             for line in table:
@@ -54,7 +60,7 @@ def read_proportional_bytes(process: int) -> int:
 
 
 def list_descendants(ancestor: int) -> list[int]:
-    """Return the pids that descend from this one, as /proc has them now; it is not among them."""
+    """Return the pids of all descendants of a process, from /proc; the process itself is not included."""
     children: dict[int, list[int]] = {}
     for name in os.listdir(b"/proc"):
         if name.isdigit():
@@ -86,7 +92,7 @@ def signal_group(group: int, number: int) -> None:
 
 
 def set_limits(message: CommandLaunch, processes: int | None) -> None:
-    """Set a command's resource limits, soft and hard, as far as the present hard ones allow; `processes` None: all."""
+    """Set a command's soft and hard resource limits, within the present hard ones; `processes` None: unlimited."""
     limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, message["file_size"])]
     limits.append((resource.RLIMIT_NOFILE, message["open_files"]))
     if processes is not None:
@@ -105,3 +111,150 @@ def open_child_signals() -> int:
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     return woken
+
+
+class CgroupParent:
+    """A directory of the cgroup file system in which groups can be created, and its controllers."""
+
+    def __init__(self, directory: bytes, controllers: frozenset[bytes], version: int) -> None:
+        self.directory = directory
+        self.controllers = controllers
+        self.version = version
+
+
+class BoxCgroup:
+    """One box's control group: a directory below each parent."""
+
+    def __init__(self, directories: list[tuple[bytes, CgroupParent]]) -> None:
+        self._directories = directories
+
+    @property
+    def process_files(self) -> list[bytes]:
+        """The files into which a process writes 0 to join."""
+        return [directory + b"/cgroup.procs" for directory, _ in self._directories]
+
+    def count_oom_kills(self) -> int:
+        """Return the number of its processes that the kernel killed for memory."""
+        for directory, parent in self._directories:
+            if b"memory" in parent.controllers:
+                table = directory + (b"/memory.events" if parent.version == 2 else b"/memory.oom_control")
+                return _read_counter(table, b"oom_kill")
+        return 0
+
+    def remove(self) -> None:
+        for directory, _ in self._directories:
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)
+
+
+class CgroupFactory:
+    """Finds directories in which groups can be created, and creates one group per box."""
+
+    def __init__(self, parents: Sequence[CgroupParent] | None = None) -> None:
+        self._parents = list(_find_parents()) if parents is None else list(parents)
+        self._count = 0
+        for parent in self._parents:
+            _remove_abandoned(parent.directory)
+
+    def has_controller(self, controller: bytes) -> bool:
+        return any(controller in parent.controllers for parent in self._parents)
+
+    def make(self, processes: int, memory: int) -> BoxCgroup:
+        """Make a group of at most `processes`, and `memory` bytes (0: unbounded). Raises OSError."""
+        self._count += 1
+        directories = []
+        for parent in self._parents:
+            if b"pids" not in parent.controllers and not memory:
+                continue
+            directory = b"%s/%s%d-%d" % (parent.directory, _PREFIX, os.getpid(), self._count)
+            os.mkdir(directory)
+            directories.append((directory, parent))
+            for name, value in _list_limits(parent, processes, memory):
+                kernel.write_setting(directory + b"/" + name, b"%d" % value)
+        return BoxCgroup(directories)
+
+
+def _list_limits(parent: CgroupParent, processes: int, memory: int) -> Iterator[tuple[bytes, int]]:
+    if b"pids" in parent.controllers:
+        yield b"pids.max", processes
+    if b"memory" in parent.controllers and memory:
+        yield (b"memory.max" if parent.version == 2 else b"memory.limit_in_bytes"), memory
+
+
+def _find_parents() -> Iterator[CgroupParent]:
+    """Yield one parent per controller, nearest first: our own group or one above it."""
+    covered_controllers: set[bytes] = set()
+    for candidate in _list_candidates():
+        new = CgroupParent(candidate.directory, candidate.controllers - covered_controllers, candidate.version)
+        if new.controllers and _can_make_groups(new):
+            covered_controllers |= new.controllers
+            yield new
+
+
+def _list_candidates() -> Iterator[CgroupParent]:
+    controllers = frozenset({b"pids", b"memory"})
+    for line in _read_file(b"/proc/self/cgroup").splitlines():
+        _, names, path = line.split(b":", 2)
+        if names:
+            available_controllers = controllers & frozenset(names.split(b","))
+            for name in available_controllers:
+                yield CgroupParent(_ROOT + b"/" + names + path.rstrip(b"/"), frozenset({name}), 1)
+            continue
+        for root in (_ROOT, _ROOT + b"/unified"):
+            parts = path.rstrip(b"/").split(b"/")
+            for count in range(len(parts), 0, -1):
+                directory = root + b"/".join(parts[:count])
+                available_controllers = controllers & frozenset(
+                    _read_file(directory + b"/cgroup.subtree_control").split()
+                )
+                yield CgroupParent(directory, available_controllers, 2)
+
+
+def _can_make_groups(parent: CgroupParent) -> bool:
+    """True if a process can actually join a group created in this directory."""
+    directory = b"%s/%s%d-try" % (parent.directory, _PREFIX, os.getpid())
+    try:
+        os.mkdir(directory)
+    except OSError:
+        return False
+    try:
+        for name, value in _list_limits(parent, 64, 1 << 30):
+            kernel.write_setting(directory + b"/" + name, b"%d" % value)
+        return _can_join(directory + b"/cgroup.procs")
+    except OSError:
+        return False
+    finally:
+        os.rmdir(directory)
+
+
+def _remove_abandoned(directory: bytes) -> None:
+    """Remove the groups of servers that were killed. A group with a process in it can't be removed."""
+    for name in os.listdir(directory):
+        owner = name.removeprefix(_PREFIX).partition(b"-")[0]
+        if name.startswith(_PREFIX) and owner.isdigit() and not os.path.exists(b"/proc/" + owner):
+            with contextlib.suppress(OSError):
+                os.rmdir(directory + b"/" + name)
+
+
+def _can_join(table: bytes) -> bool:
+    child = os.fork()
+    if child == 0:
+        try:
+            kernel.write_setting(table, b"0")
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def _read_counter(table: bytes, name: bytes) -> int:
+    counters = dict(line.split(b" ", 1) for line in _read_file(table).splitlines() if b" " in line)
+    return int(counters.get(name, 0))
+
+
+def _read_file(path: bytes) -> bytes:
+    try:
+        with open(path, "rb") as table:
+            return table.read()
+    except OSError:
+        return b""

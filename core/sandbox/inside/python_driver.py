@@ -1,9 +1,9 @@
-"""Runs blocks of Python one after the other in one namespace, for an interpreter of the user's.
+"""Runs blocks of Python one after the other in one namespace, in the user's interpreter.
 
-The program sends this file to another interpreter, so it needs nothing but the standard library of any Python 3.
-Each line of its standard input is a block in base64. After a block it writes the mark and 0 (it ran to its end) or 1
-(it raised). The value of a block's last expression is shown, as in an interactive session. With IPython at hand, that
-runs the blocks; else `%pip` and `!command` lines are understood all the same. A `%pip` that fails ends its block.
+The program sends this file to another interpreter, so it needs only the standard library of any Python 3. Every line of
+its standard input is a block in base64. After a block it writes the mark and 0 (it ran to its end) or 1 (it raised).
+The value of a block's last expression is printed, as in an interactive session. IPython runs the blocks if it is
+installed; else `%pip` and `!command` lines are translated. A `%pip` that fails ends its block.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHELL_LINE = re.compile(r"^([ \t]*)(?:!|%(?=pip\b))(.+)$", re.MULTILINE)
 
 
 class PlainRunner:
-    """Runs blocks with nothing but Python."""
+    """Runs blocks in plain Python."""
 
     def __init__(self) -> None:
         self._names = {"__name__": "__main__", "__builtins__": __builtins__}
@@ -38,7 +38,7 @@ class PlainRunner:
             source, tree = _parse_block(source, name)
             linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
             self._execute(tree, name)
-        except BaseException as error:  # also SystemExit and an interrupt: the session goes on
+        except BaseException as error:  # also SystemExit and an interrupt: the session continues
             trace = error.__traceback__
             while trace is not None and not trace.tb_frame.f_code.co_filename.startswith("<block "):
                 trace = trace.tb_next
@@ -82,7 +82,7 @@ def _build_pip_command(arguments: str) -> str:
 
 
 def _run_pip(arguments: str) -> None:
-    """Run pip. Raises `CalledProcessError`: what follows needs what was not installed."""
+    """Run pip. Raises `CalledProcessError`, since the rest of the block needs the package."""
     subprocess.run(_build_pip_command(arguments), shell=True, check=True)
 
 
@@ -94,7 +94,7 @@ class IPythonRunner:
         config.HistoryManager.enabled = False
         config.InteractiveShell.colors = "NoColor"
         self._shell = importlib.import_module("IPython.core.interactiveshell").InteractiveShell.instance(config=config)
-        self._shell.register_magic_function(_run_pip, "line", "pip")  # IPython's own says nothing of a failure
+        self._shell.register_magic_function(_run_pip, "line", "pip")  # IPython's own ignores failures
 
     def run_block(self, source: str) -> bool:
         return bool(self._shell.run_cell(source, store_history=False).success)
@@ -103,13 +103,13 @@ class IPythonRunner:
 def _choose_runner() -> IPythonRunner | PlainRunner:
     try:
         return IPythonRunner()
-    except Exception:  # not there, or not one that can be used
+    except Exception:  # missing or unusable
         return PlainRunner()
 
 
 def main(mark: str) -> None:
     """Run blocks until the standard input ends."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the program may have it ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent process may have it ignored
     source = os.fdopen(os.dup(0), "rb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.argv[:] = [""]

@@ -1,7 +1,7 @@
-"""The syscall filter of every tier: a BPF program, assembled here, and the prctls that install it (SAFETY C6, D28).
+"""The syscall filter of every tier: a BPF program, assembled here, and the prctls that install it.
 
-It refuses what a command does not need and what kernel exploits use most: mounts, namespaces, other processes' memory,
-io_uring, kernel keys, exotic socket families, typing into a terminal. Runs in `python -I -S -B`.
+It refuses calls that commands do not need and that kernel exploits use most: mounts, namespaces, other processes'
+memory, io_uring, kernel keys, exotic socket families, typing into a terminal. Runs in `python -I -S -B`.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ _SYSTEM_V_CALLS: dict[str, tuple[int, int]] = {
     "shmctl": (31, 195),
     "shmget": (29, 194),
 }
-# Calls that set modes, and which argument is the mode: a box without a view of its own leaves its files to the machine.
+# Calls that set modes, and the index of the mode: files of a box without its own mounts stay on the machine.
 _MODE_CALLS: dict[str, tuple[int | None, int | None, int]] = {
     "chmod": (90, None, 1),
     "fchmod": (91, 52, 1),
@@ -121,7 +121,7 @@ _MODE_CALLS: dict[str, tuple[int | None, int | None, int]] = {
     "mknod": (133, None, 1),
     "mknodat": (259, 33, 2),
 }
-# Calls about a process, where all of the machine's can be named, and which argument names it; 0 is the caller itself.
+# Calls about a process, where all processes are visible, and the index of its pid; 0 is the caller itself.
 _PROCESS_CALLS: dict[str, tuple[int, int, int]] = {
     "prlimit64": (302, 261, 0),
     "setpriority": (141, 140, 1),
@@ -131,9 +131,9 @@ _PROCESS_CALLS: dict[str, tuple[int, int, int]] = {
     "sched_setparam": (142, 118, 0),
     "sched_setscheduler": (144, 119, 0),
 }
-_USER_WIDE = {"setpriority": 2, "ioprio_set": 3}  # the first argument that stands for all processes of a user
+_USER_WIDE = {"setpriority": 2, "ioprio_set": 3}  # the value of the first argument that selects all processes of a user
 _PIDFD_CALLS = {"pidfd_open": 434, "pidfd_send_signal": 424}
-_OPENAT2 = 437  # its mode is behind a pointer; openat serves
+_OPENAT2 = 437  # its mode is behind a pointer; programs fall back to openat
 _MAKES_FILE = 0o20000100  # O_CREAT and O_TMPFILE; without them the mode is whatever the register held
 _SETUID_OR_GID, _FILE_TYPE, _DEVICES = 0o6000, 0o170000, (0o020000, 0o060000)
 _CHECKED_CALLS = {
@@ -149,17 +149,17 @@ _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 def build_filter(families: Sequence[int] = FAMILIES, *, machine: str = "") -> bytes:
     """Build the filter as an array of `struct sock_filter`, which is also what `bwrap --seccomp` reads.
 
-    `families`: what `socket()` may open. Without AF_UNIX there are no datagram socket pairs either, since one half of
-    such a pair can be pointed at any socket's path. Without any, nothing else that reaches other processes by name is
-    allowed (System V objects, message queues, other processes' priorities and limits), nor what would outlive the box
-    on the host's disk: setuid and setgid bits, devices. `machine`: as `uname -m` says, by default this one. Raises
-    OSError (ENOSYS) on an architecture whose numbers are not known here.
+    `families`: those that `socket()` may open. Without AF_UNIX there are no datagram socket pairs either, since one
+    half of such a pair can be connected to any socket's path. An empty `families` also refuses all other calls that
+    reach other processes by name (System V objects, message queues, other processes' priorities and limits), and setuid
+    and setgid bits and devices, which would outlive the box on the host's disk. `machine`: as in `uname -m`, by default
+    this one. Raises OSError (ENOSYS) on an unknown architecture.
     """
     column, audit = _find_architecture(machine)
     code = [_encode(_LOAD, _ARCHITECTURE), *_return_unless(_EQUAL, audit, _KILL), _encode(_LOAD, _NUMBER)]
     if column == 0:
         code += _return_if(_AT_LEAST, _X32, _ERRNO | _ENOSYS)
-    # Its flags are behind a pointer; clone serves.
+    # Its flags are behind a pointer; programs fall back to clone.
     code += _return_if(_EQUAL, _CHECKED_CALLS["clone3"][column], _ERRNO | _ENOSYS)
     for number in list_denied(machine).values():
         code += _return_if(_EQUAL, number, _ERRNO | _EPERM)
@@ -212,9 +212,9 @@ def list_denied(machine: str = "") -> dict[str, int]:
 
 
 def install_filter(program: bytes) -> None:
-    """Put this process, and all that it becomes or starts, under the filter for good. Raises OSError if refused.
+    """Install the filter for this process and all that it executes or starts, permanently. Raises OSError if refused.
 
-    Sets no_new_privs, without which an ordinary user may not install a filter. One thread only.
+    Sets no_new_privs, without which an ordinary user may not install a filter. Call it in a process with one thread.
     """
     code = ctypes.create_string_buffer(program, len(program))
     structure = struct.pack("@HP", len(program) // struct.calcsize("HBBI"), ctypes.addressof(code))
@@ -234,7 +234,7 @@ def _encode(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
 
 
 def _return_if(test: int, value: int, result: int) -> list[bytes]:
-    """Return `result` if the test of the loaded word holds, else go on."""
+    """Return `result` if the test of the loaded word holds, else continue."""
     return [_encode(test, value, 0, 1), _encode(_RETURN, result)]
 
 
@@ -249,5 +249,5 @@ def _load_argument(index: int) -> bytes:
 
 
 def _check_call(number: int, checks: list[bytes]) -> list[bytes]:
-    """Run the checks for this call only; they end in allowing it, so no later test sees a loaded argument."""
+    """Run the checks for this call only. They end by allowing it, so no later test sees a loaded argument."""
     return [_encode(_EQUAL, number, 0, len(checks) + 1), *checks, _encode(_RETURN, _ALLOW)]

@@ -1,8 +1,8 @@
 """The process between the engine and a box whose pid 1 is not ours: bubblewrap's, or Landlock's.
 
-It starts the command's process, reports to the engine, and adopts what the command leaves behind (a subreaper): when
-the command has ended, when the engine says so and when the engine is gone, it kills all of it.
-Runs in `python -I -S -B`; its messages are those of `core.sandbox.inside.messages`.
+It starts the command's process, reports to the engine, and adopts orphans of the command as a subreaper. It kills all
+of them when the command has ended, when the engine orders it and when the engine is gone. Runs in `python -I -S -B`;
+its messages are those of `core.sandbox.inside.messages`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ import os
 import select
 import signal
 
-from core.sandbox.inside import cgroups, kernel, landlock, messages, processes, seccomp
+from core.sandbox.inside import kernel, landlock, messages, mounts, processes, root_filesystem, seccomp
 from core.sandbox.inside.messages import FILTER, READY, RUNNING, SETTINGS, STATUS
-from core.sandbox.inside.rootfs import build, mounts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,9 +56,9 @@ def main(message_file: int, control: int) -> NoReturn:
     _Supervisor(engine, child, message, group, (status, ready)).run()
 
 
-def _make_group(message: SupervisorLaunch) -> cgroups.BoxCgroup | None:
+def _make_group(message: SupervisorLaunch) -> processes.BoxCgroup | None:
     """Make the control group; without one an ordinary user's limit bounds processes, and nothing bounds root's."""
-    groups = cgroups.CgroupFactory()
+    groups = processes.CgroupFactory()
     if not groups.has_controller(b"pids"):
         if os.getuid() == 0:
             raise OSError(1, "as root, nothing but a pids control group bounds processes, and none can be made here")
@@ -68,7 +67,7 @@ def _make_group(message: SupervisorLaunch) -> cgroups.BoxCgroup | None:
 
 
 def _become_command(
-    message: SupervisorLaunch, group: cgroups.BoxCgroup | None, status_writer: int, ready_writer: int
+    message: SupervisorLaunch, group: processes.BoxCgroup | None, status_writer: int, ready_writer: int
 ) -> NoReturn:
     step, supervisor = "process", os.getppid()
     try:
@@ -83,14 +82,14 @@ def _become_command(
         if message["root"] is not None:
             step = "file system"
             _enter_overlay_root(message["root"], message["scratch"])
-            kernel.die_with_parent(signal.SIGKILL)  # root's rights to files have changed meanwhile, which clears it
+            kernel.die_with_parent(signal.SIGKILL)  # changes of root's file access have cleared it
             if os.getppid() != supervisor:
                 os._exit(1)
         kernel.leave_session_keyring()
         step = "directory"
         os.chdir(message["cwd"])
         step = "limits"
-        # Inside bubblewrap's namespace the innermost shell limits processes: only the box counts there.
+        # In bubblewrap's user namespace the innermost shell limits processes, since only the box's count there.
         is_bounded = not message["bubblewrap"]
         processes.set_limits(message, message["processes"] + _count_own_processes() if is_bounded else None)
         if message["rules"] is not None:
@@ -108,7 +107,7 @@ def _become_command(
 
 
 def _arrange_descriptors(message: SupervisorLaunch, status_writer: int, ready_writer: int) -> None:
-    """Put the descriptors at their places and close all others. Bubblewrap inherits them, a command does not."""
+    """Move the descriptors to their numbers and close all others. Bubblewrap inherits them, a command does not."""
     program = _open_content("filter", seccomp.build_filter(message["families"]))
     settings = _open_content("settings", message["git_settings"])
     sources = [
@@ -128,7 +127,7 @@ def _open_content(name: str, content: bytes) -> int:
 
 
 def _enter_overlay_root(root: OverlayRoot, scratch: int) -> None:
-    """Enter own namespaces and a root that bubblewrap can bind as a whole. Root needs no user namespace for it."""
+    """Enter new namespaces and a root that bubblewrap can bind as a whole. Root needs no user namespace for that."""
     user, group = os.getuid(), os.getgid()
     submounts = mounts.detach_submounts(root["workspace"])
     if user == 0:
@@ -137,11 +136,11 @@ def _enter_overlay_root(root: OverlayRoot, scratch: int) -> None:
         kernel.unshare(_NEW_USER | kernel.NEW_MOUNTS)
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             kernel.write_setting(f"/proc/self/{name}".encode(), text.encode())
-    build.build_overlay_root(root, scratch, submounts)
+    root_filesystem.build_overlay_root(root, scratch, submounts)
 
 
 def _count_own_processes() -> int:
-    """Return how many threads the user has already; the limit counts them too."""
+    """Return the number of the user's existing threads; the limit includes them."""
     count = 0
     for name in os.listdir(b"/proc"):
         try:
@@ -158,7 +157,7 @@ class _Supervisor:
         engine: _socket.socket,
         child: int,
         message: SupervisorLaunch,
-        group: cgroups.BoxCgroup | None,
+        group: processes.BoxCgroup | None,
         pipes: tuple[int, int],
     ) -> None:
         self._engine = engine
@@ -175,7 +174,7 @@ class _Supervisor:
         poll = select.poll()
         for source in (self._engine.fileno(), self._woken):
             poll.register(source, select.POLLIN)
-        self._reap()  # what ended before the handler was there
+        self._reap()  # children that ended before the handler was installed
         memory_limit = self._message["memory"]
         while True:
             ready = {descriptor for descriptor, _ in poll.poll(_MEMORY_CHECK_MS if memory_limit else None)}
@@ -189,7 +188,7 @@ class _Supervisor:
                 self._handle_control()
 
     def _wait_for_start(self) -> None:
-        """Wait until the command is executed, a step has failed, or the engine has given up."""
+        """Wait until the command is executed, a step has failed, or the engine has aborted."""
         poll = select.poll()
         poll.register(self._ready, select.POLLIN)
         poll.register(self._engine.fileno(), select.POLLIN)
@@ -210,7 +209,7 @@ class _Supervisor:
             case messages.INTERRUPT:
                 processes.signal_group(self._find_group_leader(), signal.SIGINT)
             case messages.TERMINATE:
-                self._is_terminating = True  # others than the command itself get the rest of the grace too
+                self._is_terminating = True  # descendants of the command also get the rest of the grace period
                 above = self._find_group_leader() if self._message["bubblewrap"] else os.getpid()
                 for pid in processes.list_descendants(above):
                     processes.send_signal(pid, signal.SIGTERM)
@@ -218,7 +217,7 @@ class _Supervisor:
                 self._kill_all()
 
     def _find_group_leader(self) -> int:
-        """Return who leads the command's process group: it, or pid 1 of its box, which signals do not reach."""
+        """Return the pid of the command's process group: the command, or pid 1 of bubblewrap's box."""
         if not self._message["bubblewrap"]:
             return self._child
         return parse_number_after(self._read_status(), b'"child-pid":') or self._child
@@ -246,12 +245,12 @@ class _Supervisor:
         if self._message["bubblewrap"]:
             exit_code = parse_number_after(self._read_status(), b'"exit-code":')
             if exit_code is None:
-                return  # bubblewrap was killed: nobody knows how the command ended
+                return  # bubblewrap was killed, so the command's exit code is unknown
             code = exit_code
         self._send(("exit", code if code >= 0 else 128 - code))
 
     def _kill_all(self) -> NoReturn:
-        """Kill what is left and exit; all are stopped first, so that nothing starts while others are killed."""
+        """Kill all remaining processes and exit. All are stopped first, so that none forks while others are killed."""
         for _ in range(round(_END_SECONDS * 1000 / _PAUSE_MS)):
             pids = list(processes.list_descendants(os.getpid()))
             for number in (signal.SIGSTOP, signal.SIGKILL):
@@ -271,7 +270,7 @@ class _Supervisor:
         os._exit(0)
 
     def _send(self, report: BoxReport) -> None:
-        with contextlib.suppress(OSError):  # the engine may be gone; what is left to do is the same
+        with contextlib.suppress(OSError):  # the engine may be gone, which changes nothing
             self._engine.send(marshal.dumps(report))
 
 

@@ -1,7 +1,8 @@
-"""A command in a box, followed by the reports of our process that ends it, and the box that starts such commands.
+"""A command in a box, followed through the reports of the process that ends it, and the boxes that start such commands.
 
-However it ends, nothing of it is left when `wait` returns: our end of the control socket keeps it alive, and the other
-end is closed by the last of its processes.
+However a command ends, nothing of it is left when `wait` returns: our end of the control socket keeps it alive, and the
+other end is closed by the last of its processes. In tiers whose pid 1 is not ours, that process is a supervisor
+(`core.sandbox.inside.supervisor`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import errno
 import marshal
 import os
 import socket
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -22,23 +24,31 @@ from msgspec import Struct
 
 from core.clock import monotonic
 from core.errors import ToolFailed
+from core.ids import new_id
 from core.sandbox.box import BoxLimits, BoxRequest, BoxResult, EndReason, RunningCommand, Tier
 from core.sandbox.inside import messages
 from core.sandbox.output import OutputReader
-from core.sandbox.tiers.masked_files import name_mask_layer
-from core.sandbox.tiers.repository_changes import name_repository_layer
+from core.sandbox.tiers.dropped_changes import get_mask_layer_path, get_repository_layer_path
+from core.sandbox.tiers.project_copy import remove_copy
 
 if TYPE_CHECKING:
     from core.sandbox.inside.messages import BoxReport, CommandLaunch, OverlayRoot
 
 _GRACE = 2.0
-Listeners = Sequence[Callable[[str], None]]  # of the output, and of the errors if these do not go the same way
+Listeners = Sequence[Callable[[str], None]]  # of the output, and of the errors if they are separate
+# -I: no PYTHON* variables, no user site, no imports from the working directory. -S: no site-packages, whose .pth files
+# run code. -B: no .pyc files, which a full disk truncates, so that the installation would not start any more.
+ISOLATION = ("-I", "-S", "-B")
+_IMPORT = "import sys; sys.path.insert(0, sys.argv[1]); from core.sandbox.inside.{} import main"
+_CALL = "main(*map(int, sys.argv[2:]))"
+_END = 8.0
+_PROBE_HINT = "`agent-tui doctor --probe` tells whether this machine's box still works."
 
 
 class PreparedLaunch(Struct, kw_only=True):
-    """A command to start. `finish` runs in a thread when it is over and returns notes for the user.
+    """A command to start. `finish` runs in a thread when it has ended and returns notes for the user.
 
-    `undo` runs instead of it if nothing was started.
+    `undo` runs instead if the command was not started.
     """
 
     message: Mapping[str, object]
@@ -47,7 +57,7 @@ class PreparedLaunch(Struct, kw_only=True):
 
 
 class BoxedProcess(ABC):
-    """A command to be started; implements `core.sandbox.box.RunningCommand`."""
+    """A command in a box; implements `core.sandbox.box.RunningCommand`."""
 
     start_limit: float | None = None  # seconds
 
@@ -71,12 +81,12 @@ class BoxedProcess(ABC):
         self._follow_task = asyncio.create_task(self._follow())
 
     def add_done_callback(self, callback: Callable[[BoxedProcess], object]) -> None:
-        """Call `callback` once the command is over."""
+        """Call `callback` when the command has ended."""
         self._follow_task.add_done_callback(lambda _: callback(self))
 
     async def start(self) -> None:
-        """Start it and wait until it runs. Raises `ToolFailed`, when all of it is gone, if it never does; who cancels a
-        start waits for that no longer than the grace."""
+        """Start the command and wait until it runs. Raises `ToolFailed` if that fails, after all its processes have
+        ended; a cancelled start waits for that no longer than the grace period."""
         try:
             await self._open_streams()
             async with asyncio.timeout(self.start_limit):
@@ -116,22 +126,22 @@ class BoxedProcess(ABC):
         return await self.wait()
 
     def kill(self) -> None:
-        """End it at once, whether or not anyone waits."""
+        """End the command immediately."""
         self._force_end("stopped")
 
     @abstractmethod
     async def _spawn(self, streams: list[int], control: int) -> None:
-        """Start the process. `streams`: where output and errors go, and where standard input comes from, if any."""
+        """Start the process. `streams`: descriptors for output, errors and, if interactive, standard input."""
 
     @abstractmethod
     async def _release(self) -> None:
-        """Release what the process was started with; it is gone."""
+        """Release the resources of the process, which has ended."""
 
     def _explain_failure(self, error: BaseException) -> BaseException:
         return error
 
     def _add_reader(self, listener: Callable[[str], None]) -> int:
-        """Read an output for `listener`; return the descriptor to write to."""
+        """Create a pipe that is read for `listener`; return its write end."""
         source, sink = os.pipe()
         on_output = partial(self._handle_output, listener)
         limit, on_limit = self._request.limits.output, partial(self._force_end, "flooded")
@@ -139,7 +149,7 @@ class BoxedProcess(ABC):
         return sink
 
     async def _open_streams(self) -> None:
-        """Start the process with its streams. Ours are closed here in any case, so that its end shows."""
+        """Start the process with its streams. Our copies are closed in any case, so that its end is noticed."""
         streams: list[int] = []
         try:
             sinks = [self._add_reader(listener) for listener in self._listeners]
@@ -157,7 +167,7 @@ class BoxedProcess(ABC):
             self._theirs.close()
 
     def _handle_output(self, listener: Callable[[str], None], text: str) -> None:
-        """Pass output on; hold back what is written before the command runs, as it is not the command's."""
+        """Pass output on; buffer output from before the start, which is not the command's."""
         if self._early_output is not None:
             self._early_output.append((listener, text))
         else:
@@ -194,7 +204,7 @@ class BoxedProcess(ABC):
             self._started.set_exception(failure)
             return
         early_output, self._early_output = self._early_output, None
-        for listener, text in early_output or ():  # of a command so quick that it spoke before we heard that it runs
+        for listener, text in early_output or ():  # output of a quick command may arrive before the report of its start
             listener(text)
         self._started.set_result(None)
 
@@ -208,7 +218,7 @@ class BoxedProcess(ABC):
             self._close_control()
 
     def _close_control(self) -> None:
-        """Half-close the control socket, which means "end everything"; the last reports still arrive."""
+        """Half-close the control socket, which orders the end of the box; the last reports still arrive."""
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
 
@@ -239,7 +249,7 @@ class BoxedProcess(ABC):
 
 
 class ProcessBox(ABC):
-    """A `Box` of commands that are each one `BoxedProcess`."""
+    """A `Box` that runs every command as a `BoxedProcess`."""
 
     def __init__(self, tier: Tier) -> None:
         self._tier = tier
@@ -267,14 +277,15 @@ class ProcessBox(ABC):
 
     @abstractmethod
     def _prepare(self, request: BoxRequest) -> PreparedLaunch:
-        """Prepare what the command needs; runs in a thread. Raises `ToolFailed` for what no box could run."""
+        """Prepare the launch of a command; runs in a thread. Raises `ToolFailed` for a command that no box could
+        run."""
 
     @abstractmethod
     def _make_process(self, launch: PreparedLaunch, request: BoxRequest, listeners: Listeners) -> BoxedProcess: ...
 
 
 def encode_command(limits: BoxLimits, arguments: Iterable[str | bytes], env: Mapping[str, str]) -> CommandLaunch:
-    """Return the part of a launch message that is the same in each tier."""
+    """Return the common part of a launch message."""
     return {
         "arguments": [os.fsencode(argument) for argument in arguments],
         "env": {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
@@ -286,24 +297,24 @@ def encode_command(limits: BoxLimits, arguments: Iterable[str | bytes], env: Map
 
 
 def encode_layers(request: BoxRequest, toolchains: Iterable[Path]) -> OverlayRoot:
-    """Return the workspace with its layers, and what else is shown, for a launch message."""
+    """Return the workspace, its layers, and other visible directories, for a launch message."""
     return {
         "workspace": os.fsencode(os.path.realpath(request.workspace)),
         "lowers": [os.fsencode(lower) for lower in request.lowers],
         "upper": os.fsencode(request.upper or b""),
         "work": os.fsencode(request.work or b""),
         "masked": [os.fsencode(path) for path in request.masked],
-        "masks": os.fsencode(name_mask_layer(request.upper)) if request.upper else b"",
+        "masks": os.fsencode(get_mask_layer_path(request.upper)) if request.upper else b"",
         "readable": [os.fsencode(path) for path in (*toolchains, *request.readable)],
         "writable": [(os.fsencode(path), os.fsencode(target)) for path, target in request.writable],
         "repository": os.fsencode(request.repository or b""),
-        "repository_layer": os.fsencode(name_repository_layer(request.upper)) if request.upper else b"",
+        "repository_layer": os.fsencode(get_repository_layer_path(request.upper)) if request.upper else b"",
         "cache": os.fsencode(request.cache or b""),
     }
 
 
 def explain_setup_failure(step: str, number: int, text: str) -> ToolFailed:
-    """Return the failure to show for a set-up step that the kernel refused."""
+    """Return the error for a set-up step that the kernel refused."""
     if step == "command" and number == errno.E2BIG:
         return ToolFailed("The command is too long to be started.", hint="Put it into a script file.")
     if step == "directory":
@@ -312,3 +323,105 @@ def explain_setup_failure(step: str, number: int, text: str) -> ToolFailed:
         return ToolFailed(f"The box could not be set up: {step}.")
     name = errno.errorcode.get(number, str(number))
     return ToolFailed(f"The box could not be set up: {step}: {text} [{name}].", code="box_refused")
+
+
+def build_python_command(module: str, *numbers: int) -> list[str]:
+    """Return the arguments that run `main(*numbers)` of a module of `core.sandbox.inside`."""
+    root = Path(__file__).parents[3]
+    return [sys.executable, *ISOLATION, "-c", f"{_IMPORT.format(module)}; {_CALL}", str(root), *map(str, numbers)]
+
+
+def make_scratch_path(state: Path) -> Path:
+    """Return a fresh path below `state`, with our pid in its name, so that `_remove_abandoned` finds its owner."""
+    return state / f"box-{os.getpid()}-{new_id('run')}"
+
+
+def _remove_abandoned(state: Path) -> None:
+    """Remove leftovers in `state` of engines that have ended."""
+    for path in state.glob("box-*-run*"):
+        owner = path.name.split("-")[1]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            remove_copy(path)
+
+
+class SupervisedProcess(BoxedProcess):
+    """A command below a supervisor."""
+
+    start_limit = 10.0
+    _process: asyncio.subprocess.Process | None = None
+
+    async def _spawn(self, streams: list[int], control: int) -> None:
+        with os.fdopen(os.memfd_create("launch"), "w+b", buffering=0) as message_file:
+            message_file.write(marshal.dumps(dict(self._launch.message)))
+            message_file.seek(0)
+            self._process = await asyncio.create_subprocess_exec(
+                *build_python_command("supervisor", message_file.fileno(), control),
+                env={},
+                cwd="/",
+                stdin=streams[2] if self._request.interactive else asyncio.subprocess.DEVNULL,
+                stdout=streams[0],
+                stderr=streams[1],
+                pass_fds=(message_file.fileno(), control),
+                start_new_session=True,
+            )
+
+    def _explain_failure(self, error: BaseException) -> BaseException:
+        """Return the error to raise, with the output of bubblewrap or the supervisor as its reason."""
+        if isinstance(error, ToolFailed):
+            output = "".join(text for _, text in self._early_output or ()).strip()
+            if "Can't chdir" in output:
+                return explain_setup_failure("directory", errno.ENOENT, output.rpartition(": ")[2])
+            return ToolFailed(
+                f"{error.message}{f' ({output})' if output else ''}", hint=error.hint or _PROBE_HINT, code=error.code
+            )
+        if isinstance(error, TimeoutError):
+            return ToolFailed(
+                f"The box was not ready within {self.start_limit:g} s.", hint=_PROBE_HINT, code="box_refused"
+            )
+        if isinstance(error, OSError):
+            return ToolFailed(f"The box could not be started: {error.strerror}.", hint=_PROBE_HINT, code="box_refused")
+        return error
+
+    def _close_control(self) -> None:
+        super()._close_control()
+        self._timers.append(self._loop.call_later(_END, self._kill_supervisor))
+
+    def _kill_supervisor(self) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def _release(self) -> None:
+        if self._process is not None:
+            await self._process.wait()
+
+
+class SupervisedBox(ProcessBox):
+    """A `Box` with supervisors. `state`: our directory for scratch directories and copies, hidden from commands."""
+
+    def __init__(self, tier: Tier, state: Path) -> None:
+        super().__init__(tier)
+        self._state = state
+        self._is_swept = False
+
+    def _prepare(self, request: BoxRequest) -> PreparedLaunch:
+        if request.proxy is not None:
+            raise ToolFailed(
+                f"Commands have no network in tier {self._tier}.", hint="`agent-tui doctor` says what T1 takes."
+            )
+        if not request.workspace.is_dir():
+            raise ToolFailed(f"The workspace {request.workspace} can't be read: it is no directory.")
+        missing = [lower for lower in request.lowers if not lower.is_dir()]
+        if missing:
+            raise ToolFailed(f"The box could not be set up: the layer {missing[0]} is not there.", code="box_refused")
+        if not self._is_swept:
+            self._is_swept = True
+            _remove_abandoned(self._state)
+        return self._prepare_launch(request)
+
+    @abstractmethod
+    def _prepare_launch(self, request: BoxRequest) -> PreparedLaunch:
+        """Prepare a command whose request is valid; runs in a thread."""
+
+    def _make_process(self, launch: PreparedLaunch, request: BoxRequest, listeners: Listeners) -> BoxedProcess:
+        return SupervisedProcess(launch, request, listeners)

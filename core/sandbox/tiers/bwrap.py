@@ -1,7 +1,7 @@
-"""The tiers that use bubblewrap, for machines where it may do what we may not (SAFETY D17, C4).
+"""The tiers that use bubblewrap, for machines where only it may create namespaces.
 
-T2a: bubblewrap lays the layers over the workspace itself (0.11 and newer). T2b: our supervisor does, then bubblewrap
-closes the box. T2c: the command gets a copy of the project, mounted where the project is.
+T2a: bubblewrap mounts the overlay of the workspace itself (0.11 and newer). T2b: our supervisor mounts it, then
+bubblewrap isolates the command. T2c: the command gets a copy of the project, mounted over the project's path.
 """
 
 from __future__ import annotations
@@ -15,34 +15,43 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from core.sandbox import host_paths
+from core.sandbox import host_view
 from core.sandbox.box import BoxRequest, Tier
+from core.sandbox.host_view import find_credentials
 from core.sandbox.inside.messages import FILTER, READY, SETTINGS, STATUS
-from core.sandbox.inside.rootfs.build import KERNEL_SECRETS
-from core.sandbox.inside.rootfs.mask_layer import create_mask_layer
-from core.sandbox.inside.rootfs.mounts import list_mounts_below
+from core.sandbox.inside.mounts import list_mounts_below
+from core.sandbox.inside.root_filesystem import KERNEL_SECRETS, create_mask_layer
 from core.sandbox.inside.seccomp import FAMILIES, NETWORK
-from core.sandbox.tiers.boxed_process import PreparedLaunch, encode_command, encode_layers
-from core.sandbox.tiers.copy_changes import move_changes
-from core.sandbox.tiers.masked_files import describe_deleted_secrets, name_mask_layer, remove_masked_changes
-from core.sandbox.tiers.project_copy import ProjectCopy, copy_project, remove_copy
-from core.sandbox.tiers.repository_changes import describe_limits, drop_repository_changes, name_repository_layer
-from core.sandbox.tiers.supervised_process import SupervisedBox, name_scratch_directory
-from core.sandbox.toolchains import find_credentials
+from core.sandbox.tiers.boxed_process import (
+    PreparedLaunch,
+    SupervisedBox,
+    encode_command,
+    encode_layers,
+    make_scratch_path,
+)
+from core.sandbox.tiers.dropped_changes import (
+    describe_deleted_secrets,
+    describe_limits,
+    drop_repository_changes,
+    get_mask_layer_path,
+    get_repository_layer_path,
+    remove_masked_changes,
+)
+from core.sandbox.tiers.project_copy import ProjectCopy, copy_project, move_changes, remove_copy
 from core.sandbox.unboxed_run import find_shell
 
 if TYPE_CHECKING:
     from core.sandbox.inside.messages import OverlayRoot, SupervisorLaunch
 
 CANDIDATES = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap")
-_FRESH_PLACES = ("/tmp", "/var/tmp", "/run", "/sys", "/home")
-_SCRATCH_SHARES = 6  # /dev/shm, /tmp, /var/tmp, /run, the home, and a layer that is thrown away
-_EMPTY_FILE = b"/dev/null"  # what lies over a file that is covered
+_FRESH_DIRECTORIES = ("/tmp", "/var/tmp", "/run", "/sys", "/home")
+_SCRATCH_SHARES = 6  # /dev/shm, /tmp, /var/tmp, /run, the home, and a temporary layer
+_EMPTY_FILE = b"/dev/null"  # mounted over covered files
 _UNSHARED_NAMESPACES = ("user", "pid", "net", "ipc", "uts", "cgroup-try")
 
 
 def find_bwrap(candidates: Iterable[str] = CANDIDATES, *, option: str = "") -> Path | None:
-    """Return the system's bubblewrap, None if it has none; never one that PATH, the project or another user put there.
+    """Return the system's bubblewrap, None if it has none; never one from PATH, the project or another user.
 
     With `option`: the first that has this option, else the first of all.
     """
@@ -66,7 +75,7 @@ def _find_installed(candidates: Iterable[str]) -> Iterator[Path]:
 
 
 def list_options(program: Path) -> frozenset[str]:
-    """Return the options that this bubblewrap names in its `--help`."""
+    """Return the options in the `--help` of this bubblewrap."""
     result = subprocess.run([program, "--help"], capture_output=True, text=True, check=False, env={}, timeout=5)
     return frozenset(word for word in (result.stdout + result.stderr).split() if word.startswith("--"))
 
@@ -79,7 +88,7 @@ class BwrapBox(SupervisedBox):
         self._program = program
         self._options = options
 
-        # The host's directories themselves, not overlays of them: then its unix sockets are reachable.
+        # With the host's directories themselves instead of overlays, its unix sockets are reachable.
         self._binds_host_directories = tier is not Tier.BWRAP_MOUNTED
 
     def _prepare_launch(self, request: BoxRequest) -> PreparedLaunch:
@@ -88,11 +97,11 @@ class BwrapBox(SupervisedBox):
             Tier.BWRAP_MOUNTED: self._prepare_own_overlay,
             Tier.BWRAP_COPY: self._prepare_copy,
         }[self._tier]
-        return prepare(request, name_scratch_directory(self._state))
+        return prepare(request, make_scratch_path(self._state))
 
     def _prepare_bwrap_overlay(self, request: BoxRequest, scratch: Path) -> PreparedLaunch:
         """Prepare T2a."""
-        masks = name_mask_layer(request.upper) if request.upper else scratch
+        masks = get_mask_layer_path(request.upper) if request.upper else scratch
         if request.masked:
             create_mask_layer(
                 os.fsencode(masks), os.fsencode(request.workspace), [os.fsencode(path) for path in request.masked]
@@ -101,13 +110,13 @@ class BwrapBox(SupervisedBox):
         layers = [word for source in sources for word in ("--overlay-src", str(source))]
         workspace = str(request.workspace)
         if request.upper is not None and request.work is not None:
-            laid = [*layers, "--overlay", str(request.upper), str(request.work), workspace]
+            options = [*layers, "--overlay", str(request.upper), str(request.work), workspace]
         else:
-            laid = [*layers, "--tmp-overlay", workspace]
+            options = [*layers, "--tmp-overlay", workspace]
         inside = [os.fsdecode(path) for path in list_mounts_below(os.fsencode(request.workspace))]
-        laid += [word for path in inside for word in ("--ro-bind", path, path)]
+        options += [word for path in inside for word in ("--ro-bind", path, path)]
 
-        laid = [*_lay_over_repository(request), *laid]
+        options = [*_overlay_repository(request), *options]
 
         def finish() -> tuple[str, ...]:
             try:
@@ -115,15 +124,15 @@ class BwrapBox(SupervisedBox):
             finally:
                 remove_copy(masks)
 
-        return PreparedLaunch(message=self._build_message(request, laid), finish=finish, undo=finish)
+        return PreparedLaunch(message=self._build_message(request, options), finish=finish, undo=finish)
 
     def _prepare_own_overlay(self, request: BoxRequest, scratch: Path) -> PreparedLaunch:
         """Prepare T2b."""
-        root = encode_layers(request, host_paths.find_toolchains(request.env))
+        root = encode_layers(request, host_view.find_toolchains(request.env))
 
         def undo() -> tuple[str, ...]:
             if request.upper is not None and request.work is not None:
-                remove_copy(request.work / "work")  # an overlay of the kernel's takes none but its own
+                remove_copy(request.work / "work")  # the kernel's overlay accepts only a work directory that it created
             return finish()
 
         def finish() -> tuple[str, ...]:
@@ -168,7 +177,7 @@ class BwrapBox(SupervisedBox):
         arguments += ["--chdir", os.path.normpath(request.workspace / request.cwd), "--json-status-fd", str(STATUS)]
         arguments += ["--seccomp", str(FILTER), "--", find_shell(), "-c"]
         arguments += [_build_start_script(request.limits.processes), find_shell(), request.command]
-        home = str(host_paths.find_home(request.env))
+        home = str(host_view.find_home(request.env))
         return {
             **encode_command(request.limits, arguments, {**request.env, "HOME": home}),
             "cwd": b"/",
@@ -181,23 +190,24 @@ class BwrapBox(SupervisedBox):
         }
 
     def _cover_private_files(self, request: BoxRequest) -> Iterator[str]:
-        """Yield covers for what root can read and others can't, where the host's directories themselves are bound.
+        """Yield covers for files that only root can read, where the host's directories themselves are bound.
 
-        A directory of the user's that lies there is bound again.
+        A readable directory of the user in one of them is bound again.
         """
         if not self._binds_host_directories or os.getuid() != 0:
             return
-        yield from _cover_paths(host_paths.list_private_paths(), request)
+        yield from _cover_paths(host_view.list_private_paths(), request)
         for path in request.readable:
             yield from ("--ro-bind-try", str(path), str(path))
 
     @staticmethod
     def _make_read_only(directory: str, request: BoxRequest) -> Iterator[str]:
-        if Path(directory).is_dir() and os.path.realpath(host_paths.find_home(request.env)) != directory:
+        if Path(directory).is_dir() and os.path.realpath(host_view.find_home(request.env)) != directory:
             yield from ("--remount-ro", directory)
 
     def _list_isolation_options(self) -> list[str]:
-        """Return options for namespaces and capabilities that this bubblewrap has; the syscall filter backs them up."""
+        """Return the options for namespaces and capabilities that this bubblewrap supports; the syscall filter backs
+        them up."""
         options = [
             *(f"--unshare-{kind}" for kind in _UNSHARED_NAMESPACES),
             "--disable-userns",
@@ -211,14 +221,15 @@ class BwrapBox(SupervisedBox):
 
 
 def choose_copy_directory(request: BoxRequest, scratch: Path) -> Path:
-    """Return where to copy to: the layer's own file system, so that changed files can be moved into the layer."""
+    """Return the directory of the copy, on the layer's file system, so that changed files can be moved into the
+    layer."""
     if request.upper is not None and request.work is not None:
         return request.work / "copy"
     return scratch
 
 
 def capture_changes(copy: ProjectCopy, upper: Path | None, *, is_mounted: bool) -> tuple[str, ...]:
-    """Write what changed into the layer, if there is one, and remove the copy. Returns notes for the user."""
+    """Write the changes into the layer, if there is one, and remove the copy. Returns notes for the user."""
     notes: tuple[str, ...] = ()
     try:
         if upper is not None:
@@ -231,32 +242,32 @@ def capture_changes(copy: ProjectCopy, upper: Path | None, *, is_mounted: bool) 
 
 
 def _build_start_script(processes: int) -> str:
-    """Return what the innermost shell does first: report the start, close our descriptors, limit itself."""
+    """Return the script of the innermost shell: it reports the start, closes our descriptors and sets its limit."""
     limit = f"ulimit -u {processes} 2>/dev/null || ulimit -p {processes} 2>/dev/null; "
     return f'printf r >&{READY}; exec {STATUS}>&- {READY}>&- {FILTER}<&- {SETTINGS}<&-; {limit}exec "$0" -c "$1"'
 
 
 def _bind_host(request: BoxRequest, state: Path) -> Iterator[str]:
-    """Yield the options that show the host, all but the workspace; later ones lie over earlier ones.
+    """Yield the options that mount the host, except the workspace; later ones are mounted over earlier ones.
 
-    Fresh writable places share the scratch space evenly, as bubblewrap can't bound them together.
+    Fresh writable directories share the scratch space evenly, as bubblewrap can't limit them together.
     """
     size = ("--size", str(request.limits.scratch // _SCRATCH_SHARES))
-    home = os.path.realpath(host_paths.find_home(request.env))
+    home = os.path.realpath(host_view.find_home(request.env))
     yield from ("--ro-bind", "/", "/", "--dev", "/dev", *size, "--tmpfs", "/dev/shm")
     yield from ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
     yield from _cover_paths([Path(os.fsdecode(secret)) for secret in KERNEL_SECRETS], request)
-    for directory in _FRESH_PLACES:
+    for directory in _FRESH_DIRECTORIES:
         if Path(directory).is_dir() and not Path(directory).is_symlink():
             yield from (*size, "--tmpfs", directory)
-    yield from _cover_paths([*host_paths.list_masked(), state], request)
+    yield from _cover_paths([*host_view.list_masked(), state], request)
     yield from (*size, "--tmpfs", home)
-    link = host_paths.find_home(request.env)
-    if str(link) != home and any(link.is_relative_to(fresh) for fresh in _FRESH_PLACES):
+    link = host_view.find_home(request.env)
+    if str(link) != home and any(link.is_relative_to(fresh) for fresh in _FRESH_DIRECTORIES):
         yield from ("--symlink", home, str(link))
     if request.git_settings:
         yield from ("--file", str(SETTINGS), os.path.join(home, ".gitconfig"))
-    toolchains = host_paths.find_toolchains(request.env)
+    toolchains = host_view.find_toolchains(request.env)
     for path in (*toolchains, *request.readable):
         yield from ("--ro-bind-try", str(path), str(path))
     yield from _cover_paths(find_credentials(toolchains), request, toolchains)
@@ -266,25 +277,25 @@ def _bind_host(request: BoxRequest, state: Path) -> Iterator[str]:
         yield from ("--bind", str(source), str(target))
 
 
-def _lay_over_repository(request: BoxRequest) -> list[str]:
+def _overlay_repository(request: BoxRequest) -> list[str]:
     """Return options for a layer over git's directory outside of the workspace."""
     if request.repository is None:
         return []
     repository = str(request.repository)
     if request.upper is None:
         return ["--overlay-src", repository, "--tmp-overlay", repository]
-    layer = name_repository_layer(request.upper)
+    layer = get_repository_layer_path(request.upper)
     for path in (layer, layer / "upper", layer / "work"):
         path.mkdir(mode=0o700)
     return ["--overlay-src", repository, "--overlay", str(layer / "upper"), str(layer / "work"), repository]
 
 
 def _cover_paths(paths: Iterable[Path], request: BoxRequest, toolchains: Iterable[Path] = ()) -> Iterator[str]:
-    """Yield options that hide these paths. A missing path, or one in a fresh place, needs none.
+    """Yield options that hide these paths. A missing path, or one in a fresh directory, needs none.
 
-    `toolchains`: what is bound again in such a place, besides what the user added.
+    `toolchains`: paths that are bound again in fresh directories, besides those that the user added.
     """
-    places_shown = (
+    visible_directories = (
         request.workspace,
         *request.readable,
         *(target for _, target in request.writable),
@@ -292,8 +303,10 @@ def _cover_paths(paths: Iterable[Path], request: BoxRequest, toolchains: Iterabl
     )
     for path in paths:
         real = Path(os.path.realpath(path))
-        is_visible = any(real.is_relative_to(directory) for directory in places_shown)
-        if not os.path.lexists(real) or (not is_visible and any(real.is_relative_to(fresh) for fresh in _FRESH_PLACES)):
+        is_visible = any(real.is_relative_to(directory) for directory in visible_directories)
+        if not os.path.lexists(real) or (
+            not is_visible and any(real.is_relative_to(fresh) for fresh in _FRESH_DIRECTORIES)
+        ):
             continue
         if real.is_dir():
             yield from ("--perms", "0555", "--tmpfs", str(real))

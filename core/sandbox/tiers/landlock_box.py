@@ -1,9 +1,8 @@
-"""Tier T3: Landlock and a syscall filter around a command that runs on a copy of the project (SAFETY D18, D28).
+"""Tier T3: Landlock and a syscall filter around a command that runs on a copy of the project.
 
-For machines on which nobody can make a namespace. The command's process gives up all but reading the system's programs
-and changing its copy and its own scratch directory; it has no network and no unix sockets, and a supervisor ends what
-it leaves behind. docs/safety.md lists what Landlock does not cover: the metadata of files of the same user, the list of
-processes, and below ABI 6 signals to them.
+For machines without any way to create namespaces. The command may read the system's programs and change its copy and
+its scratch directory; it has no network and no unix sockets, and a supervisor ends its descendants. Landlock does not
+cover the metadata of files of the same user, the list of processes and, below ABI 6, signals to them (docs/safety.md).
 """
 
 from __future__ import annotations
@@ -17,15 +16,14 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from core.filesystem.private_directories import make_private_directory
-from core.sandbox import host_paths
+from core.sandbox import host_view
 from core.sandbox.box import BoxRequest, Tier
+from core.sandbox.host_view import find_credentials
 from core.sandbox.inside.landlock import EVERYTHING, READ, USE
-from core.sandbox.tiers.boxed_process import PreparedLaunch, encode_command
+from core.sandbox.tiers.boxed_process import PreparedLaunch, SupervisedBox, encode_command, make_scratch_path
 from core.sandbox.tiers.bwrap import capture_changes, choose_copy_directory
+from core.sandbox.tiers.dropped_changes import describe_limits
 from core.sandbox.tiers.project_copy import CopyLimits, copy_project, remove_copy
-from core.sandbox.tiers.repository_changes import describe_limits
-from core.sandbox.tiers.supervised_process import SupervisedBox, name_scratch_directory
-from core.sandbox.toolchains import find_credentials
 from core.sandbox.unboxed_run import find_shell
 
 if TYPE_CHECKING:
@@ -40,16 +38,16 @@ _MOST_NAMED = 3
 
 
 class LandlockBox(SupervisedBox):
-    """The box of T3. Its copies, too, are made in `state`, where they are thrown away."""
+    """The box of T3. Its copies are made in `state`, too, and removed afterwards."""
 
     def __init__(self, state: Path, copy_limits: CopyLimits | None = None) -> None:
         super().__init__(Tier.LANDLOCK, state)
         self._copy_limits = copy_limits
 
     def _prepare_launch(self, request: BoxRequest) -> PreparedLaunch:
-        scratch = name_scratch_directory(self._state)
+        scratch = make_scratch_path(self._state)
         home = scratch / "home"
-        copy_directory = choose_copy_directory(request, name_scratch_directory(self._state))
+        copy_directory = choose_copy_directory(request, make_scratch_path(self._state))
         copy = copy_project(withhold_hidden_paths(request), copy_directory, limits=self._copy_limits, link_held=True)
         make_private_directory(home.parent)
         home.mkdir(mode=0o700)
@@ -86,7 +84,7 @@ class LandlockBox(SupervisedBox):
 
 
 def _finds_repository(request: BoxRequest) -> bool:
-    """True if git finds the repository of the workspace from the copy: by a `.git` file with a full path in it."""
+    """True if git finds the repository from the copy, since the `.git` file holds an absolute path."""
     try:
         return (request.workspace / ".git").read_bytes()[:9] == b"gitdir: /"
     except OSError:
@@ -94,7 +92,7 @@ def _finds_repository(request: BoxRequest) -> bool:
 
 
 def withhold_hidden_paths(request: BoxRequest) -> BoxRequest:
-    """Return the request with what is hidden in the workspace withheld: a copy leaves out what it can't cover."""
+    """Return the request with hidden paths of the workspace withheld: a copy omits them, as it can't cover them."""
     inside = [
         str(path.relative_to(request.workspace)) for path in request.hidden if path.is_relative_to(request.workspace)
     ]
@@ -102,21 +100,21 @@ def withhold_hidden_paths(request: BoxRequest) -> BoxRequest:
 
 
 def _list_rules(request: BoxRequest, paths: list[Path]) -> Iterator[tuple[str, int]]:
-    """Yield what may be read, by name: a rule can't take back what a wider one gave."""
+    """Yield rules for readable paths, listed individually: a rule can't revoke rights of a wider one."""
     yield from (
         (str(visible_path), READ)
         for path in (*_SYSTEM, *_VARIABLE)
         for visible_path in _exclude_hidden(Path(path).resolve(), request.hidden)
     )
     yield from ((path, USE) for path in _DEVICES)
-    masked_paths = set(host_paths.list_masked())
+    masked_paths = set(host_view.list_masked())
     for directory in ("/etc", "/etc/ssh", "/etc/ssl", "/etc/security"):
         yield from ((str(path), READ) for path in _list_readable(Path(directory), masked_paths))
-    toolchains = host_paths.find_toolchains(request.env)
+    toolchains = host_view.find_toolchains(request.env)
     kept_out = (*_list_hidden(request), *find_credentials(toolchains))
     for path in (*toolchains, *paths):
         yield from ((str(visible_path), READ) for visible_path in _exclude_hidden(path, kept_out))
-    for path in request.readable:  # one of them may hold the workspace, of which the command has a copy
+    for path in request.readable:  # one of them may contain the workspace, of which the command has a copy
         yield from ((str(visible_path), READ) for visible_path in _exclude_hidden(path, (*kept_out, request.workspace)))
     if request.cache is not None:
         yield str(request.cache), EVERYTHING
@@ -124,7 +122,7 @@ def _list_rules(request: BoxRequest, paths: list[Path]) -> Iterator[tuple[str, i
 
 
 def _find_environments(request: BoxRequest) -> Iterator[Path]:
-    """Yield the project's virtual environments: their scripts name them by their own path, not by the copy's."""
+    """Yield the project's virtual environments, whose scripts refer to their original paths."""
     for path in request.workspace.glob("*/pyvenv.cfg"):
         if path.parent.name in _ENVIRONMENTS and not path.parent.is_symlink():
             yield from _exclude_hidden(path.parent, _list_hidden(request))
@@ -140,21 +138,21 @@ def _exclude_hidden(path: Path, hidden_paths: tuple[Path, ...]) -> Iterator[Path
     if not any(hidden_path.is_relative_to(path) for hidden_path in hidden_paths):
         yield path
         return
-    for name in host_paths.list_names(path):
+    for name in host_view.list_names(path):
         yield from _exclude_hidden(path / name, hidden_paths)
 
 
 def _list_readable(directory: Path, masked_paths: set[Path]) -> Iterator[Path]:
-    for name in host_paths.list_names(directory):
+    for name in host_view.list_names(directory):
         path = directory / name
         if not any(masked_path == path or masked_path.is_relative_to(path) for masked_path in masked_paths):
             yield path
 
 
 class MetadataSnapshot:
-    """Modes and times of the project's own files, from before a command that works on a copy of them started.
+    """Modes and times of the project's own files, from before a command that works on a copy of them.
 
-    Landlock covers content and names only; what can't be prevented is reported.
+    Landlock covers content and names only, so other changes are reported.
     """
 
     def __init__(self, workspace: Path, paths: Iterable[bytes]) -> None:
@@ -168,7 +166,7 @@ class MetadataSnapshot:
             return None
 
     def describe_changes(self) -> tuple[str, ...]:
-        """Return notes on changed modes and times. A file that was rewritten (by an editor, say) does not count."""
+        """Return notes on changed modes and times. A rewritten file (by an editor, say) does not count."""
         differing = (path for path, before in self._before.items() if self._is_changed(path, before))
         changed_paths = sorted(os.fsdecode(path) or "." for path in differing)
         if not changed_paths:
@@ -183,6 +181,6 @@ class MetadataSnapshot:
         now = self._read_status(path)
         if now is None or (now.st_ino, now.st_size) != (before.st_ino, before.st_size):
             return False
-        if stat.S_ISDIR(now.st_mode):  # its time changes with its entries
+        if stat.S_ISDIR(now.st_mode):  # its times change with its entries
             return now.st_mode != before.st_mode
         return (now.st_mode, now.st_mtime_ns) != (before.st_mode, before.st_mtime_ns)

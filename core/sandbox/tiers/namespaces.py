@@ -1,37 +1,44 @@
-"""Tier T1: a command in namespaces of its own, over an overlay of the workspace, from a warm fork server.
+"""Tier T1: a command in its own namespaces, over an overlay of the workspace, from a warm fork server.
 
-This is the engine's side: it turns a `BoxRequest` into a launch message, reads the output, and enforces the time limit.
-What happens inside is in `core.sandbox.inside`.
+This is the engine's side: it starts the fork server, turns a `BoxRequest` into a launch message, reads the output, and
+enforces the time limit. The inner side is `core.sandbox.inside`.
 """
 
 from __future__ import annotations
 
+import array
 import asyncio
+import contextlib
+import marshal
 import os
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import ToolFailed
-from core.sandbox import host_paths
+from core.sandbox import host_view
 from core.sandbox.box import BoxRequest, Tier
+from core.sandbox.host_view import find_credentials
 from core.sandbox.inside import messages
+from core.sandbox.inside.messages import RUN
 from core.sandbox.tiers.boxed_process import (
     BoxedProcess,
     Listeners,
     PreparedLaunch,
     ProcessBox,
+    build_python_command,
     encode_command,
     encode_layers,
 )
-from core.sandbox.tiers.fork_server_client import ForkServerClient
-from core.sandbox.tiers.masked_files import remove_masked_changes
-from core.sandbox.tiers.repository_changes import drop_repository_changes
-from core.sandbox.toolchains import find_credentials
+from core.sandbox.tiers.dropped_changes import drop_repository_changes, remove_masked_changes
 from core.sandbox.unboxed_run import find_shell
 
 if TYPE_CHECKING:
     from core.sandbox.inside.messages import NamespaceLaunch
 
+_CLOSE_TIMEOUT = 2.0
 _PROXY = f"http://127.0.0.1:{messages.PROXY_PORT}"
 _PROXY_ENV = {
     **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), _PROXY),
@@ -40,11 +47,72 @@ _PROXY_ENV = {
 }
 
 
-class NamespaceBox(ProcessBox):
-    """The strongest box that Linux offers without the help of another program."""
+class ForkServerClient:
+    """The process that forks boxes. Its start takes some 40 ms, which `launch` does not wait for."""
 
     def __init__(self, *, control_groups: bool = True) -> None:
-        """`control_groups` False: make none, as on machines that do not allow it."""
+        self._requests, server_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._errors = os.memfd_create("fork-server-errors")
+        try:
+            self._process = subprocess.Popen(
+                build_python_command("fork_server", server_socket.fileno(), int(control_groups)),
+                env={},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._errors,
+                pass_fds=[server_socket.fileno()],
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._requests.close()
+            os.close(self._errors)
+            raise ToolFailed(f"The server of the boxes could not be started: {error.strerror}.") from error
+        finally:
+            server_socket.close()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def launch(self, message: Mapping[str, object], control: int, streams: Sequence[int]) -> None:
+        """Launch a box. `streams`: descriptors for output, errors and, if interactive, standard input."""
+        message_file = os.memfd_create("launch")
+        try:
+            with os.fdopen(os.dup(message_file), "wb") as file:
+                file.write(marshal.dumps(dict(message)))
+            numbers = array.array("i", [message_file, control, *streams])
+            self._requests.sendmsg([RUN], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers)])
+        except OSError as error:
+            raise ToolFailed(f"The server of the boxes is gone: {self.read_last_error() or error.strerror}.") from error
+        finally:
+            os.close(message_file)
+
+    def read_last_error(self) -> str:
+        """Return the last line of the server's standard error, "" if it is empty."""
+        size = os.fstat(self._errors).st_size
+        lines = os.pread(self._errors, size, 0).decode("utf-8", "replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+    def close(self) -> None:
+        """End the server and all its boxes."""
+        self._requests.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_CLOSE_TIMEOUT)
+        if self._process.returncode is None:
+            self._process.kill()
+            self._process.wait()
+        os.close(self._errors)
+
+
+class NamespaceBox(ProcessBox):
+    """The strongest box that Linux offers without another program."""
+
+    def __init__(self, *, control_groups: bool = True) -> None:
+        """`control_groups` False: create none, as on machines that do not allow it."""
         super().__init__(Tier.NAMESPACES)
         self._control_groups = control_groups
         self._server: ForkServerClient | None = None
@@ -59,7 +127,7 @@ class NamespaceBox(ProcessBox):
         return NamespaceProcess(self._ensure_server(), launch, request, listeners)
 
     def _ensure_server(self) -> ForkServerClient:
-        """Return the fork server: started with the first command, and again after it has ended."""
+        """Return the fork server, started with the first command and restarted after it has ended."""
         if self._server is not None and not self._server.is_alive():
             self._server.close()
             self._server = None
@@ -80,17 +148,17 @@ class NamespaceBox(ProcessBox):
 
 def build_launch(request: BoxRequest) -> NamespaceLaunch:
     """Build the launch message of one command. Raises `ToolFailed` for a workspace that can't be read."""
-    home = host_paths.find_home(request.env)
+    home = host_view.find_home(request.env)
     workspace = Path(os.path.realpath(request.workspace))
-    # Root can't give files away in a box: else tar would try, and fail.
+    # Root can't change owners in a box, which tar would try, and fail.
     roots = {"TAR_OPTIONS": "--no-same-owner"} if os.geteuid() == 0 else {}
     services = request.services if request.proxy else ()
     env = {**roots, **request.env, "HOME": str(home), **(_PROXY_ENV if request.proxy else {})}
     for service in services:
         env |= service.env
     visible_paths = {workspace, home, Path(os.path.realpath(home))}
-    hidden_paths = [path for path in (*host_paths.list_masked(), *request.hidden) if path not in visible_paths]
-    toolchains = host_paths.find_toolchains(request.env)
+    hidden_paths = [path for path in (*host_view.list_masked(), *request.hidden) if path not in visible_paths]
+    toolchains = host_view.find_toolchains(request.env)
     command = request.command.encode("utf-8", "surrogateescape")
     return {
         **encode_command(request.limits, (find_shell(), "-c", command), env),
@@ -109,7 +177,7 @@ def build_launch(request: BoxRequest) -> NamespaceLaunch:
 
 
 def _find_owner(workspace: Path) -> tuple[int, int] | None:
-    """Return user and group that root becomes for another user's workspace, so as to have that user's rights only."""
+    """Return the user and group that root becomes for another user's workspace, to have only that user's rights."""
     try:
         stats = workspace.stat()
     except OSError as error:

@@ -1,8 +1,12 @@
-"""A copy of the project for tiers that can't lay a layer over it (SAFETY D17, D18).
+"""A copy of the project for tiers that can't mount a layer over it, and its changes written as a layer.
 
-The copy holds the workspace with the layers over it, as overlayfs would merge them. What git ignores is copied while
-it is small; a larger part (an installed node_modules, a virtual environment) is *held*: the caller shows the original,
+The copy holds the workspace with the layers over it, as overlayfs would merge them. What git ignores is copied while it
+is small; a larger part (an installed node_modules, a virtual environment) is *held*: the caller shows the original,
 read-only. A copy that would take too long or too much room is refused before it is used: the user decides then.
+
+After the command, `move_changes` writes the changes in overlayfs's format. A deletion becomes a whiteout (a character
+device 0:0, which Linux lets anyone make since 5.8); new and changed files are moved out of the copy, and a new tree is
+moved as a whole. No symbolic link is followed.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import contextlib
 import errno
 import os
 import stat
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -19,9 +24,10 @@ from msgspec import Struct, field
 
 from core.clock import monotonic
 from core.errors import ToolFailed
+from core.filesystem.overlay_support import is_whiteout
 from core.filesystem.removal import remove_tree
 from core.sandbox.box import BoxRequest
-from core.sandbox.inside.rootfs.mounts import list_mounts_below
+from core.sandbox.inside.mounts import list_mounts_below
 from core.workspace.ignore_rules import IgnoreRules
 from core.workspace.tree import Workspace
 
@@ -42,7 +48,7 @@ class CopyLimits(Struct, frozen=True, kw_only=True):
 
 
 class FileSignature(NamedTuple):
-    """The values of which one changes when a file is touched in any way; the ctime can't be set back."""
+    """Values of which at least one changes with any change of a file; the ctime can't be set back."""
 
     mode: int
     inode: int
@@ -52,10 +58,10 @@ class FileSignature(NamedTuple):
 
 
 class ProjectCopy(Struct, kw_only=True):
-    """A copy that was made. `files` maps each path (bytes, relative; b"" is the root) to its signature at the start.
+    """A finished copy. `files` maps paths (bytes, relative; b"" is the root) to their signatures at the start.
 
-    `held`: shown by the caller in place of the empty entries that the copy has there. Changes of `withheld` entries do
-    not count. `left` counts what is not copied at all: FIFOs, sockets and devices.
+    `held`: paths with empty entries in the copy, over which the caller mounts the originals. Changes of `withheld`
+    entries do not count. `skipped`: number of FIFOs, sockets and devices, which are not copied.
     """
 
     root: Path
@@ -74,11 +80,11 @@ class _Entry(NamedTuple):
 def copy_project(
     request: BoxRequest, target: Path, *, limits: CopyLimits | None = None, link_held: bool = False
 ) -> ProjectCopy:
-    """Make in `target`, which must not exist, what the command of `request` is to see as its workspace.
+    """Copy the workspace of `request`, as its command sees it, to `target`, which must not exist.
 
     File systems mounted inside the workspace are held. A withheld path becomes an empty entry that nobody may read.
     `link_held`: held paths become symbolic links to the originals, else empty directories or files to mount them on.
-    Raises `ToolFailed` if it would exceed the limits or the disk is full; then nothing is left of it.
+    Raises `ToolFailed` if it would exceed the limits or the disk is full; then `target` is removed.
     """
     bounds = limits or CopyLimits()
     survey = _Survey(request, bounds)
@@ -103,7 +109,7 @@ def copy_project(
 
 
 def remove_copy(root: Path) -> None:
-    """Remove a copy, whatever a command made of its permissions. What can't be removed stays for the next sweep."""
+    """Remove a copy, whatever its permissions are. Files that can't be removed remain for the next sweep."""
     with contextlib.suppress(OSError):
         remove_tree(root)
 
@@ -112,7 +118,7 @@ _HINT = "A stronger tier needs no copy: `agent-tui doctor` says what it takes. O
 
 
 class _Survey:
-    """Lists all that a copy will hold, before a byte of it is copied."""
+    """Lists the entries of a copy before anything is copied."""
 
     def __init__(self, request: BoxRequest, limits: CopyLimits) -> None:
         self.entries: list[_Entry] = []
@@ -134,7 +140,7 @@ class _Survey:
             waiting += self._list_directory(*waiting.pop())
 
     def _list_directory(self, path: bytes, stack: Sequence[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
-        """Add the entries of a directory. Yields the directories in it, each with the directories merged into it."""
+        """Add the entries of a directory. Yields its subdirectories with the layers' directories merged into them."""
         is_ignored = (
             self._find_ignore_rules(os.fsdecode(path) or ".") if stack[-1] == self._resolve_in_workspace(path) else None
         )
@@ -144,7 +150,7 @@ class _Survey:
             if child in self._withheld:
                 self.entries.append(_Entry(child, entries[0].path, "withheld"))
             elif self._is_held(child, name, entries, is_ignored):
-                self.held.append(child)  # the caller leaves out what is withheld below it
+                self.held.append(child)  # the caller omits withheld paths below it
                 self.entries.append(_Entry(child, entries[0].path, "held"))
             elif stat.S_ISDIR(mode):
                 self.entries.append(_Entry(child, entries[0].path, "directory"))
@@ -164,7 +170,7 @@ class _Survey:
     def _is_ignored(
         self, child: bytes, name: bytes, entries: list[StackedEntry], is_ignored: Callable[[str, bool], bool] | None
     ) -> bool:
-        """True if it is a whole that git ignores and no layer has a part in. Of `.git`, only its objects count."""
+        """True if git ignores the entry and no layer contributes to it. In `.git`, only the objects count."""
         if is_ignored is None or len(entries) > 1 or not entries[0].path.startswith(self._root + b"/"):
             return False
         if child == b".git" or child.startswith(b".git/"):
@@ -172,7 +178,7 @@ class _Survey:
         return is_ignored(os.fsdecode(name), stat.S_ISDIR(entries[0].mode))
 
     def _reserve(self, path: bytes) -> bool:
-        """Take room for it among what is ignored; False if there is not enough."""
+        """Reserve space for an ignored path; return False if there is not enough."""
         size, files = self._ignored_left
         for file_size in _iterate_sizes(path):
             size, files = size - file_size, files - 1
@@ -204,9 +210,9 @@ class StackedEntry(NamedTuple):
 
 
 def merge_directories(stack: Sequence[bytes], bottom: bytes) -> dict[bytes, list[StackedEntry]]:
-    """Return the names that directories laid over each other show, topmost first, with the entries each is made of.
+    """Merge directories of stacked layers, topmost first; return the visible names with their entries.
 
-    A file is made of one entry, a directory of one for each layer down to the one that hides the rest.
+    A file has one entry, a directory one per layer down to the layer that hides the rest.
     """
     entries_by_name: dict[bytes, list[StackedEntry]] = {}
     closed_names: set[bytes] = set()
@@ -217,7 +223,7 @@ def merge_directories(stack: Sequence[bytes], bottom: bytes) -> dict[bytes, list
             info = entry.stat(follow_symlinks=False)
             is_directory = stat.S_ISDIR(info.st_mode)
             is_layer = directory != bottom
-            if is_layer and stat.S_ISCHR(info.st_mode) and info.st_rdev == 0:
+            if is_layer and is_whiteout(info):
                 closed_names.add(entry.name)
                 continue
             if is_directory or entry.name not in entries_by_name:
@@ -236,7 +242,7 @@ def _scan_directory(directory: bytes) -> list[os.DirEntry[bytes]]:
 
 
 def is_opaque(path: bytes) -> bool:
-    """True if overlayfs shows nothing of the layers below this directory."""
+    """True if overlayfs hides the layers below this directory."""
     try:
         return os.getxattr(path, "user.overlay.opaque", follow_symlinks=False) == b"y"
     except OSError:
@@ -244,7 +250,7 @@ def is_opaque(path: bytes) -> bool:
 
 
 def _iterate_sizes(path: bytes) -> Iterator[int]:
-    """Yield the size in bytes of each file in and below a path; directories count as empty files."""
+    """Yield the size in bytes of every file in and below a path; directories count as empty files."""
     waiting = [path]
     while waiting:
         entry_path = waiting.pop()
@@ -275,7 +281,7 @@ class _Copier:
         for number, entry in enumerate(entries):
             if number % _ENTRIES_PER_CLOCK_CHECK == 0 and monotonic() > deadline:
                 raise _build_refusal(f"more than can be copied in {self._limits.seconds:g} s: {len(entries):,} entries")
-            with contextlib.suppress(FileNotFoundError):  # gone since it was found: as if it had never been
+            with contextlib.suppress(FileNotFoundError):  # removed since the survey
                 self._copy_entry(entry)
         self._record_signatures(entries)
 
@@ -302,7 +308,7 @@ class _Copier:
             os.close(os.open(target, _NEW_FILE, mode))
 
     def _copy_file(self, source: bytes, target: bytes) -> None:
-        """Copy bytes, permissions and times; no link is followed, and a file that can't be read is left empty."""
+        """Copy bytes, permissions and times. No link is followed, and an unreadable file becomes an empty one."""
         try:
             reader = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except PermissionError:
@@ -340,14 +346,14 @@ class _Copier:
                 os.write(writer, piece)
 
     def _record_signatures(self, entries: list[_Entry]) -> None:
-        """Give directories their own permissions and times, which filling them changed, and record all signatures."""
+        """Restore permissions and times of directories, which filling them changed, and record all signatures."""
         for entry in reversed(entries):
             if entry.kind == "directory":
                 self._copy_metadata(entry.source, os.path.join(self._root, entry.path))
         self._copy_metadata(self._workspace, self._root)
         for path in (b"", *(entry.path for entry in entries)):
             with contextlib.suppress(FileNotFoundError):
-                self._copy.files[path] = take_signature(os.lstat(os.path.join(self._root, path)))
+                self._copy.files[path] = make_signature(os.lstat(os.path.join(self._root, path)))
 
     def _copy_metadata(self, source: bytes, target: bytes) -> None:
         info = os.lstat(source)
@@ -355,6 +361,97 @@ class _Copier:
         os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
 
 
-def take_signature(info: os.stat_result) -> FileSignature:
+def make_signature(info: os.stat_result) -> FileSignature:
     """Return the signature of a file's status."""
     return FileSignature(info.st_mode, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+
+
+def move_changes(copy: ProjectCopy, upper: Path, *, is_mounted: bool) -> None:
+    """Move the changes since `copy` was made into the empty directory `upper`, on the same file system.
+
+    `is_mounted`: the held paths were mounted over, so their entries in the copy are ignored. Raises `ToolFailed` if the
+    layer can't be written; the copy is unusable afterwards in any case.
+    """
+    try:
+        _Comparison(copy, upper, frozenset([*copy.withheld, *(copy.held if is_mounted else ())])).write_layer()
+    except OSError as error:
+        location = os.fsdecode(error.filename) if error.filename else str(upper)
+        raise ToolFailed(
+            f"What the command changed could not be kept: {error.strerror} ({location}).",
+            hint="Your files are as they were. Free some room or check the state directory, and run it again.",
+        ) from error
+
+
+class _Comparison:
+    def __init__(self, copy: ProjectCopy, upper: Path, skipped_paths: frozenset[bytes]) -> None:
+        self._files = copy.files
+        self._from = os.fsencode(copy.root)
+        self._to = os.fsencode(upper)
+        self._skipped = skipped_paths
+        self._children: dict[bytes, list[bytes]] = defaultdict(list)
+        for path in copy.files:
+            if path:
+                above, _, name = path.rpartition(b"/")
+                self._children[above].append(name)
+
+    def write_layer(self) -> None:
+        now = os.lstat(self._from)
+        if now.st_mode != self._files[b""].mode:
+            os.chmod(self._to, stat.S_IMODE(now.st_mode))
+        waiting = [(b"", now)]
+        while waiting:
+            waiting += self._compare_directory(*waiting.pop())
+
+    def _compare_directory(self, path: bytes, info: os.stat_result) -> Iterator[tuple[bytes, os.stat_result]]:
+        """Compare a directory that existed before and after. Yields its subdirectories that did, too."""
+        directory = os.path.join(self._from, path)
+        if info.st_mode & 0o700 != 0o700:
+            os.chmod(directory, stat.S_IMODE(info.st_mode) | 0o700)
+        with os.scandir(directory) as entries:
+            present = {entry.name: entry.stat(follow_symlinks=False) for entry in entries}
+        for name in self._children[path]:
+            child = path + b"/" + name if path else name
+            stats = present.pop(name, None)
+            if child not in self._skipped and (child_stats := self._compare_entry(child, self._files[child], stats)):
+                yield child, child_stats
+        for name, new in present.items():
+            self._move_entry(path + b"/" + name if path else name, new)
+
+    def _compare_entry(self, path: bytes, before: FileSignature, now: os.stat_result | None) -> os.stat_result | None:
+        """Write the change of an entry; return the status of a directory that still exists, for comparison."""
+        if now is None or is_whiteout(now):
+            self._write_whiteout(path)
+        elif stat.S_ISDIR(before.mode) and stat.S_ISDIR(now.st_mode):
+            if now.st_mode != before.mode:
+                self._make_directories(path)
+            return now
+        elif make_signature(now) != before:
+            self._move_entry(path, now)
+        return None
+
+    def _write_whiteout(self, path: bytes) -> None:
+        self._make_directories(os.path.dirname(path))
+        os.mknod(os.path.join(self._to, path), stat.S_IFCHR, os.makedev(0, 0))
+
+    def _move_entry(self, path: bytes, info: os.stat_result) -> None:
+        if is_whiteout(info):
+            return  # the command made a whiteout for a missing name, which hides nothing
+        self._make_directories(os.path.dirname(path))
+        source, target = os.path.join(self._from, path), os.path.join(self._to, path)
+        is_locked = stat.S_ISDIR(info.st_mode) and info.st_mode & 0o700 != 0o700
+        if is_locked:
+            os.chmod(source, stat.S_IMODE(info.st_mode) | 0o700)  # its `..` changes, which takes permission
+        os.rename(source, target)
+        if is_locked:
+            os.chmod(target, stat.S_IMODE(info.st_mode))
+
+    def _make_directories(self, path: bytes) -> None:
+        """Create this directory in the layer if it is missing, with its present permissions in the copy."""
+        missing = []
+        while path and not os.path.isdir(os.path.join(self._to, path)):
+            missing.append(path)
+            path = os.path.dirname(path)
+        for parent in reversed(missing):
+            target = os.path.join(self._to, parent)
+            os.mkdir(target, 0o700)
+            os.chmod(target, stat.S_IMODE(os.lstat(os.path.join(self._from, parent)).st_mode) | 0o700)

@@ -1,7 +1,7 @@
-"""The tier that this machine offers: found by really running commands in it, cached for a day, never lowered silently.
+"""The choice of the tier: found by really running commands in a box, cached for a day, never lowered silently.
 
-The strongest that holds every attempt of the self-test is taken (SAFETY D15-D20, S12, S18). The report says of each
-stronger one why it is not.
+The strongest tier that holds every attempt of the self-test is taken. The report says why each stronger one is not
+available, and suggests the narrowest remedy: a profile for this program before a switch for the whole system.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -22,17 +23,62 @@ from core.errors import ToolFailed
 from core.filesystem.atomic_write import replace_file
 from core.records import decode_json
 from core.sandbox.box import Box, Tier
-from core.sandbox.tiers import remedies, self_test
+from core.sandbox.tiers import self_test
 
+_ERRNO = re.compile(r"[\[(](E[A-Z0-9]+)[\])]")
+_TEXTS = {
+    "Operation not permitted": "EPERM",
+    "Permission denied": "EACCES",
+    "No space left on device": "ENOSPC",
+    "Invalid argument": "EINVAL",
+    "Function not implemented": "ENOSYS",
+    "No permissions to create new namespace": "EPERM",
+    "Too many users": "EUSERS",
+}
 TIERS_BY_STRENGTH = (Tier.NAMESPACES, Tier.BWRAP_OVERLAY, Tier.BWRAP_MOUNTED, Tier.BWRAP_COPY, Tier.LANDLOCK)
 _CACHE_NAME = "box.json"
 _CACHE_SECONDS = 24 * 3600
 
+NAMESPACES_OFF = (
+    "User namespaces are switched off here. To allow them: `sudo sysctl user.max_user_namespaces=15000`, and the same "
+    "line in a file of /etc/sysctl.d to keep it."
+)
+
+CLONE_OFF = (
+    "Only root may make user namespaces here. To allow them: `sudo sysctl kernel.unprivileged_userns_clone=1`, and the "
+    "same line in a file of /etc/sysctl.d to keep it."
+)
+
+PROC_MASKED = (
+    "Parts of /proc are covered here, as in containers, and the kernel then refuses a fresh one. Run the container "
+    "with `--security-opt systempaths=unconfined` (Docker), `--security-opt unmask=ALL` (Podman) or "
+    "`procMount: Unmasked` (Kubernetes)."
+)
+
+CONTAINER = (
+    "A container's syscall filter forbids namespaces or mounts. Run it with "
+    "`--security-opt seccomp=unconfined --security-opt systempaths=unconfined` (Docker), with "
+    "`--security-opt seccomp=unconfined --security-opt unmask=ALL` (Podman), or run agent-tui outside of it."
+)
+
+NO_PIDS_GROUP = "Run agent-tui as an ordinary user, or let it have a control group of its own with the pids controller."
+
+NOT_AS_ROOT = "Run agent-tui as an ordinary user."
+
+NO_BWRAP = "Install the package bubblewrap."
+
+OLD_BWRAP = "bubblewrap 0.11 or newer has the option; T2b and T2c do without it."
+
+NO_LANDLOCK = (
+    "Linux 6.2 or newer has it (ABI 3), if `landlock` is in the list that /sys/kernel/security/lsm shows; the kernel "
+    "option `lsm=` sets that list."
+)
+
 
 class TierTrial(Struct, frozen=True, kw_only=True):
-    """The outcome of trying a tier. `errno`: a name such as "EPERM"; `cure`: what the user can do; "" without.
+    """The outcome of trying a tier. `errno`: a name such as "EPERM"; `cure`: advice for the user; "" without.
 
-    `too_slow`: it was not done in time, which says something of this moment and not of the machine.
+    `too_slow`: the test was not done in time, perhaps because the machine was busy.
     """
 
     tier: Tier
@@ -45,7 +91,7 @@ class TierTrial(Struct, frozen=True, kw_only=True):
 
 
 class TierReport(Struct, frozen=True, kw_only=True):
-    """The tier in force, and what came of each that was tried, strongest first. `cached`: it was found earlier."""
+    """The tier in force, and the outcome of every trial, strongest first. `cached`: loaded from the cache."""
 
     tier: Tier
     reasons: tuple[TierTrial, ...] = ()
@@ -59,7 +105,7 @@ class _CachedReport(Struct, frozen=True):
 
 
 class TierUnavailable(Exception):
-    """A tier that can't even be tried: why, and what would help."""
+    """A tier that can't even be tried, with the reason and a remedy."""
 
     def __init__(self, reason: str, cure: str, errno: str = "") -> None:
         super().__init__(reason)
@@ -67,11 +113,10 @@ class TierUnavailable(Exception):
 
 
 async def open_box(state: Path, *, tier: Tier | None = None) -> tuple[Box | None, TierReport]:
-    """Open the strongest box of this machine and report how it was found; None for T4, where nothing contains a
-    command.
+    """Open the strongest box of this machine and report its trials; None for T4, where nothing contains a command.
 
-    `state`: a directory of ours, which commands never see. Reads one file if the tier was found within a day and
-    nothing has changed since; else tries the tiers in turn, at most two seconds each. `tier`: this tier or none.
+    `state`: our directory, which commands never see. Reads one file if the tier was determined within a day and nothing
+    has changed since; else tries the tiers in turn, at most two seconds per tier. `tier`: this tier or none.
     """
     if tier is Tier.NONE:
         return None, TierReport(tier=Tier.NONE)
@@ -107,7 +152,7 @@ async def find_tier(state: Path, *, try_all: bool = False) -> TierReport:
 
 async def try_tier(tier: Tier, state: Path) -> TierTrial:
     """Run the self-test in a box of this tier."""
-    traits = remedies.read_machine_traits()
+    traits = read_machine_traits()
     try:
         box = make_box(tier, state)
     except TierUnavailable as why:
@@ -120,7 +165,7 @@ async def try_tier(tier: Tier, state: Path) -> TierTrial:
         return TierTrial(tier=tier, ok=False, reason=reason, too_slow=True)
     except ToolFailed as failure:
         reason = failure.message
-        number, cure = remedies.find_errno(reason), remedies.suggest_remedy(reason, traits)
+        number, cure = find_errno(reason), suggest_remedy(reason, traits)
         return TierTrial(tier=tier, ok=False, reason=reason, errno=number, cure=cure)
     except OSError as error:
         return TierTrial(tier=tier, ok=False, reason=f"the self-test could not be laid out in {state}: {error}")
@@ -131,7 +176,7 @@ async def try_tier(tier: Tier, state: Path) -> TierTrial:
 
 
 def make_box(tier: Tier, state: Path) -> Box:
-    """Build a box of this tier, untried. Raises `TierUnavailable` if the machine lacks what it is made of."""
+    """Build a box of this tier without a trial. Raises `TierUnavailable` if the machine lacks its prerequisites."""
     return _BOX_MAKERS[tier](tier, state)
 
 
@@ -148,10 +193,10 @@ def _make_bwrap_box(tier: Tier, state: Path) -> Box:
 
     program = bwrap.find_bwrap(option="--overlay-src" if tier is Tier.BWRAP_OVERLAY else "--bind")
     if program is None:
-        raise TierUnavailable("bubblewrap is not installed", remedies.NO_BWRAP, "ENOENT")
+        raise TierUnavailable("bubblewrap is not installed", NO_BWRAP, "ENOENT")
     options = bwrap.list_options(program)
     if tier is Tier.BWRAP_OVERLAY and "--overlay-src" not in options:
-        raise TierUnavailable(f"{program} has no option --overlay", remedies.OLD_BWRAP)
+        raise TierUnavailable(f"{program} has no option --overlay", OLD_BWRAP)
     return bwrap.BwrapBox(tier, program, options, state)
 
 
@@ -164,11 +209,9 @@ def _make_landlock_box(_tier: Tier, state: Path) -> Box:
     version = landlock.get_abi_version()
     if version < landlock_box.MINIMUM_ABI:
         support = f"has Landlock of ABI {version} only" if version else "has no Landlock"
-        raise TierUnavailable(f"this kernel {support}", remedies.NO_LANDLOCK, "" if version else "ENOSYS")
+        raise TierUnavailable(f"this kernel {support}", NO_LANDLOCK, "" if version else "ENOSYS")
     if os.geteuid() == 0:
-        raise TierUnavailable(
-            "as root all that root owns would be within a command's reach", remedies.NOT_AS_ROOT, "EPERM"
-        )
+        raise TierUnavailable("as root all that root owns would be within a command's reach", NOT_AS_ROOT, "EPERM")
     return landlock_box.LandlockBox(state)
 
 
@@ -185,7 +228,7 @@ def _build_cache_key(candidates: Sequence[str] = ()) -> str:
     from core.sandbox.tiers.bwrap import CANDIDATES
 
     parts: list[object] = [__version__, sys.version, os.path.realpath(sys.executable), *os.uname(), os.getuid()]
-    parts.append(msgspec.structs.astuple(remedies.read_machine_traits()))
+    parts.append(msgspec.structs.astuple(read_machine_traits()))
     for candidate in candidates or CANDIDATES:
         with contextlib.suppress(OSError):
             info = Path(candidate).stat()
@@ -194,7 +237,7 @@ def _build_cache_key(candidates: Sequence[str] = ()) -> str:
 
 
 def load_cached_report(state: Path) -> TierReport | None:
-    """Return what was found within a day on this machine as it is; None: it has to be found again."""
+    """Return the report of the last day for this state of the machine; None: the tiers must be tried again."""
     try:
         cached_report = decode_json((state / _CACHE_NAME).read_bytes(), _CachedReport)
     except (OSError, msgspec.MsgspecError):
@@ -204,7 +247,78 @@ def load_cached_report(state: Path) -> TierReport | None:
 
 
 def _cache_report(state: Path, report: TierReport) -> None:
-    """Cache a report. One that can't be cached is found again; that is no reason to fail."""
+    """Cache a report. A failure is ignored: the tiers are tried again at the next start."""
     data = msgspec.json.encode(_CachedReport(_build_cache_key(), time.time(), report))
     with contextlib.suppress(OSError):
         replace_file(state / _CACHE_NAME, data, durable=False)
+
+
+class MachineTraits(Struct, frozen=True, kw_only=True):
+    """This machine's settings about namespaces. None: it has no such setting."""
+
+    user_namespaces: int | None = None
+    apparmor_restricts: bool = False
+    unprivileged_clone: bool = True
+    is_container: bool = False
+    is_filtered: bool = False
+    is_root: bool = False
+
+
+def read_machine_traits(proc: Path = Path("/proc"), root: Path = Path("/")) -> MachineTraits:
+    """Read the traits from /proc and marker files, without any trial."""
+    status = _read_text(proc / "self/status")
+    limit = _read_text(proc / "sys/user/max_user_namespaces").strip()
+    first = _read_text(proc / "1/cgroup")
+    return MachineTraits(
+        user_namespaces=int(limit) if limit.isdigit() else None,
+        apparmor_restricts=_read_text(proc / "sys/kernel/apparmor_restrict_unprivileged_userns").strip() == "1",
+        unprivileged_clone=_read_text(proc / "sys/kernel/unprivileged_userns_clone").strip() != "0",
+        is_container=any((root / name).exists() for name in (".dockerenv", "run/.containerenv"))
+        or any(word in first for word in ("docker", "kubepods", "containerd", "libpod")),
+        is_filtered="\nSeccomp:\t2" in status,
+        is_root=os.getuid() == 0,
+    )
+
+
+def find_errno(reason: str) -> str:
+    """Return the name of the kernel's error in a reason, "" if there is none."""
+    match = _ERRNO.search(reason)
+    if match:
+        return match[1]
+    return next((name for text, name in _TEXTS.items() if text.lower() in reason.lower()), "")
+
+
+def suggest_remedy(reason: str, traits: MachineTraits) -> str:
+    """Return a remedy for a refused namespace or mount, "" if none is known."""
+    signatures = (
+        (traits.user_namespaces == 0 or find_errno(reason) in {"ENOSPC", "EUSERS"}, NAMESPACES_OFF),
+        (not traits.unprivileged_clone and not traits.is_root, CLONE_OFF),
+        ("pids control group" in reason, NO_PIDS_GROUP),
+        (_is_about_proc(reason), PROC_MASKED),
+        (traits.apparmor_restricts and not traits.is_root, describe_apparmor_profile()),
+        (traits.is_container or traits.is_filtered, CONTAINER),
+    )
+    return next((advice for is_match, advice in signatures if is_match), "")
+
+
+def _is_about_proc(reason: str) -> bool:
+    return "mount proc" in reason.lower() or "fsmount proc" in reason or "create proc" in reason or "proc:" in reason
+
+
+def describe_apparmor_profile() -> str:
+    """Return instructions for an AppArmor profile for the interpreter that runs this program, and nothing else."""
+    program = os.path.realpath("/proc/self/exe")
+    return (
+        "AppArmor keeps programs without a profile from user namespaces (Ubuntu 23.10 and newer). Give this one a "
+        f"profile: put the line `profile agent-tui {program} flags=(unconfined) {{ userns, }}`, after the lines "
+        "`abi <abi/4.0>,` and `include <tunables/global>`, into /etc/apparmor.d/agent-tui, then run "
+        "`sudo apparmor_parser -r /etc/apparmor.d/agent-tui`. Or install bubblewrap with the profile "
+        "bwrap-userns-restrict of the package apparmor-profiles."
+    )
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

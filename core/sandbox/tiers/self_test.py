@@ -1,6 +1,6 @@
-"""Six attempts that a box must hold, really made in a small project of their own (SAFETY S18, D15, D56).
+"""Six escape attempts that a box must contain, actually made in a small test project.
 
-What counts is what the host finds afterwards, not what the attempt reports about itself.
+The state of the host afterwards counts, not the output of the attempts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 import shlex
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import tempfile
@@ -19,14 +18,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from core.filesystem.overlay_support import SHARED_MEMORY, can_hold_upper
+from core.filesystem.overlay_support import SHARED_MEMORY, can_hold_upper, is_whiteout
 from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
 from core.sandbox.box import Box, BoxLimits, BoxRequest
-from core.sandbox.environment import build_environment
+from core.sandbox.host_view import build_environment
 from core.sandbox.inside.landlock import get_abi_version
-from core.sandbox.python_command import ISOLATION
+from core.sandbox.tiers.boxed_process import ISOLATION
 
 SECONDS = 2.0
 _SECRET = "not to be read"
@@ -63,7 +62,7 @@ ITEMS = ("outside", "workspace", "network", "sockets", "processes", "survivors")
 
 
 class SelfTestItem(Struct, frozen=True):
-    """One attempt: True in `held` if it was held; `found` says what happened if not."""
+    """One attempt. `held`: the box contained it; `found`: otherwise, the effects on the host."""
 
     name: str
     held: bool
@@ -73,12 +72,12 @@ class SelfTestItem(Struct, frozen=True):
 async def run_self_test(box: Box, state: Path, env: Mapping[str, str] | None = None) -> tuple[SelfTestItem, ...]:
     """Run the attempts in the box, in a directory below `state` that is removed afterwards.
 
-    Raises `ToolFailed` if the box can't even start a command; OSError if the test itself can't be laid out.
+    Raises `ToolFailed` if the box can't even start a command; OSError if the test itself can't be set up.
     """
-    with _TestBed(state) as ground:
+    with _TestBed(state) as test_bed:
         chunks: list[str] = []
-        spec = ground.build_request(build_environment(env if env is not None else os.environ), box.tier)
-        running = await box.start(spec, chunks.append)
+        request = test_bed.build_request(build_environment(env if env is not None else os.environ), box.tier)
+        running = await box.start(request, chunks.append)
         result = await running.wait()
         output = "".join(chunks)
         if result.end_reason != "exited" or "done" not in output:
@@ -88,11 +87,11 @@ async def run_self_test(box: Box, state: Path, env: Mapping[str, str] | None = N
                     "start", False, f"the attempts did not run to their end: {outcome}: {output.strip()[-300:]}"
                 ),
             )
-        return tuple(ground.evaluate(set(output.split())))
+        return tuple(test_bed.evaluate(set(output.split())))
 
 
 class _TestBed:
-    """A project, a private directory beside it, listening sockets and a bystander process."""
+    """A test project, a private directory, listening sockets and a bystander process."""
 
     def __init__(self, state: Path) -> None:
         self._root = state / new_id("probe")
@@ -104,7 +103,7 @@ class _TestBed:
         self._root.mkdir(mode=0o700)
         for name in ("project", "private", "shared"):
             (self._root / name).mkdir()
-        if not can_hold_upper(self._root) and SHARED_MEMORY.is_dir():  # where layers are then made, too
+        if not can_hold_upper(self._root) and SHARED_MEMORY.is_dir():  # sessions make their layers there, too
             self._layers = Path(tempfile.mkdtemp(prefix="agent-tui-", dir=SHARED_MEMORY))
         for name in ("upper", "work"):
             (self._layers / name).mkdir()
@@ -132,7 +131,7 @@ class _TestBed:
                 remove_tree(directory)
 
     def _bind_path(self, listening: socket.socket, name: str) -> None:
-        """Bind by descriptor: the path itself may be longer than an address can be."""
+        """Bind by descriptor, since the path may be too long for a socket address."""
         directory = os.open(self._root / name, os.O_PATH | os.O_DIRECTORY)
         try:
             listening.bind(f"/proc/self/fd/{directory}/socket")
@@ -146,7 +145,7 @@ class _TestBed:
             self._sockets[0].getsockname()[1],
         )
         python = os.path.realpath(sys.executable)
-        # Below ABI 6 Landlock lets signals out; the tier is offered with that told, and asks for every command.
+        # Below ABI 6 Landlock does not stop signals; the tier is offered with that warning, and asks for every command.
         bystander = 0 if tier == "T3" and get_abi_version() < 6 else self._bystander.pid
         words = [python, *ISOLATION, "-c", _SCRIPT]
         words += map(str, (private, shared_directory, port, self._token, bystander, self._token))
@@ -176,7 +175,7 @@ class _TestBed:
                 "the project was changed": sorted(path.name for path in project.iterdir()) != ["changed", "removed"]
                 or (project / "changed").read_text() != "old",
                 "a change was not kept": not all((upper / name).is_file() for name in ("changed", "made")),
-                "a deletion was not kept": not _is_whiteout(upper / "removed"),
+                "a deletion was not kept": not _has_whiteout(upper / "removed"),
             },
         )
         yield _build_item("network", {"a port of the host was reached": _is_reached(self._sockets[0])})
@@ -204,15 +203,14 @@ def _is_reached(listening: socket.socket) -> bool:
     return False
 
 
-def _is_whiteout(path: Path) -> bool:
+def _has_whiteout(path: Path) -> bool:
     with contextlib.suppress(FileNotFoundError):
-        info = path.lstat()
-        return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
+        return is_whiteout(path.lstat())
     return False
 
 
 def _kill_survivor(token: str) -> bool:
-    """True if a process has the token among its arguments; it is killed."""
+    """Kill a process that has the token among its arguments; return True if there was one."""
     has_survivor = False
     for path in Path("/proc").iterdir():
         if not path.name.isdigit() or int(path.name) == os.getpid():

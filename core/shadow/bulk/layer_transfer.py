@@ -18,9 +18,8 @@ from typing import Literal
 from msgspec import Struct
 
 from core.errors import AgentTuiError, PathRefused, ReviewConflict
-from core.filesystem.atomic_write import sync_directory
+from core.filesystem.atomic_write import make_temporary_name, sync_directory
 from core.filesystem.open_beneath import open_parent
-from core.filesystem.renaming import make_temporary_name
 from core.git.index import is_same_index
 from core.protocol.review import FileState
 from core.shadow.content.blob_store import BlobStore

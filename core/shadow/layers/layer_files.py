@@ -16,8 +16,8 @@ from pathlib import Path
 from shutil import copyfileobj
 
 from core.filesystem.atomic_write import create_file
-from core.filesystem.directory_cursor import DirectoryCursor
-from core.filesystem.open_beneath import open_beneath, open_parent
+from core.filesystem.open_beneath import DirectoryCursor, open_beneath, open_parent
+from core.filesystem.overlay_support import is_whiteout
 from core.filesystem.removal import remove_path
 from core.protocol.review import FileState
 from core.shadow.content.paths import list_parents
@@ -26,7 +26,6 @@ from core.shadow.layers.overlayfs import (
     encode_layer_path,
     get_layer_path,
     is_opaque,
-    is_whiteout,
     list_missing_parents,
     make_passable_at,
     set_opaque,

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from core.errors import PathRefused
 from core.filesystem.open_beneath import DIRECTORY, open_beneath, open_parent
-from core.filesystem.regular_file import read_open_file
+from core.filesystem.open_files import read_open_file
 from core.protocol.review import Change, FileState
 from core.shadow.content.contents import Contents
 from core.shadow.content.paths import AnyAncestor, collect_directories, walk_directory

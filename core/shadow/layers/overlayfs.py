@@ -11,8 +11,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.filesystem.directory_cursor import DirectoryCursor
-from core.filesystem.open_beneath import DIRECTORY, open_parent
+from core.filesystem.open_beneath import DIRECTORY, DirectoryCursor, open_parent
+from core.filesystem.overlay_support import is_whiteout
 from core.filesystem.removal import remove_at
 from core.workspace.file_names import from_os_name, to_os_name
 from core.workspace.path_status import classify_mode
@@ -22,11 +22,6 @@ _NO_ATTRIBUTE = {errno.ENODATA, errno.EOPNOTSUPP, errno.EACCES, errno.ENOENT}
 LayerEntryKind = Literal["file", "symlink", "directory", "whiteout", "special"]
 _MAX_PATH_BYTES = 3800  # bytes: the kernel allows 4096, and paths in layers are longer than those in a workspace
 _MAX_FULL_PATH_BYTES = 4000  # bytes including the layer's directory; those of other layers are slightly longer
-
-
-def is_whiteout(stats: os.stat_result) -> bool:
-    """True if an entry of a layer marks a removed name."""
-    return stat.S_ISCHR(stats.st_mode) and stats.st_rdev == 0
 
 
 def make_whiteout(path: Path) -> None:

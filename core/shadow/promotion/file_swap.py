@@ -17,9 +17,8 @@ from typing import Literal
 from msgspec import Struct
 
 from core.errors import ContentLost, PathRefused, ReviewConflict
-from core.filesystem.atomic_write import create_file, sync_directory
-from core.filesystem.file_attributes import copy_attributes, keep_owner
-from core.filesystem.renaming import NameInDirectory, exchange_names, move_to_free_name
+from core.filesystem.atomic_write import NameInDirectory, create_file, exchange_names, move_to_free_name, sync_directory
+from core.filesystem.file_attributes import copy_attributes, copy_owner
 from core.protocol.review import FileState
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.promotion.journal import PathWrite
@@ -48,7 +47,7 @@ class FileSwaps(Struct, eq=False):
                 file.write(data)
             if write.aside is None:
                 name = names.to_os_name(write.path.rpartition("/")[2])
-                keep_owner(directory, name, temporary)
+                copy_owner(directory, name, temporary)
                 copy_attributes(directory, name, temporary, state.mode)
 
     def swap(self, write: PathWrite) -> None:

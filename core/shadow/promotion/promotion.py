@@ -16,8 +16,7 @@ from contextlib import contextmanager, suppress
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError, PathRefused
-from core.filesystem.atomic_write import sync_directory
-from core.filesystem.renaming import make_temporary_name
+from core.filesystem.atomic_write import make_temporary_name, sync_directory
 from core.ids import new_id
 from core.protocol.events import AnyEvent, Notice
 from core.protocol.review import FileState

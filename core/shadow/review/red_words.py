@@ -15,8 +15,7 @@ from itertools import product
 
 from msgspec import Struct
 
-from core.workspace.acting_content import cut_blocks
-from core.workspace.called_scripts import RunnerCall, find_calls
+from core.workspace.acting_content import RunnerCall, cut_blocks, find_calls
 
 CODE = re.compile(
     r"\.(?:sh|bash|zsh|fish|[cm]?[jt]sx?|pyw?|rb|p[lm]|php|lua|vim|el|exs?|jl|r|groovy|psm?1|bat|cmd|rs|go|mk|gradle|kts"

@@ -1,8 +1,8 @@
-"""A digest of what a check reads beside the pending text: the project's files as they lie on disk.
+"""A digest of the inputs of a check besides the pending text: the project's files on disk.
 
-Files that git does not ignore count by their content, so touching one, or writing the same bytes again, changes
-nothing. What git ignores (dependencies, build outputs) may be very large: its names, sizes and times of change count.
-A project that is larger than the bounds has no digest, and a result about it is never used again.
+Files that git does not ignore count by their content, so touching one, or rewriting the same bytes, changes nothing.
+Ignored files (dependencies, build outputs) may be very large, so their names, sizes and times of change count. A
+project that exceeds the bounds has no digest, and results about it are never reused.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _TooLarge(Exception):
 
 
 class DiskDigest(Struct, eq=False):
-    """The digest of one workspace. Contents are read once for each state of a file; use one thread at a time.
+    """The digest of one workspace. Contents are read once per state of a file; use one thread at a time.
 
     `max_entries`, `max_bytes`: the bounds."""
 
@@ -43,7 +43,7 @@ class DiskDigest(Struct, eq=False):
     _known: dict[bytes, tuple[_Signature, str]] = field(default_factory=dict)
 
     def compute(self) -> str:
-        """Return the digest of the files that are there now, "" if the project is too large; slow, for a thread."""
+        """Return the digest of the present files, "" if the project is too large; slow, for a thread."""
         match_in = IgnoreRules(self.workspace).open_snapshot()
         digest, entries, read = hashlib.sha256(), dict[bytes, tuple[_Signature, str]](), 0
         try:
@@ -70,7 +70,7 @@ class DiskDigest(Struct, eq=False):
     def _walk(
         self, match_in: Callable[[str], Callable[[str, bool], bool]]
     ) -> Iterator[tuple[bytes, os.stat_result, bool]]:
-        """Yield all files and links but those of `.git`, each directory in the order of its names."""
+        """Yield all files and links except those of `.git`, sorted by name within a directory."""
         root = os.fsencode(self.workspace.root)
         waiting: list[tuple[bytes, bool]] = [(b"", False)]
         while waiting:

@@ -1,9 +1,13 @@
-"""One check and nothing else: the commands whose exit code, when the program runs them itself, is evidence.
+"""Parser of commands that are checks and nothing else, so that the exit code of a run by the program is evidence.
 
-A command counts if all of it is known to leave the verdict to the tools that it names: plain words, `cd` into the
-project before them, readers of their output behind them (which are not run again). Whatever could decide the end by
-itself (traps, functions, `||`, substitution, variables, options that empty or forgive a run, programs from elsewhere)
-is refused with the reason. What is not known is refused, too: a forged check costs more than a repeated question.
+A command counts if its exit code is known to be that of the tools that it names: plain words, `cd` into the project
+before them, readers of their output behind them (which are not run again). Whatever could decide the exit code (traps,
+functions, `||`, substitution, variables, options that empty or forgive a run, programs from elsewhere) is refused with
+the reason. The unknown is refused, too: a forged check costs more than a repeated question.
+
+Options are allowed by tables for each program: others can empty a run (`--collect-only`), forgive it (`make -i`,
+`--exit-zero`) or have something else decide it (`-c`, `-p`, `--config`). An option that ends in "=" takes a value,
+which may also be the next word.
 """
 
 from __future__ import annotations
@@ -18,29 +22,125 @@ from typing import Final
 from msgspec import Struct
 
 from core.shell.check_detection import CheckResult, detect_checks, find_configured, is_check
-from core.shell.verification.check_options import EXCLUDING, NARROWING, get_options
+
+_COMMON_TEXT: Final = "-q -qq -v -vv -vvv --quiet --verbose --silent --color= --no-color --colors --no-colors"
+_PARTS: Final[dict[str, str]] = {
+    "pytest": """-x -s -l -ra -rA -rf -rs -rfE -rsx --exitfirst --maxfail= --tb= --durations= --durations-min= --lf
+        --ff --failed-first --last-failed --nf --sw --stepwise -n= --numprocesses= --dist= --maxprocesses=
+        --timeout= --cov --cov= --cov-report= --cov-branch --cov-append --no-cov --cov-fail-under= --strict
+        --strict-markers --strict-config --showlocals --no-header --no-summary --capture= --full-trace
+        --junitxml= --junit-xml= --doctest-modules --disable-warnings --disable-pytest-warnings
+        --show-capture= --runslow --reruns-delay= -k= -m= --deselect= --ignore= --ignore-glob=
+        --no-showlocals --basetemp= --cache-clear --forked --random-order --asyncio-mode= --import-mode=
+        -vvvv -p= --create-db --nomigrations --reuse-db --no-migrations --pdb-trace-off""",
+    "unittest": """-f --failfast -b --buffer -c --catch --locals -k= -s= -t= -p= --start-directory= --durations=""",
+    "django": """--failfast --parallel --parallel= --keepdb --noinput --no-input --settings= --tag= --exclude-tag=
+        --shuffle --timing --debug-mode --reverse --buffer -v= --verbosity= -k=""",
+    "tox": "-e= -r --recreate -p -p= --parallel= --parallel -f=",
+    "nox": """-s= -e= --session= --sessions= -r -R --reuse-existing-virtualenvs --error-on-missing-interpreters
+        -t= -p=""",
+    "make": """-s -j -j= --jobs= --jobs -B --always-make -w --no-print-directory -O --output-sync -l= -C=
+        --directory= -r -R""",
+    "just": "--quiet --no-dotenv",
+    "cargo": """--all --workspace --lib --bins --tests --doc --examples --benches --all-targets --all-features
+        --no-default-features --release --locked --offline --frozen --no-fail-fast --features= -F= -p=
+        --package= -j= --jobs= --test= --bin= --exclude= --profile= --message-format= --nocapture
+        --test-threads= --show-output --include-ignored --skip= --exact --color= --ignored --target= -r -D=
+        --retries= --no-capture -E=""",
+    "go": """-race -count= -timeout= -cover -covermode= -coverprofile= -coverpkg= -p= -parallel= -failfast -tags=
+        -json -shuffle= -short -run= -skip= -v -trimpath -mod=""",
+    "javascript": """--ci --check --coverage --coverage=
+        --runInBand -i --maxWorkers= -w= --bail --bail= -b --run --watch=false
+        --watch=0 --watchAll=false --no-watch --forceExit --detectOpenHandles --silent --reporter=
+        --reporters= --testTimeout= --timeout= -t= --testNamePattern= --grep= -g= --testPathPattern=
+        --testPathPatterns= --single-run --exit --parallel --jobs= --project= --browser= --workers=
+        --noStackTrace --verbose=true --ui=false --no-file-parallelism --pool= --test-reporter=
+        --test-concurrency= --test-timeout= --experimental-test-coverage --headless --noEmit --test
+        --max-warnings=0 --max-warnings= --pretty --skipLibCheck --strict --ext= --cache --no-cache
+        --allow-all -A""",
+    "typescript": "--noEmit --pretty --skipLibCheck --strict --incremental= -p= --project= -b --build",
+    "jvm": """-B --batch-mode -ntp --no-transfer-progress -U -o --offline -pl= -am -T= -e -X --no-daemon
+        --stacktrace --info --warning-mode= --console= --rerun-tasks --continue --parallel --tests= -Dtest=
+        --build-cache --no-build-cache -fae""",
+    "python": """--strict --pretty --no-incremental --show-error-codes --ignore-missing-imports --warn-unused-ignores
+        --check --check-only --diff --output-format= --no-cache --no-fix --statistics --count --show-source
+        --line-length= --max-line-length= --python-version= --show-column-numbers --no-error-summary --jobs=
+        -j= --all-files -a""",
+    "dotnet": """-c= --configuration= --no-restore --no-build --nologo --verbosity= -v= --filter= --framework= -f=
+        --logger=""",
+    "ruby": "--format= -f= --fail-fast --order= --seed= --profile -e= --parallel --backtrace -b",
+    "php": """--testsuite= --filter= --stop-on-failure --colors= --testdox --no-progress --memory-limit= --level=""",
+    "beam": """--trace --max-failures= --seed= --only= --exclude= --cover --stale --warnings-as-errors --slowest=""",
+    "cmake": """--test-dir= --build=
+        --output-on-failure -j -j= --parallel= --parallel -R= -E= -L= -LE= --stop-on-failure
+        --timeout= -C= --build-config= -V -VV --target= --config= --rerun-failed --repeat= --schedule-random""",
+    "plain": "-j -j= --all --all-features --jobs= --recursive -r",
+}  # fmt: skip
+# Options that select the tests which run: mentioned with the result.
+_NARROWING_TEXT: Final = """
+    --lf --last-failed -run --exact --ignored --test --bin -t --testNamePattern --grep -g --testPathPattern
+    --testPathPatterns --tests -Dtest -pl --filter --testsuite -e --only --stale -R -L --rerun-failed -s --session
+    --sessions -p --package --lib --doc --project --tag"""
+NARROWING: Final = frozenset(_NARROWING_TEXT.split())
+# Options that exclude tests, perhaps the failing ones.
+_EXCLUDING_TEXT: Final = """
+    -k -m --deselect --ignore --ignore-glob --exclude-tag -skip --skip --exclude -short -E -LE --sw --stepwise"""
+EXCLUDING: Final = frozenset(_EXCLUDING_TEXT.split())
+# The first words of a check, and the table of its options.
+_FAMILIES: Final = (
+    ("pytest py.test", "pytest"),
+    ("tox", "tox"),
+    ("nox", "nox"),
+    ("make", "make"),
+    ("just", "just"),
+    ("cargo", "cargo"),
+    ("go", "go"),
+    ("npm pnpm yarn bun deno jest vitest mocha ava playwright cypress node eslint biome prettier", "javascript"),
+    ("svelte-check next vite", "javascript"),
+    ("tsc vue-tsc", "typescript"),
+    ("mvn gradle mvnw gradlew ./mvnw ./gradlew sbt lein", "jvm"),
+    ("ruff mypy dmypy pyright basedpyright pylint flake8 black ty pre-commit hatch", "python"),
+    ("dotnet", "dotnet"),
+    ("rspec rake rubocop rails bin/rails", "ruby"),
+    ("phpunit vendor/bin/phpunit phpstan composer", "php"),
+    ("mix", "beam"),
+    ("ctest cmake ninja meson", "cmake"),
+)
+
+
+def get_options(words: list[str]) -> frozenset[str]:
+    """Return the allowed options of a check (`words` without launchers); "=" marks those with a value."""
+    if words[:2] == ["python", "-m"]:
+        name = "unittest" if words[2:3] == ["unittest"] else "plain"
+    elif words[0].endswith("manage.py"):
+        name = "django"
+    elif words[:2] == ["coverage", "run"]:
+        name = "pytest"
+    else:
+        name = next((table for programs, table in _FAMILIES if words[0] in programs.split()), "plain")
+    return frozenset(f"{_COMMON_TEXT} {_PARTS[name]}".split())
 
 
 class SingleCheck(Struct, frozen=True, kw_only=True):
-    """A check that can be run alone: `command` is what is to be run, from the project's top. `result`: what it says
-    if it ends with 0. `narrowed_by`: the words that choose the tests which run, () = none does."""
+    """A check that can be run alone, by `command`, from the project's root. `result`: its result for exit code 0.
+    `narrowed_by`: the words that select tests, () = none."""
 
     command: str
     result: CheckResult
     narrowed_by: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        """Return the command, and that it runs a part of the tests if its words choose one."""
+        """Return the command, with a remark if it runs only a part of the tests."""
         return f"{self.command} (a part of the tests)" if self.narrowed_by else self.command
 
 
 class NotACheck(Struct, frozen=True):
-    """A command that proves nothing; `reason`: why, as the end of a sentence that begins with the command."""
+    """A command that proves nothing. `reason`: the end of a sentence that begins with the command."""
 
     reason: str
 
 
-_STRICTNESS: Final = re.compile(r"set (?:-[euxo]+|pipefail|\s)+(?:;|&&|\n)\s*")  # it only makes a command fail sooner
+_STRICTNESS: Final = re.compile(r"set (?:-[euxo]+|pipefail|\s)+(?:;|&&|\n)\s*")  # only makes a command fail earlier
 _REDIRECTIONS: Final = frozenset({">", ">&", "&>", ">>"})
 _READERS: Final = frozenset({"tail", "head", "cat", "grep", "tee", "less", "more"})
 _PATTERN_FILE: Final = re.compile(r"--file|-[A-Za-z]*f")
@@ -55,7 +155,7 @@ _ACTIVATION: Final = re.compile(r"(?:\./)?\.?v?env[\w-]*/bin/activate")
 _DURATION: Final = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 _PYTHON: Final = re.compile(r"(?:(?:\./)?\.?v?env\w*/bin/|/usr/bin/|/usr/local/bin/)?python(?:\d(?:\.\d+)?)?")
 _PYTHON_OPTIONS: Final = re.compile(r"-[BEIPsubdqv]+|-[WX]\S+")
-_RUN_OPTIONS: Final = {  # of launchers: flags, and (with "=") those that take a value
+_RUN_OPTIONS: Final = {  # flags of launchers; "=" marks those with a value
     "uv run": """--frozen --locked --no-sync --active --all-extras --all-groups -q --quiet --dev --extra= --group= -p=
         --python=""",
     "poetry run": "-q",
@@ -79,8 +179,8 @@ _BIN: Final = re.compile(
 
 
 def parse_single_check(command: str, *, patterns: Sequence[str] = (), workspace: str = "") -> SingleCheck | NotACheck:
-    """Return the one check that a command is; `patterns`: further commands that check, as the user configured them;
-    `workspace`: the project's top, by whose full name a command may go there."""
+    """Parse a command that is one check. `patterns`: the user's own check commands; `workspace`: the project's root, to
+    which `cd` may lead by its absolute path."""
     checks = parse_checks(command, patterns=patterns, workspace=workspace)
     if isinstance(checks, NotACheck):
         return checks
@@ -90,9 +190,9 @@ def parse_single_check(command: str, *, patterns: Sequence[str] = (), workspace:
 def parse_checks(
     command: str, *, patterns: Sequence[str] = (), workspace: str = ""
 ) -> tuple[SingleCheck, ...] | NotACheck:
-    """Return the checks that a command consists of, each to be run alone: `cd x && ruff check . && pytest` is two.
+    """Parse a command that consists of checks, to be run separately: `cd x && ruff check . && pytest` is two.
 
-    A command that the user's configuration names whole is taken as it is written.
+    A command that is listed in the user's configuration is taken literally.
     """
     if command in patterns:
         return (SingleCheck(command=command, result=detect_checks(command, 0, extra=patterns) or CheckResult(0)),)
@@ -119,7 +219,7 @@ def parse_checks(
 
 
 def parse_check(command: str, patterns: Sequence[str] = (), workspace: str = "") -> CheckResult | None:
-    """Return what a command proves that consists of checks and nothing else; None = it does not."""
+    """Return the result of a command that consists only of checks; None = it holds other commands."""
     checks = parse_checks(command, patterns=patterns, workspace=workspace)
     if isinstance(checks, NotACheck):
         return None
@@ -155,8 +255,8 @@ def _split_chain(command: str) -> Iterator[list[str]]:
 
 
 def _check_reader(words: list[str]) -> None:
-    """Raise ValueError for a command behind a pipe that does more than to show the output: by a file that it reads
-    instead, it could show another one."""
+    """Raise ValueError for a command behind a pipe that does more than print its input: it could print a file
+    instead."""
     if not words or words[0] not in _READERS:
         raise ValueError("hands its output to another program")
     operands = [word for word in words[1:] if not word.startswith("-") and not word.isdigit()]
@@ -166,7 +266,7 @@ def _check_reader(words: list[str]) -> None:
 
 
 def _list_tokens(command: str) -> Iterator[str]:
-    """Yield words, `|` and `&&`, as they are written. Raises ValueError for everything else that a shell knows."""
+    """Yield words, `|` and `&&` literally. Raises ValueError for all other shell syntax."""
     line = command.strip().replace("\\\n", " ")
     if any(character != "\t" and unicodedata.category(character) == "Cc" for character in line):
         raise ValueError("is more than one line, or holds control characters")
@@ -201,7 +301,8 @@ def _read_word(token: str) -> str:
 
 
 def _build_check(words: list[str], prefix: str, patterns: Sequence[str]) -> SingleCheck:
-    """Raises ValueError with the reason if the words are no check, or one that another thing may decide."""
+    """Build a check from its words. Raises ValueError with the reason if they are no check, or its exit code is
+    unsafe."""
     text = shlex.join(words)
     result = detect_checks(f"{prefix}{text}", 0, extra=patterns)
     if result is None:
@@ -217,7 +318,7 @@ def _build_check(words: list[str], prefix: str, patterns: Sequence[str]) -> Sing
 
 
 def _strip_launchers(words: list[str]) -> list[str]:
-    """Return the words of the check itself. Raises ValueError where what stands before it may decide its end."""
+    """Return the words of the check itself. Raises ValueError if the words before it may change its exit code."""
     while words:
         if _ASSIGNMENT.fullmatch(words[0]):
             if not _VARIABLES.fullmatch(words[0]):
@@ -275,7 +376,7 @@ def _strip_directory(program: str) -> str:
 
 
 def _list_narrowing(words: list[str]) -> Iterator[str]:
-    """Yield the words that choose a part. Raises ValueError for an option that is not known to leave it whole."""
+    """Yield the words that select a part of the tests. Raises ValueError for an option that is not allowed."""
     options = get_options(words)
     value_of = ""
     arguments = _drop_program(words)
@@ -301,7 +402,8 @@ def _drop_program(words: list[str]) -> list[str]:
 
 
 def _read_option(word: str, options: Set[str]) -> tuple[str, str, bool]:
-    """Return an option's name, its value, and whether that is the next word. Raises ValueError if it is not known."""
+    """Return an option's name, its value, and whether the value is the next word. Raises ValueError for unknown
+    options."""
     name, equals, value = word.partition("=")
     if word in options:
         return word, "", False
@@ -315,7 +417,7 @@ def _read_option(word: str, options: Set[str]) -> tuple[str, str, bool]:
 
 
 def _check_value(program: str, option: str, value: str) -> None:
-    """Raise ValueError for a value, or a target (`option` ""), by which something else decides."""
+    """Raise ValueError for a value, or a target (`option` ""), that may change the exit code."""
     if program in {"pytest", "py.test"} and option == "-p" and not value.startswith("no:"):
         raise ValueError("loads a plugin by `-p`, which can decide how it ends")
     if program == "make" and not option and "=" in value:

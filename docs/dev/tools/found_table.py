@@ -17,7 +17,7 @@ BEGIN: Final = "<!-- found: python docs/dev/tools/found_table.py -->\n"
 END: Final = "<!-- /found -->\n"
 _OTHERS: Final = {
     "tests/unit/shell/test_log_collector.py",
-    "tests/unit/sandbox/network/test_proxy.py",
+    "tests/unit/sandbox/test_proxy.py",
 }  # `n8` there is a case of the catalogue
 _NUMBERED: Final = re.compile(r"(?:^|_)n(\d+[a-e]?)_")
 FOUND: Final = {

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from core.sandbox.box import BoxRequest, Tier
-from core.sandbox.tiers import remedies
+from core.sandbox.tiers import selection
 from core.sandbox.tiers.landlock_box import LandlockBox
 from core.sandbox.tiers.project_copy import CopyLimits
 from core.sandbox.tiers.selection import try_tier
@@ -111,7 +111,7 @@ async def test_n10_nothing_that_outlives_the_box_and_no_process_outside_can_be_r
 @pytest.mark.skipif(os.geteuid() != 0, reason="about root")
 async def test_n10_root_is_not_offered_this_tier(tmp_path: Path):
     trial = await try_tier(Tier.LANDLOCK, tmp_path)
-    assert (trial.ok, trial.cure) == (False, remedies.NOT_AS_ROOT)
+    assert (trial.ok, trial.cure) == (False, selection.NOT_AS_ROOT)
 
 
 async def test_s11_root_has_nothing_of_root_left(locked: Boxed):

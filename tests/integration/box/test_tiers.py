@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.sandbox.box import Tier
-from core.sandbox.tiers import bwrap, remedies, selection, self_test
+from core.sandbox.tiers import bwrap, selection, self_test
 from core.sandbox.tiers.selection import find_tier, load_cached_report, open_box, try_tier
 from tests.support.box_cases import ROOT
 from tests.support.box_tiers import NOT_PROMISED, found, offered, recorded
@@ -92,7 +92,7 @@ async def test_s12_a_tier_that_was_asked_for_is_not_replaced_by_another(tmp_path
     monkeypatch.setattr(bwrap.find_bwrap, "__defaults__", ((),))
     box, report = await open_box(tmp_path, tier=Tier.BWRAP_COPY)
     assert (box, report.tier) == (None, Tier.NONE)
-    assert report.reasons[0].cure == remedies.NO_BWRAP
+    assert report.reasons[0].cure == selection.NO_BWRAP
 
 
 async def test_s18_a_box_that_lets_one_attempt_through_is_not_taken(tmp_path, monkeypatch):
@@ -117,7 +117,7 @@ def test_s12_where_user_namespaces_are_off_landlock_is_left_and_the_switch_is_na
     tier, outcomes = on_a_machine_that(["unshare", "--user", "--map-root-user", "sh", "-c", off, "sh"])
     assert tier == (Tier.LANDLOCK if Tier.LANDLOCK in offered() else Tier.NONE)
     for tier_name in ("T1", *(name for name in ("T2b", "T2c") if Tier(name) in offered())):
-        assert outcomes[tier_name][1:] == ("ENOSPC", remedies.NAMESPACES_OFF)
+        assert outcomes[tier_name][1:] == ("ENOSPC", selection.NAMESPACES_OFF)
 
 
 def test_s12_where_a_filter_forbids_namespaces_landlock_is_left_and_the_container_is_named():
@@ -126,7 +126,7 @@ def test_s12_where_a_filter_forbids_namespaces_landlock_is_left_and_the_containe
     tier, outcomes = on_a_machine_that([], FILTERED)
     assert tier == (Tier.LANDLOCK if Tier.LANDLOCK in offered() else Tier.NONE)
     for tier_name in ("T1", *(name for name in ("T2b", "T2c") if Tier(name) in offered())):
-        assert outcomes[tier_name][1:] == ("EPERM", remedies.CONTAINER)
+        assert outcomes[tier_name][1:] == ("EPERM", selection.CONTAINER)
 
 
 def test_s12_where_proc_is_masked_landlock_is_left_and_the_mask_is_named():
@@ -136,7 +136,7 @@ def test_s12_where_proc_is_masked_landlock_is_left_and_the_mask_is_named():
     tier, outcomes = on_a_machine_that(["unshare", "--mount", "sh", "-c", mask, "sh"])
     assert tier == (Tier.LANDLOCK if Tier.LANDLOCK in offered() else Tier.NONE)
     for tier_name in ("T1", *(name for name in ("T2b", "T2c") if Tier(name) in offered())):
-        assert outcomes[tier_name][1:] == ("EPERM", remedies.PROC_MASKED)
+        assert outcomes[tier_name][1:] == ("EPERM", selection.PROC_MASKED)
 
 
 def test_s13_bubblewrap_is_only_taken_from_where_the_system_has_it(tmp_path):
@@ -164,28 +164,28 @@ def test_n20_of_two_bubblewraps_the_one_that_has_the_option_is_taken(tmp_path):
 @pytest.mark.parametrize(
     ("reason", "here", "expected"),
     [
-        ("unshare: No space left on device [ENOSPC]", remedies.MachineTraits(), remedies.NAMESPACES_OFF),
+        ("unshare: No space left on device [ENOSPC]", selection.MachineTraits(), selection.NAMESPACES_OFF),
         (
             "unshare: Operation not permitted [EPERM]",
-            remedies.MachineTraits(unprivileged_clone=False),
-            remedies.CLONE_OFF,
+            selection.MachineTraits(unprivileged_clone=False),
+            selection.CLONE_OFF,
         ),
         (
             "bwrap: Can't mount proc on /newroot/proc: Operation not permitted",
-            remedies.MachineTraits(),
-            remedies.PROC_MASKED,
+            selection.MachineTraits(),
+            selection.PROC_MASKED,
         ),
-        ("unshare: Operation not permitted [EPERM]", remedies.MachineTraits(is_container=True), remedies.CONTAINER),
+        ("unshare: Operation not permitted [EPERM]", selection.MachineTraits(is_container=True), selection.CONTAINER),
         (
             "process limit: nothing but a pids control group",
-            remedies.MachineTraits(is_root=True),
-            remedies.NO_PIDS_GROUP,
+            selection.MachineTraits(is_root=True),
+            selection.NO_PIDS_GROUP,
         ),
-        ("something else [EIO]", remedies.MachineTraits(), ""),
+        ("something else [EIO]", selection.MachineTraits(), ""),
     ],
 )
 def test_a_signature_has_its_cure(reason, here, expected):
-    assert remedies.suggest_remedy(reason, here) == expected
+    assert selection.suggest_remedy(reason, here) == expected
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_a_signature_has_its_cure(reason, here, expected):
     ],
 )
 def test_s12_under_apparmor_the_cure_is_a_profile_for_this_program_and_no_switch_for_all(reason):
-    advice = remedies.suggest_remedy(reason, remedies.MachineTraits(apparmor_restricts=True))
+    advice = selection.suggest_remedy(reason, selection.MachineTraits(apparmor_restricts=True))
     assert "userns," in advice
     assert os.path.realpath(sys.executable) in advice
     assert "sysctl" not in advice

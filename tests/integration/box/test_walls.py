@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from core.sandbox.toolchains import TOOLCHAINS
+from core.sandbox.host_view import TOOLCHAINS
 from tests.support.box_cases import ATTEMPT, ROOT, Boxed
 from tests.support.terminals import all_of
 

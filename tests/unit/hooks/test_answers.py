@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.hooks.answers import MAX_TEXT, HookAnswer, HookRun, find_strictest_answer, read_answer
-from core.hooks.events import HookEvent
+from core.hooks.dialect_names import HookEvent
 from core.hooks.parsing import Hook
 
 

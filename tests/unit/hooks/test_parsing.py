@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.hooks.events import EVENTS_BY_NAME, RULES, HookEvent
+from core.hooks.dialect_names import EVENTS_BY_NAME, RULES, HookEvent
 from core.hooks.parsing import HookFile, HookOwner, parse_hook_file
 
 CURSOR = HookOwner(dialect="cursor", scope="project", source=".cursor/hooks.json")

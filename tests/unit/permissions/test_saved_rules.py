@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from core.errors import ConfigError, StateError
-from core.permissions import directory_identity as identity
+from core.permissions import trust as identity
 from core.permissions.approval import Approval, hash_value
 from core.permissions.audit import AuditLog, read_entries, verify_log
-from core.permissions.directory_identity import identify_directory
 from core.permissions.saved_rules import SavedRules
-from core.permissions.trust import TrustStore, find_instructions, is_empty_directory
+from core.permissions.trust import TrustStore, find_instructions, identify_directory, is_empty_directory
 from core.secrets import register_secret
 from core.user_dirs import get_state_dir
 
@@ -123,27 +122,27 @@ def test_a_damaged_file_is_an_error_and_is_left_as_it_is(project):
 
 
 def test_i1_trust_is_for_this_directory_and_no_other(project, tmp_path):
-    assert not TrustStore(project).is_given()
+    assert not TrustStore(project).has_trust()
     TrustStore(project).grant({})
-    assert TrustStore(project).is_given()
+    assert TrustStore(project).has_trust()
     (project / "sub").mkdir()
-    assert not TrustStore(project / "sub").is_given()
-    assert not TrustStore(tmp_path).is_given()
+    assert not TrustStore(project / "sub").has_trust()
+    assert not TrustStore(tmp_path).has_trust()
     TrustStore(project).revoke()
-    assert not TrustStore(project).is_given()
+    assert not TrustStore(project).has_trust()
 
 
 def test_i1_a_directory_that_took_the_place_of_another_is_asked_about_again(project, tmp_path):
     TrustStore(project).grant({})
     project.rename(tmp_path / "moved")
-    assert not TrustStore(tmp_path / "moved").is_given()
+    assert not TrustStore(tmp_path / "moved").has_trust()
     (tmp_path / "moved").rename(project)
-    assert TrustStore(project).is_given()
+    assert TrustStore(project).has_trust()
     shutil.copytree(project, tmp_path / "copy")
     shutil.rmtree(project)
     (tmp_path / "other").mkdir()  # takes the inode that became free, if any does
     (tmp_path / "copy").rename(project)
-    assert not TrustStore(project).is_given()
+    assert not TrustStore(project).has_trust()
 
 
 def made_anew(directory: Path) -> None:
@@ -167,7 +166,7 @@ def test_n3_i1_a_directory_made_anew_is_asked_about_though_it_has_the_same_inode
     made_anew(project)
     (project / "a").write_text("x")
     assert identify_directory(project) != before
-    assert not TrustStore(project).is_given()
+    assert not TrustStore(project).has_trust()
 
 
 def test_n3_without_a_time_of_birth_the_generation_of_the_inode_tells(project, monkeypatch):
@@ -194,9 +193,9 @@ def test_n3_what_was_trusted_before_files_were_told_apart_is_asked_about_again(p
     book = {"directories": {str(project): {"device": stat_result.st_dev, "inode": stat_result.st_ino, "at": 1}}}
     get_state_dir().mkdir(parents=True, exist_ok=True)
     (get_state_dir() / "trust.json").write_text(json.dumps(book))
-    assert not TrustStore(project).is_given()
+    assert not TrustStore(project).has_trust()
     TrustStore(project).grant({})
-    assert TrustStore(project).is_given()
+    assert TrustStore(project).has_trust()
 
 
 def test_n3_the_digests_of_a_file_are_bounded_and_the_latest_stay(project):
@@ -216,13 +215,13 @@ def test_i1_nothing_in_the_project_gives_trust(project):
     stat_result = project.stat()
     book = {"directories": {str(project): {"device": stat_result.st_dev, "inode": stat_result.st_ino}}}
     (project / "trust.json").write_text(json.dumps(book))
-    assert not TrustStore(project).is_given()
+    assert not TrustStore(project).has_trust()
 
 
 def test_the_demos_own_copies_are_trusted(tmp_path):
     copy = get_state_dir().resolve() / "demo" / "till_1"
     copy.mkdir(parents=True)
-    assert TrustStore(copy).is_given()
+    assert TrustStore(copy).has_trust()
 
 
 def test_what_is_not_heard_is_found_by_name_alone(project):

@@ -10,7 +10,7 @@ import pytest
 
 from core.errors import ToolFailed
 from core.sandbox import unboxed_run
-from core.sandbox.environment import build_environment
+from core.sandbox.host_view import build_environment
 from core.sandbox.unboxed_run import MARK_VARIABLE, describe_containment, find_shell, run_unboxed
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.debug.probe_records import read_log
-from core.sandbox.network.proxy import Proxy
+from core.sandbox.proxy import Proxy
 from core.shell import log_collector as module
 from core.shell.log_collector import MAX_BODY, LogCollector, is_ingest
 

@@ -11,7 +11,7 @@ from core.errors import AgentTuiError, PathRefused
 from core.plans.plan_store import PlanStore
 from core.protocol.plans import Plan
 from core.workspace import Workspace
-from core.workspace.plan_folder import PlanFolder, find_plan_place, is_inside_project
+from core.workspace.plan_folder import PlanFolder, find_plan_directory, is_inside_project
 
 
 @pytest.fixture
@@ -35,18 +35,18 @@ def folder(project: Path, directory: str) -> PlanFolder:
     "directory", ["docs/plans", "./docs/plans/", "docs//plans", "docs/x/../plans", "PROJECT/docs/plans"]
 )
 def test_a_place_in_the_project_has_one_spelling(project, directory):
-    assert find_plan_place(project, directory.replace("PROJECT", str(project))) == "docs/plans"
+    assert find_plan_directory(project, directory.replace("PROJECT", str(project))) == "docs/plans"
 
 
 @pytest.mark.parametrize("directory", ["~/plans", "../../plans", "HOME/plans", "~/plans/"])
 def test_a_place_elsewhere_is_absolute(home, project, directory):
-    assert find_plan_place(project, directory.replace("HOME", str(home))) == str(home / "plans")
+    assert find_plan_directory(project, directory.replace("HOME", str(home))) == str(home / "plans")
 
 
 def test_a_link_that_leads_back_into_the_project_is_a_place_in_it(home, project):
     (project / "docs").mkdir()
     (home / "plans").symlink_to(project / "docs")
-    assert find_plan_place(project, "~/plans") == "docs"
+    assert find_plan_directory(project, "~/plans") == "docs"
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_no_place_of_something_else_holds_plans(home, project, directory):
     directory = directory.replace("CONFIG", str(user_dirs.get_config_dir()))
     before = sorted(home.rglob("*"))
     with pytest.raises(PathRefused) as refused:
-        find_plan_place(project, directory)
+        find_plan_directory(project, directory)
     assert "plans.directory" in refused.value.message
     assert refused.value.hint
     with pytest.raises(PathRefused):
@@ -83,7 +83,7 @@ def test_plans_are_made_read_changed_listed_and_removed_there(home, project, dir
     store = PlanStore(files)
     assert store.list_plans().plans == ()
     new_plan = store.create(Plan(path="", name="My plan"))
-    assert new_plan.path.startswith(f"{find_plan_place(project, directory)}/my-plan_")
+    assert new_plan.path.startswith(f"{find_plan_directory(project, directory)}/my-plan_")
     place = project / new_plan.path
     assert place.is_file()
     assert not (project / ".cursor").exists()

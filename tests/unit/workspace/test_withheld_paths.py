@@ -9,7 +9,7 @@ import pytest
 
 from core.filesystem.removal import remove_tree
 from core.workspace import IgnoreRules, Workspace
-from core.workspace.secret_names import is_secret, may_be_secret
+from core.workspace.secret_files import is_secret, may_be_secret
 from core.workspace.withheld_paths import WithheldFinder
 from tests.support.deep import deepen
 

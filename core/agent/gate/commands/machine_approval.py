@@ -15,8 +15,7 @@ from core.agent.gate.approvals import Approver
 from core.agent.gate.permissions import CallPermissions
 from core.git.nested_repositories import find_nested_repositories, is_bare_repository
 from core.ids import new_id
-from core.permissions.approval import Approval
-from core.permissions.requested import list_requested
+from core.permissions.approval import Approval, list_requested
 from core.permissions.rules import find_strictest, select_rules
 from core.protocol.events import ApprovalDecision, ApprovalRequested, ApprovalResolved
 from core.tools.base import Tool

@@ -33,7 +33,7 @@ class NetworkRerun(Struct, eq=False):
         """Ask about hosts that were refused to the run that has just ended. True: they are granted to the next one."""
         permissions, call = self.approver.permissions, self.call
         grants = permissions.network_grants
-        targets = tuple(target for target in grants.take_refused() if grants.can_be_asked(target.host))
+        targets = tuple(target for target in grants.pop_refused() if grants.can_be_asked(target.host))
         if not targets or self.refusal or len(self.reached) >= MAX_RERUNS:
             return False
         before, target_names = self._build_approval(), ", ".join(map(str, targets))

@@ -11,11 +11,10 @@ import os
 
 from msgspec import Struct
 
-from core.permissions.requested import find_named_hosts, list_requested, list_services
+from core.permissions.approval import find_named_hosts, list_requested, list_services
+from core.sandbox.addresses import is_public, parse_host_and_port, parse_ip_address
 from core.sandbox.box import Tier
-from core.sandbox.network.addresses import is_public, parse_host_and_port, parse_ip_address
-from core.shell.network_grants import NetworkGrants
-from core.shell.outside.local_services import explain_unreachable
+from core.shell.network_grants import NetworkGrants, explain_unreachable
 from core.shell.terminal import Terminal
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 

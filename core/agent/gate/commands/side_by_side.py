@@ -68,7 +68,7 @@ def tell_refused(calls: Sequence[GatedCall], permissions: CallPermissions) -> No
     """Tell commands that ran at the same time of the network that was refused: nobody knows to which of them."""
     if not calls[0].is_beside_others or calls[0].access is not Access.EXEC:
         return
-    if targets := permissions.network_grants.take_refused():
+    if targets := permissions.network_grants.pop_refused():
         target_names = ", ".join(dict.fromkeys(map(str, targets)))
         permissions.record_refused(targets)
         for call in calls:

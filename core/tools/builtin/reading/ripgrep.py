@@ -66,7 +66,7 @@ def list_scope(root: str) -> tuple[str, ...]:
     Its ignore files count wherever it lies, and those above it if it is part of a repository (`IgnoreRules`).
     """
     rules = IgnoreRules(Workspace(Path(root)))
-    return _SCOPE if rules.is_bound_from_above() else (*_SCOPE, "--no-ignore-parent")
+    return _SCOPE if rules.has_outer_rules() else (*_SCOPE, "--no-ignore-parent")
 
 
 async def run_ripgrep(arguments: Sequence[str], *, cwd: str, time_limit: float) -> RipgrepOutput:

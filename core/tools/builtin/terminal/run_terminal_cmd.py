@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from core.errors import ToolInputInvalid
 from core.modes import Access
-from core.permissions.requested import RequestedPermission, check_requested, list_requested
+from core.permissions.approval import RequestedPermission, check_requested, list_requested
 from core.sandbox.results import CommandResult
 from core.tools.base import Runner, TerminalDetail, Tool, ToolOutcome
 from core.tools.builtin.terminal.command_arguments import LONGEST_SECONDS, adapt_command

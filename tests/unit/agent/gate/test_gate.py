@@ -15,7 +15,7 @@ from core.errors import ToolFailed
 from core.modes import Access
 from core.protocol import documents as d
 from core.protocol import events as ev
-from core.shell import spill
+from core.shell import long_output
 from core.tools.base import ToolOutcome
 from core.tools.toolset import Toolset
 from tests.support.agent_case import Case, calls, says
@@ -96,7 +96,7 @@ async def test_a_tool_that_takes_too_long_is_ended(tmp_path, monkeypatch):
 
 
 async def test_a_long_result_is_clipped_and_the_whole_can_be_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(spill, "MAX_RESULT", 3_000)
+    monkeypatch.setattr(long_output, "MAX_RESULT", 3_000)
     text = "\n".join(f"line {number}" for number in range(2_000))
     case = Case(tmp_path, calls(("read_file", {"target_file": "a"})))
     (case.project / "a").write_text(text)
@@ -116,13 +116,13 @@ async def test_a_long_result_is_clipped_and_the_whole_can_be_read(tmp_path, monk
 def test_only_names_of_kept_results_are_read_back(tmp_path, path):
     (tmp_path / "outputs").mkdir()
     (tmp_path / "log.jsonl").write_text("secret")
-    assert spill.read_spilled(tmp_path, path) is None
+    assert long_output.read_spilled(tmp_path, path) is None
 
 
 async def test_a_result_that_can_not_be_kept_is_still_answered(tmp_path, monkeypatch):
-    monkeypatch.setattr(spill, "MAX_RESULT", 300)
+    monkeypatch.setattr(long_output, "MAX_RESULT", 300)
     (tmp_path / "outputs").write_text("in the way")
-    text, name = spill.clip_text(tmp_path, "call_1", "x" * 1_000)
+    text, name = long_output.clip_text(tmp_path, "call_1", "x" * 1_000)
     assert name == ""
     assert "could not be kept" in text
 

@@ -27,20 +27,15 @@ def test_the_server_loads_little():
             f"core.sandbox.{name}"
             for name in (
                 "inside",
-                "inside.cgroups",
                 "inside.fork_server",
                 "inside.init_process",
                 "inside.kernel",
                 "inside.landlock",
                 "inside.messages",
+                "inside.mounts",
                 "inside.port_forward",
                 "inside.processes",
-                "inside.rootfs",
-                "inside.rootfs.build",
-                "inside.rootfs.host_overlays",
-                "inside.rootfs.mask_layer",
-                "inside.rootfs.mount_plan",
-                "inside.rootfs.mounts",
+                "inside.root_filesystem",
                 "inside.seccomp",
             )
         ),

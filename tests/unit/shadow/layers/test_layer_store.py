@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from core.errors import ReviewConflict, StateError
+from core.filesystem.overlay_support import is_whiteout
 from core.filesystem.removal import remove_tree
 from core.protocol.events import LayersChanged
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.layers import layer_location as places
 from core.shadow.layers import layer_store as layers_module
-from core.shadow.layers.overlayfs import is_whiteout
 from core.shadow.shadow import Shadow
 from core.state.review import ReviewState
 from tests.support.verdicts import accept_everything

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import ReviewConflict
-from core.filesystem.renaming import make_temporary_name
+from core.filesystem.atomic_write import make_temporary_name
 from core.protocol.review import FileState
 from core.shadow.promotion.file_swap import FileSwaps
 from core.shadow.promotion.journal import PathWrite

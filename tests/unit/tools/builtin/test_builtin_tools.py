@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from core.errors import ToolInputInvalid
 from core.plans.plan_store import PlanStore
 from core.protocol.documents import Question, QuestionAnswer, Todo, TodoStatusUpdate
-from core.sandbox.environment import build_environment
+from core.sandbox.host_view import build_environment
 from core.sandbox.results import CommandResult, JobReport
 from core.sandbox.unboxed_run import run_unboxed
 from core.tools.base import TodosUpdated

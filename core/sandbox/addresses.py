@@ -1,0 +1,100 @@
+"""Strict parsing of host names and addresses for the proxy, and the test for public addresses.
+
+The proxy dials exactly the value that it checked; an ambiguous name is refused. Every address that a name resolves to
+must be public, so that no name leads to an inner network.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from msgspec import Struct
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+_LABEL = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"
+_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_LONGEST = 253
+_NUMBER = re.compile(r"\d+|0x[0-9a-f]*")
+_PORT = re.compile(r"[1-9]\d{0,4}")
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_ISATAP = frozenset((0x0000_5EFE, 0x0200_5EFE))  # above the last 32 bits, which are an IPv4 address (RFC 5214)
+# Not public, though `ipaddress` of some Python versions says so: protocol assignments (192.0.0.192 is the metadata
+# service of Oracle's cloud), the relays of 6to4, documentation, segment routing. The metadata service of Azure is
+# 168.63.129.16, whose number is public.
+_INNER = tuple(
+    map(
+        ipaddress.ip_network,
+        ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "64:ff9b:1::/48", "3fff::/20", "5f00::/16"),
+    )
+)
+
+
+class HostAndPort(Struct, frozen=True):
+    """Destination of a request. `host` in lower case, without a trailing dot; an IPv6 address without brackets."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def parse_host_and_port(text: str, port: int | None = None) -> HostAndPort:
+    """Parse `host:port`, or `host` if there is a default `port`. Raises ValueError with a sentence."""
+    match = re.fullmatch(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::(?P<port>[^:]*))?", text)
+    if match is None or not text.isascii():
+        raise ValueError("The address is not of the form host:port.")
+    if match["port"] is not None:
+        if not _PORT.fullmatch(match["port"]) or int(match["port"]) > 65_535:
+            raise ValueError("The port is not a number from 1 to 65535.")
+        port = int(match["port"])
+    if port is None:
+        raise ValueError("The address has no port.")
+    return HostAndPort(_parse_host(match["host"]), port)
+
+
+def _parse_host(text: str) -> str:
+    if text.startswith("["):
+        return _spell(ipaddress.IPv6Address(text[1:-1]))
+    host = text.lower().removesuffix(".")
+    if (address := parse_ip_address(host)) is not None:
+        return _spell(address)
+    last = host.rpartition(".")[2]
+    if len(host) > _LONGEST or not _NAME.fullmatch(host) or _NUMBER.fullmatch(last):
+        raise ValueError("The host's name is not one.")
+    return host
+
+
+def _spell(address: IPAddress) -> str:
+    """Return the canonical spelling of an address; mapped ones are spelled as in Python 3.13 under every Python."""
+    ipv4_address = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return f"::ffff:{ipv4_address}" if ipv4_address is not None else str(address)
+
+
+def parse_ip_address(host: str) -> IPAddress | None:
+    """Parse an IP address; return None for a name."""
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def is_public(address: IPAddress) -> bool:
+    """Test whether an address is on the public network.
+
+    False for loopback, link-local, private, shared, reserved and multicast addresses, and for IPv6 forms of these.
+    """
+    if any(address in network for network in _INNER):
+        return False
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
+        has_tail = address in _NAT64 or (int(address) >> 32) & 0xFFFFFFFF in _ISATAP
+        if inner is None and has_tail:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is not None:
+            return is_public(inner)
+        if address.scope_id is not None or address.is_site_local:
+            return False
+    return address.is_global and not address.is_multicast and not address.is_reserved

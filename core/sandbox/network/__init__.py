@@ -1,1 +1,0 @@
-"""The network of a box: one proxy to the hosts that were granted."""

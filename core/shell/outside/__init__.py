@@ -1,1 +1,0 @@
-"""Commands that the user let out of the box: their run, and what they did on the disk."""

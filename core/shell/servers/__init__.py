@@ -1,1 +1,0 @@
-"""Long-lived programs in the box that are spoken to: MCP servers, agents of others."""
