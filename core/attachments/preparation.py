@@ -1,23 +1,53 @@
-"""From the bytes of a file to an attachment: recognised, checked, and small enough for every provider."""
+"""Attachments from the bytes of a file: recognised, checked, and small enough for every provider.
+
+A few hostile bytes can keep a PDF parser written in Python busy for ever, or exhaust its memory. So PDFs are read in a
+process with limits, and what it does not finish in time stays unknown.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
+from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
-from core.attachments.pdf import read_pdf_facts
 from core.attachments.pictures import fit_picture
 from core.attachments.signature import detect_media_type
 from core.errors import AttachmentRefused
 from core.protocol.attachment_labels import PDF_MEDIA_TYPE, format_size
 from core.protocol.messages import Attachment
+from core.records import decode_json
 
+TIMEOUT_SECONDS: Final = 10.0
+MAX_TEXT_CHARS: Final = 400_000  # characters
+_READER: Final = Path(__file__).with_name("pdf_reader.py")
 MAX_INPUT_BYTES: Final = 32_000_000  # bytes of a file that is read at all
 MAX_PDF_BYTES: Final = 20_000_000  # bytes: a request of 32 MB has to hold it in base64
 MAX_SIDE_PIXELS: Final = 1568  # pixels, beyond which providers scale a picture down themselves
 SUPPORTED_TYPES: Final = "PNG, JPEG, GIF, WebP, BMP, TIFF and PDF files can be attached"
+
+
+class PdfFacts(Struct, frozen=True, kw_only=True):
+    """`pages` 0 = not counted; `damaged`: why it can't be read, "" = it can; `text` "" = none, or not asked for."""
+
+    pages: int = 0
+    encrypted: bool = False
+    damaged: str = ""
+    text: str = ""
+
+
+def read_pdf_facts(data: bytes, *, text: bool = False) -> PdfFacts:
+    """Return the facts of a PDF. Slow; never raises: what can't be found out is left at its default."""
+    command = [sys.executable, "-I", str(_READER), str(MAX_TEXT_CHARS if text else 0)]
+    try:
+        result = subprocess.run(command, input=data, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
+        return decode_json(result.stdout, PdfFacts)
+    except (OSError, subprocess.SubprocessError, msgspec.MsgspecError):
+        return PdfFacts()
 
 
 class PreparedAttachment(Struct, frozen=True, kw_only=True):

@@ -1,15 +1,99 @@
-"""The verbs on background agents, the same for the command line, the screen and the API."""
+"""Operations on background agents, the same for the command line, the screen and the API; and the local worker process.
+
+An agent is started, sent messages, stopped, deleted, and pulled: its session is copied into the store of the user's
+workspace, where its changes are reviewed.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
+import os
+import subprocess
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Final
 
-from core.background.places import get_agent_dir
+from msgspec.structs import replace
+
+from core.background.places import get_agent_dir, make_agents_dir
 from core.background.records import ENDED, AgentRequest, BackgroundAgent, build_agent
+from core.background.session_archive import download_session, import_session
 from core.background.store import AgentStore
-from core.background.worker_process import start_worker
-from core.errors import CommandRejected
+from core.errors import CommandRejected, StateError
 from core.filesystem.removal import remove_tree
+from core.protocol.review import FileState
+from core.sessions.store import SessionStore
+from core.shadow.content.blob_store import BlobStore
+from core.shadow.content.contents import Contents
+from core.shadow.layers.layer_files import link_entry, link_tree
+from core.shadow.layers.layer_store import KeptLayers, LayerStore
+from core.shadow.layers.overlayfs import get_place
+from core.shadow.layers.pending_layer import copy_layers
+from core.workspace import Workspace
+
+SUCCESSION_SECONDS: Final = 10.0  # as long as a worker that ends, or was killed, may take to be gone
+_LOCK: Final = "worker.lock"
+_PAUSE_SECONDS: Final = 0.05
+
+
+class WorkerLock:
+    """The lock of the one worker of this machine. Raises `StateError` if another one has it, for `patience` seconds."""
+
+    def __init__(self, patience: float = 0.0) -> None:
+        path = make_agents_dir() / _LOCK
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        deadline = monotonic() + patience
+        while not self._acquire():
+            if monotonic() >= deadline:
+                os.close(self._descriptor)
+                raise StateError("a worker of this machine runs already.", code="worker_running")
+            sleep(_PAUSE_SECONDS)
+
+    def _acquire(self) -> bool:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Let another worker run."""
+        os.close(self._descriptor)
+
+
+def start_worker(program: tuple[str, ...]) -> None:
+    """Start the worker of this machine as a process of its own. `program`: the argv prefix of this program. Raises
+    `StateError`.
+
+    One is started even while another runs, which may have looked for work for the last time: the new one waits for
+    its place, and goes when that does not get free.
+    """
+    log = make_agents_dir() / "worker.log"
+    with _open_log(log) as output:
+        try:
+            subprocess.Popen(
+                [*program, "agents", "worker", "--until-idle"],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                close_fds=True,
+            )
+        except OSError as problem:
+            raise StateError(f"the worker can't be started: {problem.strerror}.") from problem
+
+
+@contextlib.contextmanager
+def _open_log(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 async def start_agent(store: AgentStore, request: AgentRequest, program: tuple[str, ...]) -> BackgroundAgent:
@@ -51,3 +135,86 @@ async def delete_agent(store: AgentStore, agent: BackgroundAgent) -> None:
     agent_dir = get_agent_dir(agent.id)
     if await asyncio.to_thread(agent_dir.exists):
         await asyncio.to_thread(remove_tree, agent_dir)
+
+
+async def pull_agent(store: AgentStore, agent: BackgroundAgent, workspace: Path) -> str:
+    """Copy the session of an agent that has ended into the store of a workspace; return its id. Its hunks are those of
+    the workspace then: where a file is another one by now, they show as conflicts. Raises `CommandRejected`,
+    `StateError`."""
+    if agent.state not in ENDED:
+        raise CommandRejected(
+            f"the agent is {agent.state}.", hint=f"Stop it first: agent-tui agents stop {agent.id}", code="agent_runs"
+        )
+    if not agent.session:
+        raise CommandRejected("the agent did not begin: there is nothing to pull.", code="nothing_to_pull")
+    agent_dir = get_agent_dir(agent.id)
+    home = agent_dir / "sessions"
+    worked_in = Path(agent.request.workspace_path) if agent.request.workspace_path else agent_dir / "project"
+    source = SessionStore(worked_in, home)
+    if store.keeps_sessions:
+        await download_session(store, agent, source)
+    target = SessionStore(workspace)
+    name = await import_session(source.get_path(agent.session), target)
+    is_same_workspace = agent.request.workspace_path == str(target.workspace)
+    await asyncio.to_thread(
+        _copy_layers, source.get_path(name), target.get_path(name), target.workspace, git_only=not is_same_workspace
+    )
+    await store.change_state(agent.id, {"pulled": True}, only_in=ENDED)
+    return name
+
+
+def _copy_layers(source: Path, target: Path, workspace: Path, *, git_only: bool) -> None:
+    """Copy what the agent's commands left beside the review, if it is on this machine; from a clone (`git_only`) only
+    the states of git, as all else was made over the files there. What can't be copied stays where it is.
+
+    Raises `StateError`.
+    """
+    layers = LayerStore(source / "layers")
+    if not layers.exists or layers.find_missing():
+        return
+    copy = LayerStore(target / "layers")
+    try:
+        if git_only:
+            _copy_git_states(layers, copy, Workspace(workspace), Contents(BlobStore(target / "blobs")))
+        else:
+            copy_layers(layers, layers.kept, copy)
+    except OSError:
+        remove_tree(copy.place)
+
+
+def _copy_git_states(layers: LayerStore, copy: LayerStore, workspace: Workspace, contents: Contents) -> None:
+    """Copy the states of git alone, as if they had been made now. Raises OSError, `StateError`."""
+    tops = {path: top for path, top in layers.kept.tops.items() if top.kind == "git"}
+    if not tops:
+        return
+    for layer in layers.kept.layers:
+        _link_tops(layers.get_upper(layer), copy.get_upper(layer), tops)
+    bases = dict(_read_bases(copy, tops, workspace, contents))
+    tops = {path: replace(top, since=time.time_ns()) for path, top in tops.items()}
+    copy.write_record(KeptLayers(layers=layers.kept.layers, tops=tops, bases=bases))
+
+
+def _read_bases(
+    layers: LayerStore, tops: Iterable[str], workspace: Workspace, contents: Contents
+) -> Iterator[tuple[str, FileState]]:
+    """Yield what a workspace has where layers have a file, since it is not what the agent's commands found there."""
+    places = ((upper, get_place(upper, top)) for upper in layers.place.glob("*/upper") for top in tops)
+    for upper, directory in places:
+        for above, _, names in os.walk(directory):
+            for name in names:
+                path = (Path(above) / name).relative_to(upper).as_posix()
+                state, data = workspace.read_state(path)
+                if state.kind != "absent":
+                    yield path, contents.store(state, data)
+
+
+def _link_tops(source: Path, target: Path, tops: Iterable[str]) -> None:
+    target.mkdir(mode=0o755, parents=True)
+    for path in tops:
+        source_path = get_place(source, path)
+        if os.path.lexists(source_path):
+            get_place(target, path).parent.mkdir(parents=True, exist_ok=True)
+            if source_path.is_dir() and not source_path.is_symlink():
+                link_tree(source_path, get_place(target, path))
+            else:
+                link_entry(source_path, get_place(target, path))

@@ -1,23 +1,26 @@
 """Background agents of a team, in PostgreSQL: any number of workers on any number of machines.
 
-The queue is procrastinate's: a job for each time an agent is to be taken up, woken by LISTEN/NOTIFY, and given to
-another worker when the heartbeat of its own has stopped. What an agent is, its messages, and what is kept of its
-session (`session_rows.py`) stand in tables of ours. A worker that lost the database goes on with what it runs and comes
-back to the queue; the lease that it renews keeps others from its agents, and `attempt` fences a worker that others took
-for dead.
+The queue is procrastinate's: one job each time that an agent is due, woken by LISTEN/NOTIFY, and handed to another
+worker when the heartbeat of its worker stops. Agents, their messages, and the logs and files of their sessions are in
+tables of ours; files may be objects of an object store, each named by a row that is written after the object. The rows
+say where a file is, not the setting, so files that were stored before a change of the setting are still read.
+
+A worker that loses the database continues its agents and returns to the queue later. The lease that it renews protects
+its agents from others, and `attempt` fences off a worker that was presumed dead.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
+from core.background.object_store import ObjectStore
 from core.background.records import (
     ENDED,
     AgentMessage,
@@ -26,7 +29,6 @@ from core.background.records import (
     decode_listed_agent,
     decode_messages,
 )
-from core.background.session_rows import SCHEMA, SessionRows
 from core.background.store import LEASE_SECONDS, StoreUnavailable, Work
 from core.clock import now_ms, pause
 from core.errors import ConfigError
@@ -40,6 +42,14 @@ if TYPE_CHECKING:
 
     from core.background.object_store import ObjectStore
 
+_SESSION_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS agent_tui_log (
+    agent text NOT NULL, start bigint NOT NULL, data bytea NOT NULL, PRIMARY KEY (agent, start));
+CREATE TABLE IF NOT EXISTS agent_tui_files (
+    agent text NOT NULL, path text NOT NULL, data bytea NOT NULL, PRIMARY KEY (agent, path));
+CREATE TABLE IF NOT EXISTS agent_tui_objects (
+    agent text NOT NULL, path text NOT NULL, place text NOT NULL, PRIMARY KEY (agent, path));
+"""
 QUEUE: Final = "agent_tui"
 CHANNEL: Final = "agent_tui"
 RECONNECT_SECONDS: Final = 2.0
@@ -55,6 +65,77 @@ CREATE TABLE IF NOT EXISTS agent_tui_messages (
     number bigserial PRIMARY KEY, agent text NOT NULL, command bytea NOT NULL);
 CREATE INDEX IF NOT EXISTS agent_tui_messages_by_agent ON agent_tui_messages (agent, number);
 """
+
+
+class SessionRows:
+    """The kept logs and files of sessions. `execute` runs one statement and returns its rows; `objects` None = files
+    are rows, too. Raises what these raise."""
+
+    def __init__(self, execute: Callable[..., Awaitable[list[tuple[Any, ...]]]], objects: ObjectStore | None) -> None:
+        self._execute, self._objects = execute, objects
+
+    async def keep_log(self, agent: BackgroundAgent, start: int, data: bytes) -> bool:
+        rows = await self._execute(
+            "INSERT INTO agent_tui_log (agent, start, data) SELECT %s, %s, %s"
+            " WHERE EXISTS (SELECT 1 FROM agent_tui_agents WHERE id = %s AND attempt = %s)"
+            " ON CONFLICT (agent, start) DO UPDATE SET data = excluded.data RETURNING start",
+            (agent.id, start, data, agent.id, agent.attempt),
+        )
+        return bool(rows)
+
+    async def read_log(self, name: str) -> bytes:
+        rows = await self._execute("SELECT start, data FROM agent_tui_log WHERE agent = %s ORDER BY start", (name,))
+        log = bytearray()
+        for start, data in rows:
+            if start > len(log):
+                break  # what follows a gap was never whole
+            del log[start:]
+            log += bytes(data)
+        return bytes(log)
+
+    async def keep_file(self, name: str, path: str, data: bytes) -> None:
+        if self._objects is None:
+            await self._execute(
+                "INSERT INTO agent_tui_files (agent, path, data) VALUES (%s, %s, %s)"
+                " ON CONFLICT (agent, path) DO UPDATE SET data = excluded.data",
+                (name, path, data),
+            )
+            return
+        await self._objects.keep(name, path, data)
+        await self._execute(
+            "INSERT INTO agent_tui_objects (agent, path, place) VALUES (%s, %s, %s)"
+            " ON CONFLICT (agent, path) DO UPDATE SET place = excluded.place",
+            (name, path, self._objects.place),
+        )
+
+    async def read_files(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
+        """Yield path and bytes of each file that is kept of a session."""
+        rows = await self._execute("SELECT path FROM agent_tui_files WHERE agent = %s ORDER BY path", (name,))
+        for (path,) in rows:
+            query = "SELECT data FROM agent_tui_files WHERE agent = %s AND path = %s"
+            file_rows = await self._execute(query, (name, path))
+            if file_rows:
+                yield path, bytes(file_rows[0][0])
+        for path, location in await self._list_objects(name):
+            yield path, await self._require_objects(location).read(name, path)
+
+    async def delete(self, name: str) -> None:
+        """Delete all of a session; the rows go last, so that what could not be deleted can be tried again."""
+        for _, location in (await self._list_objects(name))[:1]:
+            self._require_objects(location)
+        if self._objects is not None:
+            await self._objects.delete(name)
+        for table in ("log", "files", "objects"):
+            await self._execute(f"DELETE FROM agent_tui_{table} WHERE agent = %s", (name,))
+
+    async def _list_objects(self, name: str) -> list[tuple[Any, ...]]:
+        return await self._execute("SELECT path, place FROM agent_tui_objects WHERE agent = %s ORDER BY path", (name,))
+
+    def _require_objects(self, location: str) -> ObjectStore:
+        if self._objects is None:
+            hint = f"Set background.blobs to it: {location}?endpoint=…&region=…"
+            raise ConfigError(f"Files of this agent are in {location}, and no object store is configured.", hint=hint)
+        return self._objects
 
 
 class PostgresStore:
@@ -74,7 +155,7 @@ class PostgresStore:
         """Connect and make the tables. Raises `ConfigError` without the packages, `StoreUnavailable`."""
         await self._execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
         try:
-            await self._execute(_SCHEMA + SCHEMA)
+            await self._execute(_SCHEMA + _SESSION_SCHEMA)
             queue = await self._open_queue()
             rows = await self._execute("SELECT to_regclass('procrastinate_jobs')")
             if rows[0][0] is None:

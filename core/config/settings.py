@@ -1,32 +1,27 @@
-"""The settings as records; their defaults are the program's."""
+"""The settings as records, with the defaults of the program; where several settings of a tool apply, the stricter
+wins."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Final, Literal, get_args
 
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
-from core.config.model_settings import (
-    DialectName,
-    ModelSettings,
-    ModeSettings,
-    ModeTable,
-    ProviderSettings,
-    RouteSettings,
-    RouteTable,
-)
-from core.config.tool_settings import find_tool_settings
+from core.edit_formats import EditFormat
 from core.modes import Mode
 from core.permissions.rules import PermissionChoice, PermissionRule, parse_rule
-from core.protocol.messages import ModelJob
+from core.protocol.messages import Effort, ModelJob, Usage
 from core.protocol.options import ColorChoice, GlyphChoice, HangupRule, PromptKeys
 from core.protocol.queries.sessions import NotificationSettings
 from core.protocol.tools import ToolSettings
 
+DialectName = Literal["native", "tags", "command"]
+ModelId = Annotated[str, Meta(pattern=r"^([^/\s]+/\S.*)?$")]
+_WILD: Final = frozenset("*?[")
 FILE_NAME = "config.toml"
-
 CommandPolicy = Literal["confirm", "auto", "human"]
 EditPolicy = Literal["review", "auto"]
 CHOICES: Final[tuple[PermissionChoice, ...]] = get_args(PermissionChoice)
@@ -34,6 +29,128 @@ Count = Annotated[int, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0)]
 _KeyId = Annotated[str, Meta(pattern=r"^[a-z_]+\.[a-z_]+$")]
 _KeyNames = Annotated[str, Meta(pattern=r"^\S{1,40}( *, *\S{1,40})*$")]
+
+
+class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One model API. `kind` is its protocol; "" = by its name, else OpenAI's.
+
+    `{model}` in `base_url` stands for the model's name. `api_key_env` names the environment variable that
+    holds the key, `key_command` prints it; a key itself never stands in a configuration file. `key_header`:
+    the header of the key, "" = the protocol's own. `query`: parameters of each request. `wire`: which of
+    OpenAI's two protocols, "" = responses at OpenAI's own host, chat completions everywhere else.
+    """
+
+    base_url: str = ""
+    api_key_env: str = ""
+    key_command: str = ""
+    key_header: Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{0,60}$")] = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    query: dict[str, str] = field(default_factory=dict)
+    kind: Literal["", "openai", "anthropic"] = ""
+    wire: Literal["", "chat", "responses"] = ""
+
+
+class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """US dollars for a million tokens. `cached`: of those that the API had in its cache, None = as `input`."""
+
+    input: Annotated[float, Meta(ge=0)]
+    output: Annotated[float, Meta(ge=0)]
+    cached: Annotated[float, Meta(ge=0)] | None = None
+
+    def compute_cost(self, usage: Usage) -> float:
+        """Return US dollars for one call; the prompt's tokens include the cached ones."""
+        cached_price = self.input if self.cached is None else self.cached
+        fresh = usage.prompt_tokens - usage.cached_tokens
+        return (fresh * self.input + usage.cached_tokens * cached_price + usage.completion_tokens * self.output) / 1e6
+
+
+class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One model, by its id `provider/name`. `dialect`: the form of its tool calls; "" = native function calls, but for
+    a model that is known to have none. `edits`: the format in which it is offered to edit files; "" = the one that
+    models of its name are best at. `price`: None = as the program's price list has it."""
+
+    dialect: DialectName | Literal[""] = ""
+    edits: EditFormat | Literal[""] = ""
+    price: Price | None = None
+
+
+class RouteSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The model of a job and its effort ("" = its default); `fallback`: models to ask instead, in this order."""
+
+    model: ModelId = ""
+    effort: Effort | Literal[""] = ""
+    fallback: tuple[Annotated[str, Meta(pattern=r"^[^/\s]+/\S.*$")], ...] = ()
+
+
+class RouteTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The jobs that a model does: the conversation, fitting edits, notes, search by meaning, todos in parallel."""
+
+    chat: RouteSettings = RouteSettings()
+    apply: RouteSettings = RouteSettings()
+    small: RouteSettings = RouteSettings()
+    embed: RouteSettings = RouteSettings()
+    subagent: RouteSettings = RouteSettings()
+
+
+class ModeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The model of a mode and its effort; "" = as in the other modes. `tools`: what narrows tools in it."""
+
+    model: ModelId = ""
+    effort: Effort | Literal[""] = ""
+    tools: dict[str, ToolSettings] = field(default_factory=dict)
+
+
+class ModeTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    agent: ModeSettings = ModeSettings()
+    plan: ModeSettings = ModeSettings()
+    ask: ModeSettings = ModeSettings()
+    debug: ModeSettings = ModeSettings()
+
+
+def narrow_tool(settings: ToolSettings, other: ToolSettings) -> ToolSettings:
+    """Return what both allow. Paths that have nothing in common leave the tool switched off."""
+    both = bool(settings.allowed_paths and other.allowed_paths)
+    paths = (
+        _intersect(settings.allowed_paths, other.allowed_paths)
+        if both
+        else settings.allowed_paths or other.allowed_paths
+    )
+    return ToolSettings(
+        enabled=settings.enabled and other.enabled and not (both and not paths),
+        scope="changed" if "changed" in {settings.scope, other.scope} else "workspace",
+        allowed_paths=paths,
+        require_approval=settings.require_approval or other.require_approval,
+    )
+
+
+def find_tool_settings(name: str, tables: Sequence[Mapping[str, ToolSettings]]) -> ToolSettings:
+    """Return what all of these tables allow a tool."""
+    tool_settings = ToolSettings()
+    for table in tables:
+        if name in table:
+            tool_settings = narrow_tool(tool_settings, table[name])
+    return tool_settings
+
+
+def _intersect(paths: Sequence[str], other_paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the entries of either that lie within the other's."""
+    inner = [path for path in paths if is_path_allowed(path.rstrip("/"), other_paths, with_parents=False)]
+    inner += [path for path in other_paths if is_path_allowed(path.rstrip("/"), paths, with_parents=False)]
+    return tuple(dict.fromkeys(inner))
+
+
+def is_path_allowed(path: str, allowed_paths: Collection[str], *, with_parents: bool = True) -> bool:
+    """Return True if a workspace-relative path is one of `allowed_paths`, or below one. `with_parents`: so is a
+    directory above one, since its list leads there."""
+    return any(_matches_path(path, entry, with_parents=with_parents) for entry in allowed_paths)
+
+
+def _matches_path(path: str, entry: str, *, with_parents: bool) -> bool:
+    pattern = entry.removeprefix("./").rstrip("/")
+    if pattern in {"", ".", path} or path.startswith(f"{pattern}/") or fnmatchcase(path, pattern):
+        return True
+    literal = next((pattern[:index] for index, letter in enumerate(pattern) if letter in _WILD), pattern)
+    return with_parents and (path == "." or literal.startswith(f"{path}/"))
 
 
 class TurnLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -16,8 +16,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from core.records import parse_json, parse_json_part
-from core.text.fences import Fence, track_fence
-from core.text.repairs.call_wrappings import extract_call_name, settle_arguments
+from core.text.json_repairs import extract_call_name, settle_arguments
+from core.text.markup import Fence, track_fence
 
 _SPACED: Final = r"(?:[\w-]{1,20}:|[|｜]DSML[|｜])?"  # what some templates put before the names of their tags
 _TOKEN: Final = r"<[|｜]/?\w[^<>|｜\s]{0,40}[|｜]>"

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from core.edits.errors import EditError
 from core.edits.undecodable import find_bytes, mask_bytes, restore_bytes
-from core.text.encodings.detection import find_encoding, is_in_unknown_encoding, name_encoding
+from core.text.legacy_encodings import find_encoding, is_in_unknown_encoding, name_encoding
 from core.text.well_formed import REPLACEMENT
 
 SNIFF = 8192

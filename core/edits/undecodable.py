@@ -11,8 +11,7 @@ import re
 from difflib import SequenceMatcher
 
 from core.edits.errors import EditError
-from core.text.line_diff import count_shared_ends
-from core.text.lines import split_whole_lines
+from core.text.lines import count_shared_ends, split_whole_lines
 from core.text.well_formed import REPLACEMENT
 
 _BYTE = re.compile("[\udc80-\udcff]")

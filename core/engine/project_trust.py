@@ -11,11 +11,10 @@ from core.config.rules.places import ProjectPlace, is_rule_path, iter_places_of_
 from core.config.settings import LoadedSettings
 from core.errors import AgentTuiError, CommandRejected, StateError
 from core.extensions.agents import load_agents
-from core.extensions.commands import load_commands
-from core.extensions.places import is_extension_path
+from core.extensions.commands import load_commands, load_snippets
+from core.extensions.extension_files import is_extension_path
 from core.extensions.plugins import find_extension_places
 from core.extensions.skills import load_skills
-from core.extensions.snippets import load_snippets
 from core.git.checks.named_programs import list_programs
 from core.hooks.parsing import HookFile
 from core.hooks.places import (

@@ -20,9 +20,8 @@ from core.errors import ToolFailed, ToolInputInvalid
 from core.ids import new_id
 from core.mcp.server import CallListener
 from core.mcp.server_config import ServerConfig, parse_entries
-from core.mcp.server_texts import read_resource
 from core.mcp.session_servers import SessionServers
-from core.mcp.tool_lists import OfferedTool
+from core.mcp.tool_lists import OfferedTool, read_resource
 from core.mcp.wire.results import MOST_CHARS, WARN_CHARS, render_answer
 from core.modes import Access
 from core.permissions.trusted_files import TrustCheck

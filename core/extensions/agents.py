@@ -12,8 +12,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.config.rules.front_matter import FrontMatter
-from core.extensions.keys import (
+from core.config.rules.file_text import FrontMatter
+from core.extensions.extension_files import (
+    ExtensionFolder,
+    ExtensionText,
+    Scope,
+    SkippedFile,
+    UnusableFile,
+    collect_extensions,
     describe_unknown_key,
     get_line,
     looks_restricting,
@@ -21,14 +27,6 @@ from core.extensions.keys import (
     parse_names,
     read_name,
     sort_keys,
-)
-from core.extensions.places import (
-    ExtensionFolder,
-    ExtensionText,
-    Scope,
-    SkippedFile,
-    UnusableFile,
-    collect_extensions,
 )
 from core.extensions.plugins import find_extension_places
 from core.permissions.trusted_files import TrustCheck

@@ -1,6 +1,8 @@
-"""Command files: prompts that the user calls by name, `/name`, with arguments, `!` commands and `@` files in them.
+"""Texts that the user calls by name in a prompt: command files (`/name`) and snippets (`;name`).
 
-Claude, Codex and Cursor each fill them in another way, so the folder that a file came from says how it is read.
+A command file may hold arguments, `!` commands and `@` files; Claude, Codex and Cursor each fill these in differently,
+so the folder of the file decides. A snippet is inserted into the prompt as it is, and the user sees it before it is
+sent.
 """
 
 from __future__ import annotations
@@ -10,14 +12,25 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.extensions.keys import describe_unknown_key, get_line, parse_names, read_name, sort_keys
-from core.extensions.places import ExtensionFolder, Scope, SkippedFile, UnusableFile, collect_extensions
+from core.extensions.extension_files import (
+    ExtensionFolder,
+    Scope,
+    SkippedFile,
+    UnusableFile,
+    collect_extensions,
+    describe_unknown_key,
+    get_line,
+    parse_names,
+    read_name,
+    sort_keys,
+)
 from core.extensions.rendering import Dialect
 from core.extensions.skills import PROMPT_KEYS, Skill
 
 MAX_SUMMARY: Final = 200
 _DIALECTS: Final[dict[str, Dialect]] = {".cursor": "plain", ".codex": "codex"}
 _UNUSED: Final = {"model": "model", "context": "context", "agent": "agent", "hooks": "hooks", "effort": "effort"}
+_SNIPPET_KEYS: Final = {"description": "description"}
 
 
 class CommandFile(Struct, frozen=True, kw_only=True):
@@ -93,3 +106,47 @@ def find_prompt_command(
         if command.name == name or (scope == command.scope and command.name == short):
             return command
     return None
+
+
+class SnippetFile(Struct, frozen=True, kw_only=True):
+    """A text with a name. `$0` in it is where the cursor goes."""
+
+    name: str
+    description: str
+    text: str
+    path: str
+    scope: Scope
+    problems: tuple[str, ...] = ()
+
+
+class SnippetSet(Struct, frozen=True, kw_only=True):
+    """The snippets that count, the strongest first, and the files that make none, with the reason for each."""
+
+    snippets: tuple[SnippetFile, ...] = ()
+    skipped: tuple[SkippedFile, ...] = ()
+
+
+def load_snippets(folders: Iterable[ExtensionFolder]) -> SnippetSet:
+    """Load the snippets of these folders, the strongest first."""
+    snippets, skipped_files = collect_extensions(
+        "snippet", folders, lambda folder: folder.list_files("snippets", ".md"), _read_snippet
+    )
+    return SnippetSet(snippets=snippets, skipped=skipped_files)
+
+
+def _read_snippet(folder: ExtensionFolder, path: str) -> SnippetFile:
+    text = folder.read_text(path)
+    if not text.body:
+        raise UnusableFile("it says nothing")
+    values, unknown = sort_keys(text.front, _SNIPPET_KEYS)
+    problems = [*text.notes, *(describe_unknown_key(key, _SNIPPET_KEYS) for key in unknown)]
+    name = read_name(path.rpartition("/")[2].removesuffix(".md"), problems)
+    first = next((line.strip(" #*-") for line in text.body.splitlines() if line.strip(" #*-")), "")
+    return SnippetFile(
+        name=folder.qualify(name),
+        description=(get_line(values, "description") or first)[:MAX_SUMMARY],
+        text=text.body,
+        path=folder.show(path),
+        scope=folder.scope,
+        problems=tuple(problems),
+    )

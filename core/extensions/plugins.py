@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from core.errors import PathRefused
-from core.extensions.places import (
+from core.extensions.extension_files import (
     ExtensionFolder,
     Scope,
     SkippedFile,

@@ -19,7 +19,7 @@ from core.hooks.events import EVENTS_BY_NAME, NOT_RAISED, RULES, Dialect, HookEv
 from core.hooks.matchers import read_matcher
 from core.records import decode_json
 from core.text.counting import count
-from core.text.repairs.relaxed_json import to_strict_json
+from core.text.json_repairs import to_strict_json
 
 Scope = Literal["project", "user", "plugin"]
 MAX_HOOKS: Final = 200  # of one file

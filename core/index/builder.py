@@ -1,23 +1,33 @@
-"""The builder keeps the index of a project in step with its files, a piece at a time, and hears of changes between.
+"""The builder of an index: it follows the files of a project, in steps, as a process with chunker processes of its own.
 
-Names and words come first, files that are likely asked for before the others; vectors follow, and when there is nothing
-else to do, what makes searching slow is tidied up.
+Symbols and words come first, likely wanted files before the others; then vectors, and at last the maintenance that
+keeps searches fast. Chunkers parse files on more than one core: they are forked from the builder, which has no threads,
+and end with their pipe. A chunker that dies of a file (a fault of a grammar) is replaced, and the file is indexed by
+its name alone. The builder's process reads requests line by line, writes its status, and ends with its standard input.
 """
 
 from __future__ import annotations
 
+import gc
 import os
+import select
+import signal
 import sqlite3
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
+from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from core.clock import monotonic
-from core.index.chunkers import ChunkerPool
+from core.errors import AgentTuiError
+from core.index.builder_command import BuilderRequest
 from core.index.database import (
     check_reported,
     connect_for_writing,
@@ -26,22 +36,133 @@ from core.index.database import (
     remove_index,
     write_status,
 )
-from core.index.file_rows import FileRows, read_rows
-from core.index.vector_fill import VectorFill
+from core.index.file_rows import FileRows, describe_unread, read_rows
 from core.index.walk import MOST_FILES, RULE_FILES, FoundFile, ProjectWalk, sort_by_use
-from core.index.writer import IndexWriter
+from core.index.writer import IndexWriter, VectorFill
 from core.protocol.queries.search import IndexStatus
+from core.records import build_json_decoder, build_msgpack_decoder
 from core.workspace import Workspace
 
+_BATCH: Final = 32
+_AHEAD: Final = 2
+_encode = msgspec.msgpack.Encoder().encode
+_decode_files = build_msgpack_decoder(list[FoundFile]).decode
+_decode_rows = build_msgpack_decoder(list[FileRows]).decode
 _FEW: Final = 40
 """Files that are read at once and here: starting a chunker takes longer."""
-
 _FILES_PER_COMMIT: Final = 1_000
 _SECONDS_PER_COMMIT: Final = 1.0
 _OPTIMISED_AFTER: Final = 500
 _MOST_CHUNKERS: Final = 2
-
 Tell = Callable[[IndexStatus], None]
+_NICENESS: Final = 10
+_READ: Final = 1 << 16
+
+
+class _Chunker:
+    """One process, with the files that it was given: some to read, and some for when those are done."""
+
+    def __init__(self, top: int, others: Iterable[Connection]) -> None:
+        self.pipe, child_pipe = Pipe()
+        self.batches: deque[list[FoundFile]] = deque()
+        self.pid = os.fork()
+        if self.pid == 0:
+            for connection in (self.pipe, *others):
+                connection.close()
+            _serve(top, child_pipe)
+        child_pipe.close()
+
+    def give(self, files: list[FoundFile]) -> None:
+        self.batches.append(files)
+        with suppress(OSError):  # it has died: seen when it is read from
+            self.pipe.send_bytes(_encode(files))
+
+    def take(self) -> list[FileRows]:
+        """Return the rows of the files that were given first. Raises OSError, `EOFError` if the process is gone."""
+        rows = _decode_rows(self.pipe.recv_bytes())
+        self.batches.popleft()
+        return rows
+
+    def end(self) -> None:
+        self.pipe.close()
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+def _serve(top: int, pipe: Connection) -> None:
+    """Be a chunker until the builder is gone; never returns."""
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        gc.disable()  # rows and nodes are many and never form cycles: looking for some takes a fifth of the time
+        while True:
+            pipe.send_bytes(_encode([read_rows(top, file) for file in _decode_files(pipe.recv_bytes())]))
+    except (OSError, EOFError):
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
+class ChunkerPool:
+    """Up to `count` chunkers below the directory descriptor `top`, while they have something to do."""
+
+    def __init__(self, top: int, count: int) -> None:
+        self._top = top
+        self.count = count
+        self._chunkers: list[_Chunker] = []
+        self._alone: deque[FoundFile] = deque()  # one of them has ended a chunker
+
+    @property
+    def is_busy(self) -> bool:
+        """True if files were taken whose rows are not collected yet."""
+        return bool(self._alone) or any(chunker.batches for chunker in self._chunkers)
+
+    def count_files(self) -> int:
+        """Count the files that were taken whose rows are not collected yet."""
+        return len(self._alone) + sum(len(batch) for chunker in self._chunkers for batch in chunker.batches)
+
+    def feed(self, waiting: deque[FoundFile]) -> None:
+        """Give the first of the files to chunkers that have little to do."""
+        self._start()
+        for chunker in self._chunkers:
+            while len(chunker.batches) < _AHEAD and (
+                batch := _take_first(self._alone, 1) or _take_first(waiting, _BATCH)
+            ):
+                chunker.give(batch)
+
+    def collect(self) -> list[FileRows]:
+        """Wait for the next files to be done; none if there are none."""
+        self.feed(deque())
+        busy = {candidate.pipe.fileno(): candidate for candidate in self._chunkers if candidate.batches}
+        if not busy:
+            return []
+        ready = wait(list(busy))
+        chunker = busy[next(descriptor for descriptor in busy if descriptor in ready)]
+        try:
+            return chunker.take()
+        except (OSError, EOFError):
+            return self._replace(chunker)
+
+    def stop(self) -> None:
+        """End all chunkers; what they were given is lost. Safe to call twice."""
+        while self._chunkers:
+            self._chunkers.pop().end()
+
+    def _start(self) -> None:
+        while len(self._chunkers) < self.count:
+            self._chunkers.append(_Chunker(self._top, [chunker.pipe for chunker in self._chunkers]))
+
+    def _replace(self, chunker: _Chunker) -> list[FileRows]:
+        """Let go of a chunker that died; its files are read one by one, and one that it died of alone is not."""
+        self._chunkers.remove(chunker)
+        chunker.end()
+        current, *others = chunker.batches
+        for batch in (current if len(current) > 1 else (), *others):
+            self._alone.extend(batch)
+        return [describe_unread(current[0])] if len(current) == 1 else []
+
+
+def _take_first(files: deque[FoundFile], size: int) -> list[FoundFile]:
+    return [files.popleft() for _ in range(min(size, len(files)))]
 
 
 class IndexBuilder:
@@ -242,3 +363,74 @@ def open_builder(root: Path, database: Path, tell: Tell) -> IndexBuilder:
 
 def _lies_below(path: str, others: Iterable[str]) -> bool:
     return any(path == other or path.startswith(f"{other}/") for other in others)
+
+
+def main() -> None:
+    """Build the index of the workspace named on the command line until the standard input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(_NICENESS)
+    with suppress(BrokenPipeError):
+        try:
+            builder = open_builder(Path(sys.argv[2]), Path(sys.argv[3]), _write_status)
+        except (AgentTuiError, OSError, sqlite3.Error) as problem:
+            _write_status(IndexStatus(state="failed", problem=f"the index can't be made: {problem}"))
+            return
+        try:
+            BuilderService(builder, _RequestLines(sys.stdin.fileno())).run()
+        finally:
+            builder.close()
+
+
+def _write_status(status: IndexStatus) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(status) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+class BuilderService:
+    """Does what is asked, between two pieces of work; waits without any work when nothing is left."""
+
+    def __init__(self, builder: IndexBuilder, requests: _RequestLines) -> None:
+        self._builder = builder
+        self._requests = requests
+
+    def run(self) -> None:
+        """Return when nobody can ask any more."""
+        busy = self._guard(self._builder.sweep)
+        while (requests := self._requests.read(wait=not busy)) is not None:
+            busy = self._guard(partial(self._do_next, requests))
+
+    def _do_next(self, requests: list[BuilderRequest]) -> bool:
+        if any(not request.changed for request in requests):
+            self._builder.sweep()
+        elif requests:
+            self._builder.note_changed(path for request in requests for path in request.changed)
+        return self._builder.step()
+
+    def _guard(self, work: Callable[[], bool | None]) -> bool:
+        """Do some work; True if there is more, False if it is done or can't be."""
+        try:
+            return work() is not False
+        except sqlite3.Error as problem:
+            with suppress(sqlite3.Error, OSError):
+                self._builder.recover(problem)
+            return self._builder.status.state != "failed"
+
+
+class _RequestLines:
+    """The requests that come in on a descriptor."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._rest = b""
+        self._decode = build_json_decoder(BuilderRequest).decode
+
+    def read(self, *, wait: bool) -> list[BuilderRequest] | None:
+        """Return what was asked meanwhile; `wait`: at least one. None: nobody asks any more."""
+        lines: list[bytes] = []
+        while select.select([self._descriptor], [], [], None if wait and not lines else 0)[0]:
+            data = os.read(self._descriptor, _READ)
+            if not data:
+                return None
+            *complete, self._rest = (self._rest + data).split(b"\n")
+            lines += complete
+        return [self._decode(line) for line in lines if line.strip()]

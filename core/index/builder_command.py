@@ -12,7 +12,7 @@ from msgspec import Struct
 # -I: nothing of the environment or the working directory; -S: no site-packages of its own, it is told where ours are.
 _ISOLATION: Final = ("-I", "-S", "-B")
 _PATH: Final = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-_START: Final = "from core.index.process import main; main()"
+_START: Final = "from core.index.builder import main; main()"
 
 
 class BuilderRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from core.index.database import IndexFailed, connect_for_reading, describe_failed_read, find_last_chunk, read_status
-from core.index.search.static_model import STATIC_MODEL
+from core.index.search.vectors import STATIC_MODEL
 from core.protocol.queries.search import IndexStatus
 
 if TYPE_CHECKING:

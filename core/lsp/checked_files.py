@@ -1,7 +1,9 @@
-"""The files of a session as one server sees them: what it says of their pending text and not of the user's own.
+"""The files of a session as one language server sees them: their pending texts, and the diagnostics of the user's own
+texts.
 
-The user's own text is looked at with every other file as the user has it, so that an error which an edit makes
-elsewhere is not taken for an old one. That is done once for each text; afterwards a check is one change and one answer.
+A user's own text is diagnosed together with all other files in the user's version, so that an error which an edit
+causes elsewhere is not mistaken for an old one. That happens once per text; afterwards a check is one change and one
+answer.
 """
 
 from __future__ import annotations
@@ -11,15 +13,88 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from core.edits.text_file import decode_text
+from core.errors import AgentTuiError
 from core.lsp.connection import ServerConnection
 from core.lsp.findings import find_new_diagnostics
-from core.lsp.project_texts import TextPair
 from core.protocol.language import Diagnostic
+from core.protocol.review import FileState
+from core.shadow.shadow import Shadow
 from core.text.lines import split_lines
 
+LARGEST: Final = 2_000_000  # bytes of a file that a server is given
+MOST_BASES: Final = 50  # texts of the user's that are held
 CHECK_LIMIT: Final = 20.0  # seconds that a server has for the diagnostics of one file
 MOST_UNANSWERED: Final = 3  # in a row
 MOST_FILES: Final = 20  # files that are looked at again after an edit of one of them
+
+
+class TextPair(Struct, frozen=True):
+    """A file as it is pending, and as the user has it; `base` None: they have no such file."""
+
+    text: str
+    base: str | None
+
+
+class ProjectTexts(Struct, eq=False):
+    """The texts of a session's project."""
+
+    shadow: Shadow
+    _bases: dict[str, str] = field(default_factory=dict)
+
+    def load_pair(self, path: str) -> TextPair | None:
+        """Return both texts of a file; None: it is gone, no text, too large, or kept from the agent."""
+        change = self.shadow.state.changes.get(path)
+        text = self.read(path)
+        if text is None:
+            return None
+        if change is None:
+            return TextPair(text, text)
+        base = change.counted_state
+        return TextPair(text, self._load(base) if base.kind == "file" else None)
+
+    def read(self, path: str) -> str | None:
+        """Return a file as the agent sees it; None as in `load_pair`."""
+        try:
+            data = self.shadow.read(path, LARGEST + 1)
+        except AgentTuiError:
+            return None
+        file = decode_text(data) if data is not None and len(data) <= LARGEST else None
+        return file.text if file else None
+
+    def _load(self, state: FileState) -> str:
+        if state.blob not in self._bases:
+            if len(self._bases) >= MOST_BASES:
+                self._bases.clear()
+            file = decode_text(self.shadow.blobs.get(state.blob)) if state.blob else None
+            self._bases[state.blob] = file.text if file else ""
+        return self._bases[state.blob]
+
+    def exists(self, path: str) -> bool:
+        """True if the agent sees something at a path."""
+        try:
+            return self.shadow.stat(path) is not None
+        except AgentTuiError:
+            return False
+
+    def read_beginning(self, path: str) -> bytes | None:
+        """Return the first part of a file; None if there is none."""
+        try:
+            return self.shadow.read(path, 1_000_000)
+        except AgentTuiError:
+            return None
+
+    def compute_stamp(self, marks: frozenset[str], *, is_linter: bool) -> object:
+        """Return what a server that runs can't see change: layers of commands, files that came and went, and pending
+        versions of files that configure it (`marks`, by name); for a linter, which looks at no other file, the last."""
+        presence_changes, config_blobs = set(), set()
+        for path, change in self.shadow.state.changes.items():
+            if not is_linter and "absent" in (change.base.kind, change.pending.kind):
+                presence_changes.add((path, change.pending.kind))
+            if path.rpartition("/")[2] in marks:
+                config_blobs.add((path, change.pending.blob))
+        uppers = () if is_linter else self.shadow.layers.list_uppers()
+        return uppers, frozenset(presence_changes), frozenset(config_blobs)
 
 
 class Baseline(Struct, frozen=True):

@@ -17,14 +17,16 @@ from msgspec import Struct
 from core.languages import detect_language
 from core.lsp.client import CANCELLED, LspClient, RequestRefused, ServerGone
 from core.lsp.messages import (
+    ENCODINGS,
     UNREADABLE,
     DiagnosticReport,
+    Encoding,
+    LineTable,
     PublishedDiagnostics,
     build_uri,
     parse_diagnostics,
     parse_uri,
 )
-from core.lsp.positions import ENCODINGS, Encoding, LineTable
 from core.protocol.language import Diagnostic
 from core.records import decode_json
 

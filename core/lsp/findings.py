@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from core.protocol.language import Diagnostic
-from core.text.line_diff import diff_lines
+from core.text.lines import diff_lines
 
 MOST_TOLD: Final = 20
 MOST_REPORTED: Final = 100

@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from core.config.settings import ServerSettings
 from core.errors import AgentTuiError, ToolFailed
 from core.languages import detect_language
+from core.lsp.checked_files import ProjectTexts, TextPair
 from core.lsp.findings import cut_diagnostics, find_new_diagnostics, sort_diagnostics
-from core.lsp.project_texts import ProjectTexts, TextPair
 from core.lsp.server_table import FoundServer, ServerFinder, configure_servers
 from core.modes import Access, Mode
 from core.protocol import events as ev
@@ -148,9 +148,8 @@ class LanguageServers:
 
     def _admit(self, server: FoundServer) -> ServerKey:
         """Return the key of the server to ask; ("", "") if none may be."""
-        from core.lsp.boxed_server import format_command, start_in_box
         from core.lsp.checked_files import CheckedFiles
-        from core.lsp.supervision import SupervisedServer
+        from core.lsp.supervision import SupervisedServer, format_command, start_in_box
 
         key, host = server.key, self._host
         if key not in self._servers:

@@ -17,10 +17,9 @@ from msgspec import Struct
 from core.errors import ToolFailed, ToolInputInvalid
 from core.lsp.connection import ServerConnection
 from core.lsp.language_servers import LanguageServers
-from core.lsp.messages import TextEdit, parse_hover, parse_locations, parse_workspace_edit
-from core.lsp.positions import LineTable
+from core.lsp.messages import LineTable, TextEdit, parse_hover, parse_locations, parse_workspace_edit
 from core.protocol.language import Place
-from core.text.splices import Splice, apply_splices
+from core.text.lines import Splice, apply_splices
 
 ANSWER_LIMIT: Final = 10.0  # seconds
 MOST_PLACES: Final = 500

@@ -1,28 +1,69 @@
-"""One language server and its life: begun when it is needed, ended when it is idle, begun again after a crash.
+"""The process of one language server: started in the sandbox on demand, stopped when idle, restarted after a crash.
 
-A server that ends by itself, breaks the protocol or does not answer is begun anew, at most three times; then it is
-given up, and the reason is told once.
+The server runs over the merged view, and nothing that it writes persists. One that exits, violates the protocol or does
+not answer is restarted at most three times; after that it is given up, and the user gets one notice with the reason.
 """
 
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
 from core.errors import AgentTuiError, ToolFailed
-from core.lsp.boxed_server import ServerErrors
 from core.lsp.connection import ServerConnection
 from core.lsp.server_table import FoundServer
-from core.sandbox.box import BoxResult, RunningCommand
+from core.sandbox.box import BoxLimits, BoxResult, RunningCommand
 from core.sandbox.results import describe_end
+from core.shell.command_host import CommandHost
+from core.shell.execution import get_memory_limit
 from core.tasks import TaskOwner
 
+_LONGEST_ERRORS: Final = 2_000
+_UNBOUNDED: Final = 1 << 50  # the client ends what floods
 MOST_STARTS: Final = 4  # the first one, and three after crashes
 START_LIMIT: Final = 30.0  # seconds
 IDLE_LIMIT: Final = 600.0
-StartServer = Callable[[FoundServer, Callable[[str], None], ServerErrors], Awaitable[RunningCommand]]
+StartServer = Callable[[FoundServer, Callable[[str], None], "ServerErrors"], Awaitable[RunningCommand]]
+
+
+class ServerErrors:
+    """The end of what a server wrote on standard error."""
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    def add(self, text: str) -> None:
+        self._text = (self._text + text)[-_LONGEST_ERRORS:]
+
+    def describe(self) -> str:
+        """Return its last line, "" = it wrote nothing."""
+        lines = [line.strip() for line in self._text.splitlines() if line.strip()]
+        return lines[-1][:300] if lines else ""
+
+
+def format_command(server: FoundServer) -> str:
+    """The command as a rule of the user would speak of it."""
+    return shlex.join(server.spec.command)
+
+
+async def start_in_box(
+    host: CommandHost, server: FoundServer, on_output: Callable[[str], None], errors: ServerErrors
+) -> RunningCommand:
+    """Start a server. `on_output` gets its bytes as PEP 383 has them. Raises `ToolFailed` if it can't be started."""
+    box = await host.box.find()
+    if box is None or not box.tier.can_run_unasked:
+        raise ToolFailed("nothing on this machine holds a command well enough to run it unasked")
+    request = await host.build_passing_request(
+        f"exec {shlex.join((server.program, *server.spec.command[1:]))}",
+        lowers=host.shadow.prepare_lowers(),
+        cwd=server.directory,
+        limits=BoxLimits(seconds=None, memory=get_memory_limit() // 2, output=_UNBOUNDED),
+        is_piped=True,
+    )
+    return await box.start(request, on_output, errors.add)
 
 
 class SupervisedServer:

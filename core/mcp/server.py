@@ -29,7 +29,7 @@ from core.shell.servers.boxed_process import ServerLog, ServerProcess
 from core.tasks import TaskOwner
 
 if TYPE_CHECKING:
-    from core.mcp.remote.http_link import HttpLink
+    from core.mcp.http_link import HttpLink
 
 START_SECONDS: Final = 30.0
 CLOSE_SECONDS: Final = 5.0  # that whoever waits for it has to let it go
@@ -177,7 +177,7 @@ class McpServer:
 
     def _count_logins(self) -> int:
         """Return a number that is another one after each login to it."""
-        from core.mcp.remote.logins import LoginStore
+        from core.mcp.logins import LoginStore
 
         with suppress(StateError):
             return LoginStore(self._address).find_entry().number
@@ -211,8 +211,7 @@ class McpServer:
 
     async def _reach(self) -> None:
         """Connect to a remote server; one that can't be reached now is tried again after a while."""
-        from core.mcp.remote.headers_command import read_headers
-        from core.mcp.remote.http_link import HttpLink, build_target
+        from core.mcp.http_link import HttpLink, build_target, read_headers
 
         self.log = ServerLog()
         for wait in (*RETRY_WAITS, None):

@@ -19,7 +19,7 @@ from msgspec import Struct
 from core.errors import ConfigError, WebFailed
 from core.records import decode_json
 from core.sandbox.plain_text import strip_escapes
-from core.text.repairs.relaxed_json import to_strict_json
+from core.text.json_repairs import to_strict_json
 from core.web.address import parse_address
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")

@@ -19,7 +19,6 @@ from core.mcp.consent import ConsentStore, ServerConsent
 from core.mcp.server import START_SECONDS, CallListener, McpServer
 from core.mcp.server_config import ServerConfig
 from core.mcp.server_rows import ServerLife, build_row, describe_missing, describe_problem
-from core.mcp.server_texts import list_texts
 from core.mcp.tool_lists import (
     KeptList,
     OfferedTool,
@@ -31,6 +30,7 @@ from core.mcp.tool_lists import (
     find_tools,
     format_offer,
     format_tool_name,
+    list_texts,
     load_list,
     name_tools,
     save_list,

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from core.clock import now_ms
-from core.extensions.places import FOLDERS, KINDS
+from core.extensions.extension_files import FOLDERS, KINDS
 from core.permissions.directory_identity import DirectoryIdentity, identify_directory
 from core.permissions.state_file import StateFile
 from core.permissions.trusted_files import TrustedFiles, append_digest

@@ -13,7 +13,7 @@ from core.plans.yaml_nodes import YamlMapping, YamlNode, YamlSequence
 from core.plans.yaml_scalars import format_value
 from core.protocol.documents import Todo
 from core.protocol.plans import Plan
-from core.text.splices import Splice, apply_splices
+from core.text.lines import Splice, apply_splices
 
 _EMPTY = "---\nname:\noverview:\ntodos: []\nisProject: false\n---\n"
 _FIELDS: Final = ("content", "status", "dependencies", "verify", "model", "effort")  # of a todo, behind its id

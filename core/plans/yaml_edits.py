@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from core.plans.yaml_nodes import YamlMapping, YamlNode, YamlScalar, YamlSequence
 from core.plans.yaml_scalars import FieldText, format_scalar, format_value
-from core.text.splices import Splice, apply_splices
+from core.text.lines import Splice, apply_splices
 
 
 class YamlText(Struct, frozen=True):

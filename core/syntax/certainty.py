@@ -14,7 +14,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from core.syntax.python_parser import find_compile_error
-from core.text.repairs.relaxed_json import to_strict_json
+from core.text.json_repairs import to_strict_json
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer  # type: ignore[import-untyped]

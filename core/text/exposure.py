@@ -15,8 +15,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Final
 
-from core.text.display_names import HIDDEN
-from core.text.lookalikes import find_script, format_code_point, is_compatibility_form, mark_word
+from core.text.display_names import HIDDEN, find_script, format_code_point, is_compatibility_form, mark_word
 
 TAB_SIZE: Final = 4
 TAB_SIGN: Final = "⇥"

@@ -1,13 +1,48 @@
-"""A text as lines with their own endings, and the rule by which new lines get theirs."""
+"""A text as lines with their own endings, the differences of two texts, and changes of a text as splices."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import NamedTuple
 
-from core.text.line_diff import count_shared_ends, count_shared_head
+Opcode = tuple[str, int, int, int, int]
+_MAX_COMPARED = 250_000  # pairs of lines
+
+
+def diff_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[Opcode]:
+    """Diff like `SequenceMatcher.get_opcodes`; shared ends come off first, and a huge middle is not compared."""
+    head, tail = count_shared_ends(old, new)
+    i2, j2 = len(old) - tail, len(new) - tail
+    if head:
+        yield "equal", 0, head, 0, head
+    if (i2 - head) * (j2 - head) > _MAX_COMPARED:
+        yield "replace", head, i2, head, j2
+    else:
+        inner = SequenceMatcher(None, old[head:i2], new[head:j2], autojunk=False).get_opcodes()
+        for tag, a1, a2, b1, b2 in inner:
+            yield tag, a1 + head, a2 + head, b1 + head, b2 + head
+    if tail:
+        yield "equal", i2, len(old), j2, len(new)
+
+
+def count_shared_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Number of lines (or characters of two strings) that both begin with, and of further ones that both end with."""
+    head = count_shared_head(old, new)
+    return head, count_shared_head(old[head:][::-1], new[head:][::-1])
+
+
+def count_shared_head(first: Sequence[str], second: Sequence[str]) -> int:
+    """Number of lines (or characters of two strings) that both begin with."""
+    count = 0
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,3 +176,20 @@ def find_changed_span(before: str, after: str) -> tuple[int, int, int]:
 def number_lines(text: str, *, first: int = 1) -> str:
     """The text as the edit agent reads it: every line behind its number, counted from `first`."""
     return "\n".join(f"{number:6}|{line}" for number, line in enumerate(split_lines(text).bodies, start=first))
+
+
+class Splice(NamedTuple):
+    """Replace `[start, end)` of the text."""
+
+    start: int
+    end: int
+    text: str
+
+
+def apply_splices(text: str, splices: Iterable[Splice], start: int = 0, end: int | None = None) -> str:
+    """Return text[start:end] with the splices in it. They must not overlap; those at one place keep their order."""
+    parts, position = [], start
+    for replacement in sorted(splices, key=lambda splice: splice[:2]):
+        parts += [text[position : replacement.start], replacement.text]
+        position = replacement.end
+    return "".join([*parts, text[position:end]])

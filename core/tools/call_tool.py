@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from core.errors import ToolInputInvalid
 from core.protocol.messages import AssistantMessage, Message, ToolCall
 from core.records import parse_json
-from core.text.repairs.call_wrappings import settle_arguments
+from core.text.json_repairs import settle_arguments
 from core.tools.arguments import convert_arguments
 from core.tools.base import Reader, ReadTool, ToolOutcome
 from core.tools.builtin.reading.read_file import ReadFile

@@ -71,7 +71,7 @@ def list_builders(project):
             words = os.fsdecode(path.read_bytes())
         except OSError:
             continue
-        if "core.index.process" in words and str(project) in words:
+        if "core.index.builder" in words and str(project) in words:
             builders.append(path.parent.name)
     return builders
 

@@ -17,9 +17,9 @@ from mcp.shared.auth import OAuthClientInformationFull
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError, ToolFailed
-from core.mcp.remote.http_link import HttpLink, build_target
-from core.mcp.remote.login import ReturnListener, answer_nothing, choose_scope, list_rights, log_in, log_out
-from core.mcp.remote.logins import Login, LoginStore
+from core.mcp.http_link import HttpLink, build_target
+from core.mcp.login_flow import ReturnListener, answer_nothing, choose_scope, list_rights, log_in, log_out
+from core.mcp.logins import Login, LoginStore
 from core.mcp.server_config import OAuthOptions, ServerConfig, Variables
 from core.mcp.wire.sdk_connection import SdkConnection
 from core.user_dirs import get_state_dir

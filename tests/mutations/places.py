@@ -277,7 +277,7 @@ PLACES = (
     ),
     Place(
         "a project takes the user's limit off",
-        "core/config/narrowing.py",
+        "core/config/loading.py",
         "return project_value > 0 and (user_value == 0 or project_value < user_value)",
         "return user_value == 0 or project_value < user_value",
         "tests/unit/config/test_loading.py::test_m10_what_a_project_would_relax_is_ignored_and_said",
@@ -299,7 +299,7 @@ PLACES = (
     ),
     Place(
         "a Cyrillic letter in a Latin word looks Latin",
-        "core/text/lookalikes.py",
+        "core/text/display_names.py",
         "            or is_mixed\n",
         "",
         "tests/unit/text/test_display_names.py::test_n14_what_could_be_taken_for_something_else_is_told",
@@ -307,7 +307,7 @@ PLACES = (
     # what is known of the project
     Place(
         "what an edit replaces is found beside the pending text",
-        "core/index/search/overlay.py",
+        "core/index/search/index_search.py",
         "return path in self._paths",
         "return False",
         "tests/unit/index/search/test_index_search.py::test_a_pending_text_is_found_and_what_it_replaces_is_not",
@@ -358,10 +358,10 @@ PLACES = (
     ),
     Place(
         "columns are counted in bytes",
-        "core/lsp/positions.py",
+        "core/lsp/messages.py",
         '"surrogatepass")) // width',
         '"surrogatepass"))',
-        "tests/unit/lsp/test_positions.py::test_a_place_survives_the_way_there_and_back",
+        "tests/unit/lsp/test_messages_positions.py::test_a_place_survives_the_way_there_and_back",
     ),
     Place(
         "errors that are left are handed back again and again",

@@ -34,7 +34,7 @@ from core.providers.base import (
     ToolCallDelta,
     UsageReport,
 )
-from core.text.repairs.call_wrappings import extract_call_name, settle_arguments
+from core.text.json_repairs import extract_call_name, settle_arguments
 from core.text.well_formed import SurrogateJoiner
 from core.tools.base import ToolType
 from core.tools.toolset import Toolset

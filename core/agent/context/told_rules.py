@@ -15,8 +15,7 @@ from msgspec import Struct
 from core.agent.context.prompt_tags import escape_attribute, render_rule, render_rule_block, wrap_tag
 from core.agent.gate.permissions import CallPermissions
 from core.agent.turn.turn_context import TurnContext
-from core.config.rules.imports import find_references
-from core.config.rules.loading import load_rule_files
+from core.config.rules.loading import find_references, load_rule_files
 from core.config.rules.rule import RuleChoice, RuleFiles, RuleOccasion, choose_rules, find_named, list_loaded
 from core.prompts import render
 from core.protocol.events import LoadedRule, MessageAppended, RulesLoaded

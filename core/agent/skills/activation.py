@@ -16,7 +16,7 @@ from core.agent.context.prompt_tags import escape_attribute, escape_tags
 from core.agent.gate.permissions import CallPermissions
 from core.agent.skills.injection import MAX_COMMANDS, run_injected
 from core.errors import ToolFailed, ToolInputInvalid
-from core.extensions.places import UnusableFile
+from core.extensions.extension_files import UnusableFile
 from core.extensions.plugins import find_extension_places
 from core.extensions.rendering import PromptArguments, PromptPart, render_parts
 from core.extensions.skills import Skill, SkillSet, list_skill_files, load_skills, read_skill_file

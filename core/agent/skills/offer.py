@@ -12,8 +12,7 @@ from core.agent.context.told_rules import list_paths_at_hand
 from core.agent.skills.activation import load_session_skills
 from core.agent.turn.offers import Offer, find_told_offer
 from core.agent.turn.turn_context import TurnContext
-from core.extensions.catalogue import SkillChoice, SkillOccasion, choose_skills
-from core.extensions.skills import Skill, SkillSet
+from core.extensions.skills import Skill, SkillChoice, SkillOccasion, SkillSet, choose_skills
 from core.prompts import render
 from core.secrets import mask_secrets
 

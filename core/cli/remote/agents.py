@@ -14,11 +14,10 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from core.background.control import delete_agent, send_message, start_agent, stop_agent
+from core.background.control import SUCCESSION_SECONDS, WorkerLock, delete_agent, send_message, start_agent, stop_agent
 from core.background.places import open_configured_store
 from core.background.records import ENDED, AgentLimits, AgentRequest, BackgroundAgent
 from core.background.store import AgentStore, require
-from core.background.worker_process import SUCCESSION_SECONDS, WorkerLock
 from core.cli.parsing import MODES, Arguments, Front, build_parser, parse_count, parse_directory, parse_dollars
 from core.cli.streams.json_escapes import write_json
 from core.clock import now_ms
@@ -154,7 +153,7 @@ def _run_worker(arguments: AgentsArguments, store: AgentStore) -> int:
         if arguments.until_idle:
             return ExitCode.DONE
         raise
-    from core.worker.worker import IDLE_SECONDS, serve_agents
+    from core.worker import IDLE_SECONDS, serve_agents
 
     try:
         asyncio.run(
@@ -268,7 +267,7 @@ def _encode(agent: BackgroundAgent) -> str:
 
 
 async def _pull(arguments: AgentsArguments, store: AgentStore) -> int:
-    from core.background.pulling import pull_agent
+    from core.background.control import pull_agent
 
     agent = await require(store, arguments.name)
     session = await pull_agent(store, agent, arguments.directory)
@@ -278,7 +277,7 @@ async def _pull(arguments: AgentsArguments, store: AgentStore) -> int:
 
 
 async def _push(arguments: AgentsArguments, store: AgentStore) -> int:
-    from core.worker.pushing import push_agent
+    from core.worker import push_agent
 
     agent = await require(store, arguments.name)
     branch = await push_agent(store, agent, arguments.text)

@@ -1,21 +1,33 @@
-"""Load every rule of the user and of a project, in the order in which they bind: the nearer to a file, the later.
+"""Loading of all rules of the user and of a project, with their imports, in the order in which they bind.
 
-The user's own come first, then those of the project from its top down to the workspace, then those of folders below it
-that files at hand lie in. They are read from disk, never from the shadow, so a rule that an agent proposes binds nobody
-before the user accepts it. What can't be read is noted and left out; nothing here is fatal.
+The user's own rules come first, then those of the project from its top down to the workspace, then those of folders
+below that contain files at hand: the nearer to a file, the later. Rules are read from disk, never from the shadow, so
+an agent's proposal binds nobody before the user accepts it. A file that can't be read is noted and skipped.
+
+`@path` in the text of a rule imports that file, except within code. Only a lookup tells which words after an `@` are
+files: `@Injectable` and `@types/node` are not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+import os
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator, Set
 from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from core.config.rules.cleaning import UnreadableRule, decode_rule
-from core.config.rules.front_matter import FrontMatter, get_text, is_unclosed, parse_patterns, split_front_matter
-from core.config.rules.imports import ImportReader, has_own_words
+from core.config.rules.file_text import (
+    FrontMatter,
+    UnreadableRule,
+    decode_rule,
+    get_text,
+    is_unclosed,
+    parse_patterns,
+    split_front_matter,
+)
 from core.config.rules.notes import ProjectNotes
 from core.config.rules.places import (
     INSTRUCTION_FILES,
@@ -31,10 +43,109 @@ from core.config.rules.rule import AgentRule, RuleFiles
 from core.errors import PathRefused, StateError
 from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.protocol.events import LoadedRule, RuleKind
+from core.text.markup import Fence, track_fence
 from core.workspace import Workspace
 from core.workspace.secret_names import may_be_secret
 
+MAX_HOPS = 4
+MAX_IMPORTS = 30
+NO_FILE = frozenset({"not_found", "not_a_file", "path_escapes"})
+PROSE = (".md", ".mdc", ".mdx", ".txt", ".rst")
+_REFERENCE = re.compile(r"(?<![\w@./`\\-])@(~?[\w.\-/][^\s`\"'<>|,;:()\[\]{}*]*)")
+_CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 UNTRUSTED_REASON = "it is not as it was when you trusted this project"
+
+
+def find_references(text: str) -> Iterator[str]:
+    """Iterate over the paths that a text imports, each once; what stands in code spans and fences is none."""
+    seen_paths = set()
+    for match in _REFERENCE.finditer(_CODE_SPAN.sub(" ", _blank_fences(text))):
+        path = match[1].rstrip(".!?/")
+        if path and path not in seen_paths and path not in {"~", "."}:
+            seen_paths.add(path)
+            yield path
+
+
+def has_own_words(text: str) -> bool:
+    """True if a text says more than what it imports."""
+    lines = _REFERENCE.sub("", text).splitlines()
+    return any(line.strip(" \t-*") and not line.startswith("#") for line in lines)
+
+
+def _blank_fences(text: str) -> str:
+    fence: Fence | None = None
+    lines = []
+    for line in text.split("\n"):
+        was_open, fence = fence, track_fence(fence, line)
+        lines.append("" if was_open is not None or fence is not None else line)
+    return "\n".join(lines)
+
+
+Accept = Callable[[str, bytes], str]
+
+
+class ImportReader:
+    """Reads what one rule file imports, and what that imports, each file once and at most four hops away.
+
+    `accept` returns why bytes of a path may not be used, "" = they may. `problems` tell what was left out and why.
+    """
+
+    def __init__(self, rule_place: RulePlace, accept: Accept) -> None:
+        self._place = rule_place
+        self._accept = accept
+        self._seen: set[str] = set()
+        self.problems: list[str] = []
+
+    def read(self, path: str, text: str, chain: tuple[str, ...] = ()) -> Iterator[tuple[str, bytes, str]]:
+        """Iterate over `(path, bytes, importer)`, in the order in which they are imported."""
+        chain = (*chain, path)
+        self._seen.add(path)
+        for reference in find_references(text):
+            if (source := self._find(reference, path)) is None:
+                continue
+            target, data = source
+            if target in chain:
+                self.problems.append(f"@{reference} in {self._place.show(path)} leads in a circle")
+            elif target in self._seen:
+                continue
+            elif refusal := self._refuse(target, data, len(chain)):
+                self._seen.add(target)
+                self.problems.append(f"@{reference} not read: {refusal}")
+            else:
+                self._seen.add(target)
+                yield target, data, path
+                if target.endswith(PROSE):
+                    yield from self.read(target, data.decode("utf-8", "replace"), chain)
+
+    def _refuse(self, target: str, data: bytes, hops: int) -> str:
+        if hops > MAX_HOPS:
+            return f"it is more than {MAX_HOPS} imports away"
+        if len(self._seen) > MAX_IMPORTS:
+            return f"there are more than {MAX_IMPORTS} imports"
+        return self._accept(self._place.show(target), data)
+
+    def _find(self, reference: str, importer: str) -> tuple[str, bytes] | None:
+        """Return what a reference names: from the importing file's folder, else from the top. None: no file."""
+        refusal = ""
+        for base in dict.fromkeys((posixpath.dirname(importer), "")):
+            try:
+                target = self._place.resolve(posixpath.join(base, reference))
+                return target, self._place.read(target)
+            except PathRefused as refused:
+                if refused.code == "path_escapes" and _is_plainly_a_file(reference):
+                    refusal = "refused: it leads out of the project"
+                elif refused.code not in NO_FILE:
+                    refusal = refusal or f"not read: {refused.message.rstrip('.')}"
+        if refusal:
+            self.problems.append(f"@{reference} {refusal}")
+        elif reference.endswith(PROSE):
+            self.problems.append(f"@{reference} does not exist")
+        return None
+
+
+def _is_plainly_a_file(reference: str) -> bool:
+    """True if no word of code looks like this; `@/components` is how many projects spell their own modules."""
+    return reference.endswith(PROSE) or reference.startswith(("../", "~/")) or os.path.lexists(reference)
 
 
 class _Source(Struct, frozen=True):

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.clock import now_ms
-from core.config.rules.cleaning import strip_invisible
+from core.config.rules.file_text import strip_invisible
 from core.config.rules.rule import AgentRule
 from core.errors import CommandRejected
 from core.ids import new_id

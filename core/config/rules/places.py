@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from core.config.rules.cleaning import MAX_READ_BYTES
+from core.config.rules.file_text import MAX_READ_BYTES
 from core.errors import PathRefused
 from core.git.layout import find_repository
 from core.user_dirs import get_config_dir

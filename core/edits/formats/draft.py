@@ -25,7 +25,7 @@ from core.edits.lazy.line_matches import DraftToken, compile_thing
 from core.edits.lazy.marker_law import check_target
 from core.edits.lazy.markers import is_marker
 from core.text.lines import TextLines, split_closed, split_lines
-from core.text.tags import parse_attributes
+from core.text.markup import parse_attributes
 
 LONGEST: Final = 300
 _HINT: Final = (

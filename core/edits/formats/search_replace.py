@@ -17,8 +17,7 @@ from core.edits.formats.search_replace_blocks import SearchReplaceBlock, parse_b
 from core.edits.formats.target_file import is_same_file
 from core.edits.matching.ladder import LadderMatch, locate
 from core.edits.matching.search_text import SearchText
-from core.text.lines import carry_endings, find_line_number, normalise_endings
-from core.text.splices import apply_splices
+from core.text.lines import apply_splices, carry_endings, find_line_number, normalise_endings
 
 _RULE = re.compile(r"^={5,}\s*$", re.MULTILINE)
 

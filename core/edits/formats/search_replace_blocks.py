@@ -22,7 +22,7 @@ from typing import Final
 from msgspec import Struct
 
 from core.edits.errors import EditError
-from core.text.tags import has_closing_tag, parse_open_tag
+from core.text.markup import has_closing_tag, parse_open_tag
 
 _DASHED: Final = (re.compile(r"-{7,} SEARCH$"), re.compile(r"={7,}$"), re.compile(r"(?:\+{7,}|>{7,}) REPLACE$"))
 _ANGLED: Final = (

@@ -30,8 +30,7 @@ from core.edits.lazy.blank_lines import ResultRow
 from core.edits.lazy.gaps import MarkedDraft
 from core.edits.lazy.line_matches import DraftToken, TokenKind
 from core.edits.lazy.marker_law import find_breach
-from core.text.line_diff import diff_lines
-from core.text.lines import TextLines
+from core.text.lines import TextLines, diff_lines
 
 _MANY: Final = 80
 _EMPTY: Final = 100  # a marker at an end of the file that stands for nothing

@@ -11,7 +11,7 @@ from core.edits.hunks.pieces import START, STOP
 from core.edits.hunks.placement_choice import is_same_result
 from core.edits.hunks.placements import REACH, LineIndex, Placement
 from core.edits.lazy.line_keys import parse_line_key
-from core.text.line_diff import Opcode, count_shared_head, diff_lines
+from core.text.lines import Opcode, count_shared_head, diff_lines
 
 _FEW: Final = 6
 _MANY: Final = 3

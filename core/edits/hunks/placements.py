@@ -22,7 +22,7 @@ from core.edits.hunks.costs import (
     compute_replacement_cost,
     is_telling,
 )
-from core.text.line_diff import count_shared_head
+from core.text.lines import count_shared_head
 
 REACH: Final = 120  # lines that a piece may be shorter than what it takes the place of
 SLACK: Final = 100  # placements that cost so much more than the best are not looked at

@@ -14,8 +14,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from core.edits.indentation import Shift, extract_indent
-from core.text.line_diff import Opcode, diff_lines
-from core.text.lines import TextLines
+from core.text.lines import Opcode, TextLines, diff_lines
 
 _CLOSES = ("}", ")", "]", "else", "elif", "except", "finally", "end", "fi", "done")
 _OPENS = (":", "{", "(", "[", "=>", "do", "then")

@@ -15,8 +15,7 @@ from core.edits.indentation import measure_depth
 from core.edits.matching.block_merge import MatchedBlock
 from core.edits.matching.line_edit import LineEdit
 from core.edits.matching.search_text import SearchText
-from core.text.lines import split_closed
-from core.text.splices import Splice
+from core.text.lines import Splice, split_closed
 
 _DOTS = re.compile(r"\s*(?:(?:#|//|--|/\*|<!--|\{/\*|%|;)\s*)?(?:\.\.\.|…)\s*(?:\*/\}?|-->)?\s*$")
 _FOLDS = ("trailing_space", "indentation", "look_alikes")

@@ -24,8 +24,7 @@ from core.edits.matching.line_edit import LineEdit
 from core.edits.matching.misspelling import find_misspelt
 from core.edits.matching.new_lines import build_numbered_error, mend_new_text
 from core.edits.matching.search_text import SearchText, replace_look_alikes
-from core.text.lines import carry_endings, find_ending_near, find_line_numbers, normalise_endings
-from core.text.splices import Splice
+from core.text.lines import Splice, carry_endings, find_ending_near, find_line_numbers, normalise_endings
 
 _LISTING = re.compile(r"\s*\d+(?: ?[|→]|\t|: ?)")
 _ONE_PLACE = ("elided", "fuzzy")

@@ -18,9 +18,7 @@ from core.edits.matching.block_merge import (
     replace_block,
 )
 from core.edits.matching.search_text import FOLDS, SearchText
-from core.text.line_diff import Opcode, diff_lines
-from core.text.lines import split_closed
-from core.text.splices import Splice
+from core.text.lines import Opcode, Splice, diff_lines, split_closed
 
 _MOST = 10_000
 

@@ -10,9 +10,8 @@ from typing import Final
 from core.edits.matching.block_merge import MatchedBlock, is_torn
 from core.edits.matching.line_edit import LineEdit
 from core.edits.matching.search_text import fold_spacing
-from core.text.line_diff import count_shared_ends
+from core.text.lines import Splice, count_shared_ends
 from core.text.similarity import find_closest, measure_similarity
-from core.text.splices import Splice
 
 _TYPO: Final = 0.8
 _BLOCK: Final = 0.9

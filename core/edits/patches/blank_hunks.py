@@ -13,8 +13,7 @@ from core.edits.matching.failures import build_ambiguity_error
 from core.edits.matching.search_text import SearchText
 from core.edits.patches.patch_anchors import Scope
 from core.edits.patches.patch_records import PatchHunk, Row
-from core.text.lines import TextLines
-from core.text.splices import Splice, apply_splices
+from core.text.lines import Splice, TextLines, apply_splices
 
 _COMPARED = 50
 _HINT = "Give a line of the file before or after the change. Nothing was changed."

@@ -24,10 +24,8 @@ from core.edits.matching.search_text import SearchText
 from core.edits.patches.blank_hunks import place_blank_hunk
 from core.edits.patches.patch_anchors import Scope, find_scopes
 from core.edits.patches.patch_records import PatchHunk, Row
-from core.text.line_diff import Opcode, count_shared_ends
-from core.text.lines import split_whole_lines
+from core.text.lines import Opcode, Splice, count_shared_ends, split_whole_lines
 from core.text.similarity import measure_similarity
-from core.text.splices import Splice
 
 _STEPS: Final = (("trailing_space", False), ("indentation", False), ("look_alikes", True), ("spacing", True))
 _LOST_SPACE: Final = "lost_space"

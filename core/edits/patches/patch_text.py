@@ -12,8 +12,8 @@ from typing import Final
 
 from core.edits.indentation import extract_indent
 from core.edits.patches.patch_records import build_patch_error
-from core.text.fences import Fence, track_fence
 from core.text.lines import normalise_endings
+from core.text.markup import Fence, track_fence
 
 BEGIN: Final = "*** Begin Patch"
 END: Final = "*** End Patch"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from core.background.control import delete_agent, send_message, start_agent, stop_agent
-from core.background.pulling import pull_agent
+from core.background.control import delete_agent, pull_agent, send_message, start_agent, stop_agent
 from core.background.records import AgentRequest, build_agent
 from core.background.store import require
 from core.engine.session.model_routes import choose_model

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from core.config.loading import PROJECT_FILE, load_with_notices, parse_table, read_settings_bytes
-from core.config.places import find_line
-from core.config.problems import find_problems
+from core.config.problems import find_line, find_problems
 from core.config.schema import KeyPath, drop_values, find_misfits
 from core.config.settings import FILE_NAME, SHORT_KEYS, InterfaceSettings, Settings
 from core.errors import AgentTuiError, ConfigError

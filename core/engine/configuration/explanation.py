@@ -14,7 +14,7 @@ import msgspec
 from core.background.places import BLOBS_VARIABLE, DATABASE_VARIABLE
 from core.config.loading import PROJECT_FILE, parse_table, read_settings_bytes
 from core.config.manual import read_meanings
-from core.config.places import find_line
+from core.config.problems import find_line
 from core.config.schema import (
     NAME,
     KeyPath,

@@ -23,13 +23,11 @@ from core.engine.index.project_index import ProjectIndex
 from core.engine.models import ModelAccess
 from core.errors import AgentTuiError, ConfigError, ProviderError
 from core.index.database import FILE_NAME, IndexFailed, lock_for_building
-from core.index.minilm.model import MINILM, check_installed
+from core.index.minilm import MINILM, check_installed
 from core.index.reader import Generation, IndexReader
 from core.index.search.question import SearchQuestion, read_question
-from core.index.search.static_model import STATIC_MODEL
-from core.index.search.vectors import pack_vector
-from core.index.vector_fill import ChunkPlace, list_without_vector, read_texts, store_vectors
-from core.index.writer import IndexWriter
+from core.index.search.vectors import STATIC_MODEL, pack_vector
+from core.index.writer import ChunkPlace, IndexWriter, list_without_vector, read_texts, store_vectors
 from core.modes import Access
 from core.permissions.policy import decide_path
 from core.permissions.rules import PermissionRule

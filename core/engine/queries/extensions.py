@@ -12,13 +12,11 @@ from core.engine.prompt_commands import calls_server, find_called, load_prompt_c
 from core.engine.queries.source import QuerySource
 from core.engine.servers.prompts import list_prompt_commands
 from core.errors import CommandRejected
-from core.extensions.catalogue import SkillChoice, SkillOccasion, choose_skills
-from core.extensions.commands import CommandFile
-from core.extensions.places import SkippedFile
+from core.extensions.commands import CommandFile, load_snippets
+from core.extensions.extension_files import SkippedFile
 from core.extensions.plugins import find_extension_places
 from core.extensions.rendering import PromptArguments, render_parts
-from core.extensions.skills import Skill, SkillSet, load_skills
-from core.extensions.snippets import load_snippets
+from core.extensions.skills import Skill, SkillChoice, SkillOccasion, SkillSet, choose_skills, load_skills
 from core.permissions.trusted_files import TrustCheck
 from core.protocol import queries as q
 from core.workspace import Workspace

@@ -1,32 +1,213 @@
-"""The search over an index, with what it keeps from question to question: how common words are, and the vectors."""
+"""The search over an index: words by BM25, meaning by vectors, and the pending texts of a session over both.
+
+BM25 is FTS5's own over body, path and symbol; the same score is computed for pending texts, which replace the indexed
+version of their files. The cost of a query grows with the number of chunks that hold its words, so on a large tree only
+its rarest words are searched: as many as occur in `BUDGET` chunks together, and at least three. Word frequencies and
+the matrix of vectors are cached between queries.
+"""
 
 from __future__ import annotations
 
 import math
 import sqlite3
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
 
-from core.index.search.lexical import Lexicon, choose_below
-from core.index.search.overlay import Overlay
+from core.index.chunks import split_source
+from core.index.file_rows import build_rows
 from core.index.search.question import SearchQuestion, read_question
 from core.index.search.ranker import Candidate, RankerInput, rank
-from core.index.search.static_model import STATIC_MODEL, load_static_model
-from core.index.search.vectors import VectorMatrix
+from core.index.search.vectors import STATIC_MODEL, VectorMatrix, compare_vectors, embed_texts, load_static_model
 from core.protocol.queries.search import SearchHit
 
+BUDGET: Final = 15_000
+FEWEST: Final = 3
+WEIGHTS: Final = {"body": 1.0, "path": 3.0, "symbol": 2.0}
+_K1: Final = 1.2  # FTS5's own, and not to be set
+_B: Final = 0.75
 DEPTH: Final = 200
 """Places that are taken from each list."""
-
 WORD_SHARE: Final = {"name": 0.7, "short": 0.75, "long": 0.85}
 """Weight of words; the rest is that of meaning."""
-
 _BOUND: Final = 500  # parameters of one statement
 _NOTHING_PENDING: Final[Mapping[str, str | None]] = MappingProxyType({})
+
+
+class WordedText(Struct, frozen=True):
+    """The words of a text by the column that they would stand in."""
+
+    counts: dict[str, float]
+    """Each word with how often it stands there, times the weight of the column."""
+    length: int
+
+
+class Lexicon:
+    """The words of an index. `forget` has to be called when it has changed by much: how common words are is kept."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        connection.execute("create virtual table if not exists temp.words using fts5vocab(main, fts, col)")
+        self.forget()
+
+    def forget(self) -> None:
+        self._columns = lru_cache(maxsize=1 << 15)(self._count_columns)
+        self._averages: tuple[int, float] | None = None
+
+    def _count_columns(self, word: str) -> dict[str, int]:
+        rows = self._connection.execute("select col, doc from temp.words where term = ?", (word,))
+        return {column: count for column, count in rows if isinstance(count, int)}
+
+    def count(self, word: str, column: str = "") -> int:
+        """Return in how many places a word stands, about; in a column if one is named."""
+        columns = self._columns(word)
+        return columns.get(column, 0) if column else max(columns.values(), default=0)
+
+    def choose(self, words: Sequence[str]) -> list[str]:
+        """Return the words that are looked for: the rarest that are known at all, within the budget."""
+        word_counts = sorted((count, word) for word in words if (count := self.count(word)))
+        rare_words: list[str] = []
+        total = 0
+        for count, word in word_counts:
+            total += count
+            if len(rare_words) >= FEWEST and total > BUDGET:
+                break
+            rare_words.append(word)
+        return rare_words
+
+    def find(self, words: Sequence[str], limit: int, directories: Sequence[str] = ()) -> list[tuple[int, float]]:
+        """Return the places with the best sums, best first, equals by id. `directories`: those that they are below,
+        () = anywhere."""
+        rare_words = self.choose(words)
+        if not rare_words:
+            return []
+        weights = ", ".join(map(str, WEIGHTS.values()))
+        below, parameters = choose_below(directories)
+        # Crossed in this order: words are looked up first. Of a chunk that is gone they are still there.
+        rows = self._connection.execute(
+            f"select fts.rowid, -bm25(fts, {weights}) as score from fts cross join chunks on chunks.id = fts.rowid"
+            f" cross join files on files.id = chunks.file where fts match ? and {below}"
+            " order by score desc, fts.rowid limit ?",
+            (" OR ".join(f'"{word}"' for word in rare_words), *parameters, limit),
+        )
+        return [(rowid, score) for rowid, score in rows]
+
+    def score(self, words: Sequence[str], text: WordedText) -> float:
+        """Return the sum that a text would have if it stood in the index."""
+        places, average = self._averages = self._averages or self._read_averages()
+        damping = _K1 * (1 - _B + _B * text.length / average)
+        score = 0.0
+        for word in words:
+            if count := text.counts.get(word):
+                hits = min(self.count(word) + 1, places)
+                rarity = max(math.log((places - hits + 0.5) / (hits + 0.5)), 1e-6)
+                score += rarity * count * (_K1 + 1) / (count + damping)
+        return score
+
+    def _read_averages(self) -> tuple[int, float]:
+        """Return the number of places and their average length, as FTS5 keeps them: a row of varints."""
+        row = self._connection.execute("select block from fts_data where id = 1").fetchone()
+        places, *lengths = _read_varints(row[0]) if row and row[0] else [0]
+        return max(places, 1), max(sum(lengths) / max(places, 1), 1.0)
+
+
+def choose_below(directories: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the SQL that chooses the files below one of some directories, () = all, with its parameters."""
+    below = " or ".join("files.path > ? and files.path < ?" for _ in directories) or "true"
+    return f"({below})", [end for name in directories for end in (f"{name}/", f"{name}0")]
+
+
+def count_words(columns: dict[str, Iterable[str]]) -> WordedText:
+    """Return the words of a text by the names of their columns as they are compared with a question."""
+    counts: Counter[str] = Counter()
+    length = 0
+    for column, words in columns.items():
+        plain = Counter(words)
+        length += plain.total()
+        for word, count in plain.items():
+            counts[word] += count * WEIGHTS[column]  # type: ignore[assignment]  # a Counter adds up floats, too
+    return WordedText(dict(counts), length)
+
+
+def _read_varints(block: bytes) -> list[int]:
+    """Return numbers as SQLite packs them: seven bits a byte, the highest bit says that more follow."""
+    numbers, value = list[int](), 0
+    for byte in block:
+        value = value << 7 | byte & 0x7F
+        if byte < 0x80:
+            numbers.append(value)
+            value = 0
+    return numbers
+
+
+class PendingChunk(Struct, frozen=True, eq=False):
+    """A chunk of a pending text. `vector` is of the static model, whatever the index has."""
+
+    place: Candidate
+    words: WordedText
+    vector: bytes
+
+
+@lru_cache(maxsize=512)
+def cut_pending(path: str, text: str) -> tuple[PendingChunk, ...]:
+    """Return the chunks of a pending text."""
+    rows = build_rows(path, 0, b"", text)
+    lines = split_source(text)
+    vectors = embed_texts(["\n".join(lines[row.start - 1 : row.end]) for row in rows.chunks])
+    return tuple(
+        PendingChunk(
+            Candidate(
+                path, row.start, row.end, row.symbol, row.kind, tuple(row.defines.split()), row.part, is_changed=True
+            ),
+            count_words(
+                {
+                    "body": row.body_words.split(),
+                    "path": rows.path_words.split(),
+                    "symbol": row.symbol_words.split(),
+                }
+            ),
+            vector,
+        )
+        for row, vector in zip(rows.chunks, vectors, strict=True)
+    )
+
+
+class Overlay:
+    """The pending texts of a session, by path; None is a file that is deleted. Their chunks have keys below 0."""
+
+    def __init__(self, texts: Mapping[str, str | None]) -> None:
+        self._paths = texts.keys()
+        chunks = (
+            chunk for path, text in sorted(texts.items()) if text is not None for chunk in cut_pending(path, text)
+        )
+        self._chunks = {-number: chunk for number, chunk in enumerate(chunks, 1)}
+
+    def __bool__(self) -> bool:
+        return bool(self._chunks)
+
+    def has_hidden(self, path: str) -> bool:
+        """True if what the index holds of a file does not count."""
+        return path in self._paths
+
+    def get_place(self, key: int) -> Candidate:
+        return self._chunks[key].place
+
+    def find_by_words(self, words: Sequence[str], lexicon: Lexicon) -> list[tuple[int, float]]:
+        """Return the keys of all chunks with one of the words, and what they score."""
+        scores = ((key, lexicon.score(words, chunk.words)) for key, chunk in self._chunks.items())
+        return [(key, score) for key, score in scores if score > 0]
+
+    def compare(self, vector: bytes) -> list[tuple[int, float]]:
+        """Return the keys of all chunks, and how near they are to a vector of the static model."""
+        return [(key, compare_vectors(vector, chunk.vector)) for key, chunk in self._chunks.items()]
+
+    def list_definitions(self) -> list[tuple[str, str, int]]:
+        """Return each name that is defined, the symbol of its chunk, and the key of that."""
+        return [(name, chunk.place.symbol, key) for key, chunk in self._chunks.items() for name in chunk.place.defines]
 
 
 class SearchRequest(Struct, frozen=True, kw_only=True):

@@ -1,18 +1,27 @@
-"""Vectors of texts as bytes, and the search among them: the one importer of numpy.
+"""Vectors of texts as bytes, the search among them, and the built-in model that computes them: the one importer of
+numpy.
 
-A vector is kept as a float32 scale and one int8 per dimension, of length 1 before it was rounded. All of an index are
-compared, in blocks that stay in the processor's cache: 27,000 take 1.5 ms, 400,000 take 22 ms (recall@50 is 0.99).
+A vector is stored as a float32 scale and one int8 per dimension, of length 1 before rounding. A search compares all
+vectors of an index, in blocks that fit the processor's cache: 27,000 take 1.5 ms, 400,000 take 22 ms (recall@50 is
+0.99).
+
+The built-in model has a vector for each of 48,000 words, and a text is their sum; it needs no network and no runtime.
+`words256.npy` (int8 rows with a float16 scale each) and `words256.txt` (the words) were trained on docstrings and the
+functions below them, starting from the word vectors of MiniLM (Apache-2.0).
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+
+from core.index.words import MAX_WORD, split_identifier, stem
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +32,9 @@ if TYPE_CHECKING:
 BLOCK: Final = 8_192
 GROWTH: Final = 1.25
 _SCALE_BYTES: Final = 4
+STATIC_MODEL: Final = "words256"
+_FOLDER: Final = Path(__file__).parent
+_IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 
 class _Arrays(Struct, eq=False):
@@ -189,3 +201,45 @@ class VectorMatrix:
             ids, scores = ids[best], scores[best]
         matches = zip(ids.tolist(), scores.tolist(), strict=True)
         return sorted(matches, key=lambda match: (-match[1], match[0]))
+
+
+class StaticModel:
+    """The words of the model and their rows. Loading takes some 10 ms and, mapped, little memory of its own."""
+
+    def __init__(self) -> None:
+        words = (_FOLDER / f"{STATIC_MODEL}.txt").read_text(encoding="utf-8").split("\n")
+        self._numbers = {word: number for number, word in enumerate(words) if word}
+        self._table = WordTable(_FOLDER / f"{STATIC_MODEL}.npy")
+        self._find_rows = lru_cache(maxsize=1 << 16)(self._list_rows)
+
+    def embed(self, text: str) -> bytes:
+        """Return the packed vector of a text; b"" if it knows none of its words."""
+        rows: list[int] = []
+        for identifier in _IDENTIFIER.findall(text):
+            rows += self._find_rows(identifier)
+        return self._table.add_up(rows)
+
+    def _list_rows(self, identifier: str) -> tuple[int, ...]:
+        if len(identifier) > MAX_WORD:
+            return ()
+        row_numbers = (self._find_row(word) for word in split_identifier(identifier))
+        return tuple(number for number in row_numbers if number is not None)
+
+    def _find_row(self, word: str) -> int | None:
+        """Return the row of a word, or of the word that it is a form of."""
+        if (number := self._numbers.get(word)) is not None:
+            return number
+        base = stem(word)
+        return next((self._numbers[form] for form in (base, base + "e") if form in self._numbers), None)
+
+
+@lru_cache(maxsize=1)
+def load_static_model() -> StaticModel:
+    """Return the model, loaded once in a process."""
+    return StaticModel()
+
+
+def embed_texts(texts: Sequence[str]) -> list[bytes]:
+    """Return the packed vector of each text, b"" where there is none; some 15,000 texts a second of one processor."""
+    model = load_static_model()
+    return [model.embed(text) for text in texts]

@@ -1,15 +1,22 @@
-"""Messages of servers that the SDK would not take: mended where it is plain what was meant, and else the error of the
-call that they answer.
+"""Messages of servers that violate the protocol, repaired on their way to the SDK.
 
-The SDK drops an answer that it can't read, and whoever waits for it waits on. So an answer ends its call whatever it is
-made of; a line that answers nothing is none of our messages.
+The SDK drops an answer that it can't parse, so that the caller waits in vain, and refuses a whole list for one invalid
+entry. Here every answer ends its call, as an error if it can't be repaired; an invalid entry is repaired or left out
+alone; and an answer that names no call of ours ends the only one that waits, unless a better answer follows.
 """
 
 from __future__ import annotations
 
 import re
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct, field
+
+from core.clock import monotonic
 from core.records import parse_json
 from core.text.well_formed import map_texts
 
@@ -24,6 +31,18 @@ _BROKEN_ANSWER: Final = re.compile(
     r'\{(?=.*"jsonrpc")(?!.*"method").*?"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,200})")', re.DOTALL
 )
 _SEARCHED: Final = 1_000  # characters of a broken answer in which its number stands
+MAX_NAME: Final = 128  # characters of the name of a tool
+_TOOL_KEYS: Final = {"title": str, "description": str, "inputSchema": dict, "annotations": dict, "_meta": dict}
+_METHODS: Final = {
+    "tools": "tools/list",
+    "resources": "resources/list",
+    "resourceTemplates": "resources/templates/list",
+    "prompts": "prompts/list",
+}
+_CHECKED_VERSION: Final = "2025-11-25"  # what its list of types refuses in an entry, those of the others refuse, too
+LISTENING: Final = "subscriptions/listen"  # a request that lasts as long as the connection
+CANCELLED: Final = "notifications/cancelled"
+NAMELESS_SECONDS: Final = 10.0  # that a call still waits for its answer when one came that names no call
 
 
 def read_messages(line: str) -> list[JSONRPCMessage]:
@@ -116,3 +135,176 @@ def _read_number(raw_number: object) -> int | str | None:
     if isinstance(raw_number, float) and raw_number.is_integer():
         return int(raw_number)
     return raw_number if isinstance(raw_number, int | str) and not isinstance(raw_number, bool) else None
+
+
+def mend_lists(result: dict[str, Any]) -> None:
+    """Mend the lists in the result of a request, in place: each entry stands or goes by itself."""
+    for key, method in _METHODS.items():
+        if isinstance(entries := result.get(key), list):
+            mended_entries = (
+                mend_tools(entries) if key == "tools" else [entry for entry in entries if isinstance(entry, dict)]
+            )
+            result[key] = [entry for entry in mended_entries if _is_valid(method, key, entry)]
+            if not isinstance(cursor := result.get("nextCursor"), str | None):
+                result["nextCursor"] = str(cursor)
+
+
+def mend_tools(tools: list[Any]) -> list[dict[str, Any]]:
+    """Return the tools that can be called, of each what is as the protocol wants it. A schema of arguments is one of an
+    object, as arguments are; that of a result is left out where it is of anything else."""
+    mended_tools = []
+    for tool in tools:
+        name = tool.get("name") if isinstance(tool, dict) else None
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
+            continue
+        fields = {key: tool[key] for key, kind in _TOOL_KEYS.items() if isinstance(tool.get(key), kind)}
+        annotations = {key: flag for key, flag in fields.pop("annotations", {}).items() if isinstance(flag, bool)}
+        output = tool.get("outputSchema")
+        is_object = isinstance(output, dict) and output.get("type") == "object"
+        extras = {"outputSchema": _mend_schema(output)} if is_object else {}
+        extras |= {"annotations": annotations} if annotations else {}
+        mended_tools.append(
+            {**fields, **extras, "name": name, "inputSchema": _mend_schema(fields.get("inputSchema", {}))}
+        )
+    return mended_tools
+
+
+def _mend_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object: a property whose schema is none may be anything."""
+    mended_schema = {**schema, "type": "object"}
+    if isinstance(properties := schema.get("properties"), dict):
+        mended_schema["properties"] = {
+            name: below if isinstance(below, dict | bool) else {} for name, below in properties.items()
+        }
+    elif properties is not None:
+        del mended_schema["properties"]
+    required_names = schema.get("required")
+    if isinstance(required_names, list):
+        mended_schema["required"] = [name for name in required_names if isinstance(name, str)]
+    elif required_names is not None:
+        del mended_schema["required"]
+    return mended_schema
+
+
+def _is_valid(method: str, key: str, entry: Mapping[str, Any]) -> bool:
+    """True if the SDK takes a list with this entry."""
+    from mcp_types.methods import validate_server_result
+
+    try:
+        validate_server_result(method, _CHECKED_VERSION, {key: [entry]})
+    except ValueError:
+        return False
+    return True
+
+
+@asynccontextmanager
+async def mend_streams(
+    streams: AbstractAsyncContextManager[tuple[Any, Any]], wrap: Callable[[Any], Any]
+) -> AsyncIterator[tuple[Any, Any]]:
+    """Return the streams, with what comes from a server as the protocol wants it. `wrap` makes an item of the streams
+    of a message."""
+    async with streams as (reading, writing):
+        calls = _OpenCalls()
+        yield _MendedReading(reading, calls, wrap), _NotedWriting(writing, calls)
+
+
+class _OpenCalls(Struct, eq=False):
+    """Our requests: the numbers of all that were `sent`, and of those that wait for an answer. `nameless`: an answer
+    that names none of them, for the one that waits, and when that is to have it."""
+
+    sent: set[str] = field(default_factory=set)
+    waiting: dict[str, int | str] = field(default_factory=dict)
+    nameless: tuple[Any, float] | None = None
+
+    def note_sent(self, message: Any) -> None:
+        method, number = getattr(message, "method", ""), getattr(message, "id", None)
+        if method == CANCELLED:
+            self._end_waiting((message.params or {}).get("requestId"))
+        elif method and number is not None:
+            self.sent.add(str(number))
+            self.waiting |= {str(number): number} if method != LISTENING else {}
+
+    def note_answer(self, message: Any) -> bool:
+        """Note an answer. False: it names no request of ours, and whose it is turns out later."""
+        if hasattr(message, "method"):
+            return True
+        if str(message.id) in self.sent:
+            self._end_waiting(message.id)
+            return True
+        if len(self.waiting) == 1 and self.nameless is None:
+            (owner,) = self.waiting.values()
+            problem = f"it is for the call {message.id}, which was never made"
+            ending = build_error(owner, problem) if message.id is not None else message.model_copy(update={"id": owner})
+            self.nameless = ending, monotonic() + NAMELESS_SECONDS
+        return False
+
+    def _end_waiting(self, number: object) -> None:
+        self.waiting.pop(str(number), None)
+        if self.nameless is not None and str(self.nameless[0].id) == str(number):
+            self.nameless = None
+
+    def compute_patience(self) -> float:
+        """Return the seconds that the answer which names no call still waits for another one."""
+        return inf if self.nameless is None else max(self.nameless[1] - monotonic(), 0.0)
+
+    def take_nameless(self) -> Any:
+        """Return that answer as the one of the call that waits, or None."""
+        ending = self.nameless[0] if self.nameless is not None else None
+        if ending is not None:
+            self._end_waiting(ending.id)
+        return ending
+
+
+class _Wrapped:
+    """A stream of the SDK, with what of it is otherwise here."""
+
+    def __init__(self, stream: Any, calls: _OpenCalls) -> None:
+        self._stream, self._calls = stream, calls
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    async def __aenter__(self) -> Any:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *problem: Any) -> Any:
+        return await self._stream.__aexit__(*problem)
+
+
+class _NotedWriting(_Wrapped):
+    async def send(self, item: Any) -> None:
+        self._calls.note_sent(item.message)
+        await self._stream.send(item)
+
+
+class _MendedReading(_Wrapped):
+    def __init__(self, stream: Any, calls: _OpenCalls, wrap: Callable[[Any], Any]) -> None:
+        super().__init__(stream, calls)
+        self._wrap = wrap
+        self._mended = deque[Any]()
+
+    def __aiter__(self) -> _MendedReading:
+        return self
+
+    async def __anext__(self) -> Any:
+        import anyio
+
+        while True:
+            if not self._mended:
+                with anyio.move_on_after(self._calls.compute_patience()) as patience:
+                    item = await self._stream.__anext__()
+                    self._mended.extend(map(self._wrap, read_refused(item)) if isinstance(item, Exception) else (item,))
+                if patience.cancelled_caught and (ending := self._calls.take_nameless()) is not None:
+                    return self._wrap(ending)
+            while self._mended:
+                item = self._mended.popleft()
+                if self._calls.note_answer(item.message):
+                    return _mend_result(item)
+
+
+def _mend_result(item: Any) -> Any:
+    result = getattr(item.message, "result", None)
+    if isinstance(result, dict):
+        mend_lists(result)
+    return item

@@ -20,8 +20,7 @@ from msgspec import Struct, field
 
 from core.errors import ToolFailed
 from core.mcp.wire.elicitation import Elicitation, ElicitationAnswer
-from core.mcp.wire.mended_messages import read_messages
-from core.mcp.wire.mended_streams import mend_streams
+from core.mcp.wire.mended_messages import mend_streams, read_messages
 from core.records import convert
 from core.tasks import cancel_tasks
 

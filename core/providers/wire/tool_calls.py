@@ -4,7 +4,7 @@ Servers that call themselves compatible leave out `index` or `id`, give every ca
 its own, bring the name in pieces or once more in each chunk, send arguments as an object or all of them again at the
 end, or number the ids of every answer from zero. All of these are understood here: which call a piece belongs to is
 decided here alone. What could belong to either of two stays in one call, whose arguments are then no JSON object, and
-the gate answers it. What stands round whole arguments is taken off elsewhere (`core/text/repairs/call_wrappings.py`).
+the gate answers it. What stands round whole arguments is taken off elsewhere (`core/text/json_repairs.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from core.providers.base import ToolCallDelta
 from core.providers.wire.parsed_fields import get_text
 from core.providers.wire.wire_text import clean_tool_name, encode_arguments, is_call_id
 from core.records import parse_json
-from core.text.repairs.call_wrappings import is_object, may_be_whole, may_go_on, settle_arguments
+from core.text.json_repairs import is_object, may_be_whole, may_go_on, settle_arguments
 
 _OWN_FIELDS: Final = frozenset({"index", "id", "type", "function", "name", "arguments"})
 

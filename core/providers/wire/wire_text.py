@@ -11,7 +11,7 @@ import re
 from typing import Any, Final
 
 from core.records import parse_json
-from core.text.repairs.call_wrappings import extract_call_name, settle_arguments
+from core.text.json_repairs import extract_call_name, settle_arguments
 from core.text.well_formed import make_well_formed
 
 _NAME: Final = re.compile(r"[^A-Za-z0-9_-]")

@@ -23,7 +23,7 @@ from core.shadow.diff.text_lines import (
 )
 from core.shadow.diff.word_marks import compute_marks
 from core.text.counting import count
-from core.text.encodings.detection import name_encoding
+from core.text.legacy_encodings import name_encoding
 
 MAX_LINES = 200_000
 RENAMED_ONLY = "renamed, content unchanged"

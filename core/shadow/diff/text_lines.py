@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from core.errors import CommandRejected
-from core.text.encodings.detection import find_encoding, is_read_whole, name_encoding
+from core.text.legacy_encodings import find_encoding, is_read_whole, name_encoding
 from core.text.well_formed import is_utf8
 
 Encoding = str  # "utf-8", "utf-16-le", "utf-16-be", or what `find_encoding` finds

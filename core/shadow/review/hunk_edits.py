@@ -36,7 +36,7 @@ from core.shadow.renames.rename_pairs import recount_hunks
 from core.shadow.review.competing_versions import describe_other_conflict, include_competing_versions
 from core.shadow.review.review_part import ReviewPart
 from core.shadow.review.verdict_plan import build_pending_events
-from core.text.encodings.detection import is_in_unknown_encoding
+from core.text.legacy_encodings import is_in_unknown_encoding
 
 _BOM = "\ufeff"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.extensions.places import UnusableFile
+from core.extensions.extension_files import UnusableFile
 from core.extensions.skills import list_skill_files, load_skills, read_skill_file
 
 PDF = """---

@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from core.index import chunkers as chunkers_module
+from core.index import builder as chunkers_module
 from core.index.database import connect_for_reading, read_status
 from core.protocol.queries.search import IndexStatus
 from tests.unit.index.index_content import build, finish, make_builder, read_content
@@ -137,7 +137,7 @@ def test_vectors_of_texts_that_were_seen_are_not_made_again(project, database, m
     for path, text in before.items():
         path.write_text(text)
     asked = []
-    monkeypatch.setattr("core.index.vector_fill.embed_texts", lambda texts: asked.extend(texts) or [])
+    monkeypatch.setattr("core.index.writer.embed_texts", lambda texts: asked.extend(texts) or [])
     builder.sweep()
     finish(builder)
     assert (asked, builder.status.embedded) == ([], 60)

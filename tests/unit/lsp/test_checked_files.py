@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from core.lsp.checked_files import MOST_UNANSWERED, CheckedFiles
+from core.lsp.checked_files import MOST_UNANSWERED, CheckedFiles, TextPair
 from core.lsp.connection import ServerConnection
-from core.lsp.project_texts import TextPair
 
 
 async def test_a_server_that_answers_nothing_is_not_asked_for_every_file(tmp_path, monkeypatch):

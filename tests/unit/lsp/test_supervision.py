@@ -11,9 +11,8 @@ import pytest
 
 from core.errors import ToolFailed
 from core.lsp import supervision
-from core.lsp.boxed_server import ServerErrors
 from core.lsp.server_table import FoundServer, ServerSpec
-from core.lsp.supervision import SupervisedServer
+from core.lsp.supervision import ServerErrors, SupervisedServer
 from core.sandbox.box import BoxResult
 
 SERVER = Path(__file__).parents[2] / "support" / "language_server.py"

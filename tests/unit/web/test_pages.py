@@ -16,8 +16,7 @@ from core.web import page_reader
 from core.web.address import parse_address
 from core.web.download import Download
 from core.web.page_reader import read_page
-from core.web.page_view import PART_CHARS, list_headings, show_beginning, show_found, show_part
-from core.web.pages import build_page, decode_text
+from core.web.pages import PART_CHARS, build_page, decode_text, list_headings, show_beginning, show_found, show_part
 
 ADDRESS = parse_address("https://example.org/docs/page.html")
 DOCS = """<!doctype html><html><head><title> The  docs </title><style>p {}</style></head><body>

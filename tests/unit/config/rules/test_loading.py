@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from core.config.rules.cleaning import MAX_RULE_BYTES
+from core.config.rules.file_text import MAX_RULE_BYTES
 from core.config.rules.loading import load_rule_files
 from core.config.rules.rule import RuleOccasion, choose_rules, find_named, list_loaded
 from core.user_dirs import get_config_dir

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from core.protocol.messages import AssistantMessage, ToolCall, UserMessage
 from core.providers.wire.tool_calls import CallNormaliser, collect_call_ids
-from core.text.repairs.call_wrappings import is_object, settle_arguments
+from core.text.json_repairs import is_object, settle_arguments
 
 
 def part(name: str | None = None, arguments: Any = None, **rest: Any) -> dict[str, Any]:

@@ -1,0 +1,299 @@
+"""Extension files: the folders that agents of several makers share, and the front matter of the files there.
+
+The project's folders come before the user's own. Within a scope they follow the order of `FOLDERS`, and in a project
+the nearer to the workspace the earlier; of two files with the same name the first counts. Nothing of an untrusted
+project is read. An unknown key is reported, and one that may restrict rights is never guessed at.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, Literal, Protocol, TypeVar
+
+from msgspec import Struct
+
+from core.config.rules.file_text import (
+    FrontMatter,
+    UnreadableRule,
+    decode_rule,
+    get_text,
+    is_unclosed,
+    split_front_matter,
+    unquote,
+)
+from core.config.rules.places import ProjectPlace, RulePlace, UserPlace, list_directories_above
+from core.errors import PathRefused
+from core.permissions.trusted_files import TrustCheck, trust_everything
+from core.text.similarity import find_nearest_names
+from core.workspace import Workspace
+from core.workspace.secret_names import may_be_secret
+
+Scope = Literal["project", "user"]
+ExtensionKind = Literal["agent", "skill", "command", "snippet", "plugin"]
+FOLDERS: Final = (".agent-tui", ".agents", ".cursor", ".claude", ".codex")
+KINDS: Final = ("agents", "skills", "commands", "snippets", "plugins")
+SKILL_FILE: Final = "SKILL.md"
+OWN_FOLDER: Final = "config"  # the word for the user's configuration directory of this program
+MAX_FILE_BYTES: Final = 128 * 1024
+MAX_DEPTH: Final = 5
+MAX_FOLDERS: Final = 2_000  # that are looked through in one place
+MAX_FILES: Final = 500  # of a kind in one place
+UNTRUSTED: Final = "it is not as it was when you trusted this project"
+NO_FRONT_END: Final = "its front matter does not end with ---, so none of it holds"
+_PLUGIN_FILES: Final = frozenset({SKILL_FILE, "plugin.json", "hooks.json", ".mcp.json"})
+_SKIPPED: Final = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"})
+MAX_NAME: Final = 64
+# What files carry for other readers, and what changes nothing here.
+SILENT_KEYS: Final = frozenset(
+    {
+        *("version", "tags", "license", "metadata", "author", "authors", "category", "categories", "keywords", "icon"),
+        *("color", "title", "homepage", "repository", "compatibility", "created", "updated", "date", "type", "status"),
+    }
+)
+_RESTRICTING: Final = re.compile(r"tool|permi|read.?only|sandbox|allow|den[iy]|restrict|forbid|access|capabilit", re.I)
+_TRUE, _FALSE = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no", "off", "0"})
+
+
+class SkippedFile(Struct, frozen=True, kw_only=True):
+    """A file that makes no extension, with the reason."""
+
+    kind: ExtensionKind
+    path: str
+    scope: Scope
+    reason: str
+
+
+class ExtensionText(Struct, frozen=True, kw_only=True):
+    """The text of an extension file as its reader sees it. `notes`: what was cut or stripped."""
+
+    front: FrontMatter
+    body: str
+    notes: tuple[str, ...] = ()
+
+
+class UnusableFile(Exception):
+    """A file makes no extension; the message is the reason."""
+
+
+class ExtensionFolder(Struct, frozen=True, eq=False):
+    """One folder with extensions. `path`: from the top of its place; `word`: the name that it is known by.
+
+    `plugin`: the name of the plug-in that it is, "" = none; `further`: its own places of files, by their kind, beside
+    the folder of that name.
+    """
+
+    place: RulePlace
+    path: str
+    word: str
+    scope: Scope
+    is_trusted: TrustCheck = trust_everything
+    plugin: str = ""
+    further: Mapping[str, tuple[str, ...]] = {}
+
+    def join(self, name: str) -> str:
+        """Return a path below the folder, from the top of its place."""
+        return posixpath.join(self.path, name)
+
+    def show(self, path: str) -> str:
+        """Return a path of its place as the user and the model know it."""
+        return self.place.show(path)
+
+    def qualify(self, name: str) -> str:
+        """Return a name as it is called: one of a plug-in has the plug-in's before it."""
+        return f"{self.plugin}:{name}" if self.plugin else name
+
+    def read(self, path: str) -> bytes:
+        """Read the bytes of a file that may be interpreted. Raises `UnusableFile`; `PathRefused` if it is not there."""
+        data = self.read_unchecked(path)
+        if not self.is_trusted(self.show(path), data):
+            raise UnusableFile(UNTRUSTED)
+        return data
+
+    def read_unchecked(self, path: str) -> bytes:
+        """Read the bytes of a file; whether they are trusted is for the caller to ask. Raises as `read` does."""
+        display_path = self.show(path)
+        if may_be_secret(display_path.rpartition("/")[2]):
+            raise UnusableFile("its name is one of files with secrets")
+        try:
+            data = self.place.read(path)
+        except PathRefused as refused:
+            if refused.code == "not_found":
+                raise
+            raise UnusableFile(refused.message.rstrip(".")) from None
+        return data
+
+    def read_text(self, path: str) -> ExtensionText:
+        """Read a Markdown file with front matter. Raises `UnusableFile`; `PathRefused` if it is not there."""
+        try:
+            text, notes = decode_rule(self.read(path), MAX_FILE_BYTES)
+        except UnreadableRule as problem:
+            raise UnusableFile(str(problem)) from None
+        if is_unclosed(text):
+            notes.append(NO_FRONT_END)
+        front, body = split_front_matter(text)
+        return ExtensionText(front=front, body=body.strip(), notes=tuple(notes))
+
+    def skip(self, kind: ExtensionKind, path: str, reason: Exception | str) -> SkippedFile:
+        """Return the record of a file that makes no extension."""
+        return SkippedFile(kind=kind, path=self.show(path), scope=self.scope, reason=str(reason))
+
+    def iter_folders(self, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Iterate over the folders from `path` down, with the names of the files in each; links are not followed in a
+        project."""
+        waiting, folder_count = [(path, 0)], 0
+        while waiting and folder_count < MAX_FOLDERS:
+            above, depth = waiting.pop(0)
+            folder_count += 1
+            try:
+                names = self.place.list_names(above)
+            except PathRefused:
+                continue
+            below = [f"{above}/{name}" for name, is_folder in names if is_folder and name not in _SKIPPED]
+            yield above, tuple(sorted(name for name, is_folder in names if not is_folder))
+            if depth < MAX_DEPTH:
+                waiting += [(subfolder, depth + 1) for subfolder in sorted(below)]
+
+    def list_files(self, kind: str, suffix: str) -> list[str]:
+        """Return the paths of the files of a kind ("agents", "commands") that end so, sorted."""
+        paths = []
+        for path in (self.join(kind), *self.further.get(kind, ())):
+            if path.endswith(suffix):
+                paths.append(path)
+            else:
+                paths += [f"{above}/{name}" for above, names in self.iter_folders(path) for name in names]
+        return sorted({path for path in paths if path.endswith(suffix)})
+
+
+def list_extension_folders(workspace: Workspace, is_trusted: TrustCheck | None) -> list[ExtensionFolder]:
+    """List the folders that are looked into, the strongest first. `is_trusted` None: nothing of the project."""
+    folders: list[ExtensionFolder] = []
+    if is_trusted is not None:
+        project_place = ProjectPlace(workspace)
+        for directory in reversed(list_directories_above(f"{project_place.here}/x" if project_place.here else "x")):
+            paths = [(posixpath.join(directory, name), name) for name in FOLDERS]
+            folders += [ExtensionFolder(project_place, path, name, "project", is_trusted) for path, name in paths]
+    folders.append(ExtensionFolder(UserPlace(), "", OWN_FOLDER, "user"))
+    user_place = UserPlace(Path.home())
+    return folders + [ExtensionFolder(user_place, name, name, "user") for name in FOLDERS]
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def path(self) -> str: ...
+
+
+Extension = TypeVar("Extension", bound=_Named)
+
+
+def collect_extensions(
+    kind: ExtensionKind,
+    folders: Iterable[ExtensionFolder],
+    list_paths: Callable[[ExtensionFolder], list[str]],
+    read: Callable[[ExtensionFolder, str], Extension],
+) -> tuple[tuple[Extension, ...], tuple[SkippedFile, ...]]:
+    """Read all of a kind, the strongest first; of one name the first counts. Returns also the files that make none."""
+    extensions: dict[str, Extension] = {}
+    skipped_files = []
+    for folder in folders:
+        paths = list_paths(folder)
+        if len(paths) > MAX_FILES:
+            skipped_files.append(
+                folder.skip(kind, paths[MAX_FILES], f"only the first {MAX_FILES} files of a place are read")
+            )
+        for path in paths[:MAX_FILES]:
+            try:
+                extension = read(folder, path)
+                if (first := extensions.setdefault(extension.name, extension)) is not extension:
+                    raise UnusableFile(f"{first.path} is {extension.name!r} already, and counts")
+            except UnusableFile as reason:
+                skipped_files.append(folder.skip(kind, path, reason))
+            except PathRefused:  # gone meanwhile
+                continue
+    return tuple(extensions.values()), tuple(skipped_files)
+
+
+def is_extension_path(path: str) -> bool:
+    """True if a workspace-relative path is that of a file that extensions are read from, by its spelling."""
+    *parts, name = path.split("/")
+    kinds = [kind for folder, kind in pairwise(parts) if folder in FOLDERS and kind in KINDS]
+    if "plugins" in kinds:
+        return name in _PLUGIN_FILES or (name.endswith(".md") and not {"agents", "commands"}.isdisjoint(parts))
+    return ("skills" in kinds and name == SKILL_FILE) or (
+        name.endswith(".md") and not {"agents", "commands", "snippets"}.isdisjoint(kinds)
+    )
+
+
+def fold_key(key: str) -> str:
+    """Return a key without the differences between `maxTurns`, `max_turns` and `max-turns`."""
+    return key.lower().replace("-", "").replace("_", "")
+
+
+def sort_keys(front: FrontMatter, names: Mapping[str, str]) -> tuple[dict[str, str | list[str]], list[str]]:
+    """Return the values of the known keys by their name here, and the keys that nobody knows.
+
+    `names`: the name here by the usual spelling; `max-turns` is known where `maxTurns` is. Of two the first counts.
+    """
+    names_by_key = {fold_key(key): name for key, name in names.items()}
+    values: dict[str, str | list[str]] = {}
+    unknown = []
+    for key, value in front.items():
+        if (name := names_by_key.get(fold_key(key))) is not None:
+            values.setdefault(name, value)
+        elif key.lower() not in SILENT_KEYS:
+            unknown.append(key)
+    return values, unknown
+
+
+def describe_unknown_key(key: str, known_keys: Iterable[str]) -> str:
+    """Return what is said of a key that nobody knows, with the one that may have been meant."""
+    suggestion = next(iter(find_nearest_names(key, known_keys, limit=1)), "")
+    return f"nobody knows the key {key!r}{f': did you mean {suggestion!r}?' if suggestion else ''}"
+
+
+def read_name(name: str, problems: list[str]) -> str:
+    """Return a name as it can be written in a prompt. Raises `UnusableFile`."""
+    if name.startswith("-") or ":" in name or len(name) > MAX_NAME:
+        requirements = f"at most {MAX_NAME} characters, no colon, no - in front"
+        raise UnusableFile(f"{name[:MAX_NAME]!r} is no name: {requirements}")
+    if not re.search(r"[^\w.-]", name):
+        return name
+    safe_name = re.sub(r"[^\w.-]+", "-", name).strip("-")
+    if not safe_name:
+        raise UnusableFile(f"{name!r} is no name")
+    problems.append(f"its name {name!r} can't be written in a prompt, so it is called {safe_name!r}")
+    return safe_name
+
+
+def looks_restricting(key: str) -> bool:
+    """True if a key that nobody knows may have been meant to narrow what is allowed."""
+    return _RESTRICTING.search(key) is not None
+
+
+def parse_bool(value: str | list[str]) -> bool | None:
+    """Parse true or false as YAML spells them; None = it is neither."""
+    text = value.strip().lower() if isinstance(value, str) else ""
+    return True if text in _TRUE else False if text in _FALSE else None
+
+
+def parse_names(front: FrontMatter, key: str) -> tuple[str, ...]:
+    """Parse names from a string ("a, b"), a flow list ("[a, b]") or a list; commas within parentheses do not part."""
+    value = front.get(key, "")
+    names = []
+    for item in value if isinstance(value, list) else [value]:
+        text = item.strip()
+        if text.startswith("[") and text.endswith("]"):
+            text = text[1:-1]
+        names += [unquote(part) for part in re.split(r",(?![^(]*\))", text)]
+    return tuple(dict.fromkeys(filter(None, names)))
+
+
+def get_line(front: FrontMatter, key: str) -> str:
+    """Return the value of a key as one line, "" = none."""
+    return " ".join(get_text(front, key).split())

@@ -1,0 +1,261 @@
+"""A login to a remote server: the user's browser goes to the issuer and comes back to a port of this machine.
+
+The SDK finds the issuer, registers this program with it and proves that who comes back is who went (PKCE, state, the
+issuer's name). What comes out is a `Login`; from then on it is `stored_login` that keeps it alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import webbrowser
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
+
+from msgspec import Struct
+
+from core.errors import ConfigError, ToolFailed
+from core.mcp.http_link import HttpLink, RemoteTarget, build_target, is_this_machine
+from core.mcp.logins import Login, LoginStore, renew
+from core.mcp.server_config import OAuthOptions, ServerConfig, Variables
+from core.mcp.wire.elicitation import Elicitation, ElicitationAnswer
+from core.mcp.wire.sdk_connection import SdkConnection
+from core.sandbox.plain_text import strip_escapes
+
+if TYPE_CHECKING:
+    from mcp.client.auth import OAuthClientProvider
+
+SECONDS: Final = 300.0  # that a login may take
+MAX_HEAD: Final = 16_384  # bytes of a browser's request
+_PATH: Final = "/callback"
+_PAGE: Final = "<!doctype html><meta charset=utf-8><title>agent-tui</title><p>{}</p>"
+
+
+class Returned(Struct, frozen=True):
+    """The way that a browser came back."""
+
+    code: str = ""
+    state: str = ""
+    issuer: str | None = None
+    problem: str = ""
+
+
+class ReturnListener:
+    """Waits on loopback for a browser that comes back with the state that it was sent away with."""
+
+    def __init__(self, options: OAuthOptions) -> None:
+        self._port = options.port
+        self._host = "localhost" if options.client_id else "127.0.0.1"  # a client of the user's is known by its name
+        self._server: asyncio.Server | None = None
+        self._came: asyncio.Future[Returned] = asyncio.get_running_loop().create_future()
+        self.state = ""
+
+    async def __aenter__(self) -> ReturnListener:
+        try:
+            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port, limit=MAX_HEAD)
+        except OSError as problem:
+            raise ConfigError(
+                f"the port {self._port} for the login is not free: {problem.strerror}.", hint="End what listens there."
+            ) from None
+        self._port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    @property
+    def address(self) -> str:
+        """The address that the browser comes back to."""
+        return f"http://{self._host}:{self._port}{_PATH}"
+
+    async def wait(self) -> Returned:
+        """Return what the browser brought. Raises `ToolFailed` for a refusal."""
+        result = await self._came
+        if result.problem:
+            raise ToolFailed(f"the login was refused: {result.problem}")
+        return result
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
+            async with asyncio.timeout(10.0):
+                head = await reader.readuntil(b"\r\n\r\n")
+                status, message = self._take(head.decode("latin-1").partition("\r\n")[0])
+                body = _PAGE.format(message).encode()
+                lines = f"HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {len(body)}\r\n"
+                writer.write(f"{lines}Connection: close\r\n\r\n".encode() + body)
+                await writer.drain()
+        writer.close()
+
+    def _take(self, line: str) -> tuple[str, str]:
+        """Take a request line; return the status and the words of the page."""
+        method, _, rest = line.partition(" ")
+        url = urlsplit(rest.partition(" ")[0])
+        if method != "GET" or url.path != _PATH:
+            return "404 Not Found", "There is nothing here."
+        fields = {name: values[0] for name, values in parse_qs(url.query).items()}
+        if not self.state or fields.get("state") != self.state:
+            return "400 Bad Request", "This is not the login that agent-tui waits for."
+        problem = " ".join(filter(None, (fields.get("error"), fields.get("error_description"))))
+        result = Returned(
+            code=fields.get("code", ""),
+            state=self.state,
+            issuer=fields.get("iss"),
+            problem=strip_escapes(problem)[:300],
+        )
+        if not self._came.done():
+            self._came.set_result(result)
+        return "200 OK", "The login was refused." if problem else "You are logged in. This window can be closed."
+
+
+class _LoginMemory:
+    """The SDK's storage while a login goes on. A client of the user's own is there from the beginning."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    async def get_tokens(self) -> None:
+        return None
+
+    async def set_tokens(self, tokens: object) -> None:
+        """Leave them where they are: in the provider."""
+
+    async def get_client_info(self) -> Any:
+        return self._client
+
+    async def set_client_info(self, client_info: object) -> None:
+        """Leave it where it is: in the provider."""
+
+
+async def log_in(
+    config: ServerConfig, variables: Variables, show_page: Callable[[str], None], *, seconds: float = SECONDS
+) -> str:
+    """Log in to a server; return what came of it, as a sentence. `show_page`: shows the user the address to open.
+
+    Raises `ConfigError`, `StateError`, `ToolFailed`.
+    """
+    if not config.is_remote:
+        raise ConfigError(f"{config.name} is a program on this machine: there is no login.", hint="")
+    target = await asyncio.to_thread(build_target, config, variables)
+    before = await asyncio.to_thread(list_rights, LoginStore(str(target.address)))
+    async with ReturnListener(config.oauth) as listener:
+        provider: Any = None
+
+        async def send_away(url: str) -> None:
+            check_addresses(url, provider._get_token_endpoint())
+            url = choose_scope(url, config.oauth.scopes, before)
+            listener.state = parse_qs(urlsplit(url).query)["state"][0]
+            show_page(url)
+
+        provider = _build_provider(config, variables, target, listener, send_away)
+        link = HttpLink(config, target, provider)
+        connection = SdkConnection(link.open_streams(), lambda: None, answer_nothing)
+        await connection.load()
+        try:
+            await connection.open(seconds, "")
+        except TimeoutError:
+            raise ToolFailed(f"nobody came back within {seconds:.0f} seconds.", hint="Try it again.") from None
+        except ToolFailed as problem:
+            is_unreached = link.fault is not None and not link.fault.status
+            raise (link.build_error(problem.message) if is_unreached else problem) from None
+        finally:
+            await connection.close()
+    if provider.context.current_tokens is None:
+        return f"{config.name} wants no login."
+    login = _build_login(provider)
+    location = await asyncio.to_thread(LoginStore(str(target.address)).save, login)
+    return f"Logged in to {config.name} at {login.issuer}; kept in {location}."
+
+
+def open_in_browser(url: str) -> bool:
+    """Open a page in the user's browser. False: there is no screen for one, or none opened."""
+    if sys.platform != "darwin" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        return False
+    with suppress(webbrowser.Error, OSError):
+        return webbrowser.open(url)
+    return False
+
+
+def log_out(config: ServerConfig, variables: Variables) -> bool:
+    """Forget the login to a server. False: there was none. Raises `ConfigError`, `StateError`."""
+    return LoginStore(str(build_target(config, variables).address)).remove()
+
+
+def _build_provider(
+    config: ServerConfig, variables: Variables, target: RemoteTarget, listener: ReturnListener, send_away: Any
+) -> OAuthClientProvider:
+    from mcp.client.auth import OAuthClientProvider
+    from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata
+
+    async def wait_for_return() -> AuthorizationCodeResult:
+        result = await listener.wait()
+        return AuthorizationCodeResult(code=result.code, state=result.state, iss=result.issuer)
+
+    options, addresses, client = config.oauth, [listener.address], None
+    if options.client_id:
+        client_fields = {"client_id": variables.expand(options.client_id), "redirect_uris": addresses}
+        if secret := variables.expand(options.client_secret):
+            client_fields |= {"client_secret": secret, "token_endpoint_auth_method": "client_secret_basic"}
+        client = OAuthClientInformationFull.model_validate(client_fields)
+    metadata = {"client_name": "agent-tui", "redirect_uris": addresses, "token_endpoint_auth_method": "none"}
+    try:
+        return OAuthClientProvider(
+            str(target.address),
+            OAuthClientMetadata.model_validate(metadata),
+            _LoginMemory(client),
+            redirect_handler=send_away,
+            callback_handler=wait_for_return,
+            client_metadata_url=variables.expand(options.metadata_url) or None,
+        )
+    except ValueError as problem:
+        raise ConfigError(f"its login can't be used: {problem}") from None
+
+
+def list_rights(store: LoginStore) -> tuple[str, ...]:
+    """List the rights that the last login had, and those that the server missed in it; () = it missed none."""
+    missing_rights = store.find_entry().wanted.split()
+    login = store.load() if missing_rights else None
+    return (*(login.scope.split() if login is not None else ()), *missing_rights)
+
+
+def choose_scope(url: str, configured_scopes: tuple[str, ...], extra_scopes: tuple[str, ...]) -> str:
+    """Return the address of a login that asks for the configured rights, () = its own, and for more besides."""
+    parts = urlsplit(url)
+    fields = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if not configured_scopes and not extra_scopes:
+        return url
+    fields["scope"] = " ".join(dict.fromkeys((*(configured_scopes or fields.get("scope", "").split()), *extra_scopes)))
+    return parts._replace(query=urlencode(fields)).geturl()
+
+
+def check_addresses(*addresses: str) -> None:
+    """Raise `ToolFailed` for an address of an issuer where a login could be read on its way."""
+    for address in addresses:
+        url = urlsplit(address)
+        if url.scheme != "https" and not is_this_machine(url.hostname or ""):
+            raise ToolFailed(
+                f"its issuer is not reached by https ({url.hostname}), and a login would be read on its way"
+            )
+
+
+def _build_login(provider: OAuthClientProvider) -> Login:
+    context = provider.context
+    tokens, client, metadata = context.current_tokens, context.client_info, context.oauth_metadata
+    assert tokens is not None
+    assert client is not None
+    login = Login(
+        issuer=str(metadata.issuer) if metadata is not None else context.get_authorization_base_url(context.server_url),
+        token_endpoint=provider._get_token_endpoint(),
+        client_id=client.client_id or "",
+        client_secret=client.client_secret or "",
+        auth_method=client.token_endpoint_auth_method or "",
+        resource=context.get_resource_url() if context.protected_resource_metadata is not None else "",
+    )
+    return renew(login, tokens.access_token, tokens.refresh_token or "", tokens.scope or "", tokens.expires_in)
+
+
+async def answer_nothing(_: Elicitation) -> ElicitationAnswer:
+    return ElicitationAnswer(action="cancel")

@@ -1,0 +1,157 @@
+"""JSON that people and models write inexactly, repaired where only one reading is left.
+
+Settings of people may hold a byte order mark, comments, and commas after the last entry, as editors of such files
+accept; any other mistake is left to the parser. Models and servers wrap the name and the arguments of a tool call:
+valid ones are never touched, a wrapping is removed only where it can mean a single call, and anything that could be two
+calls or was cut stays as it is, so that the model is told.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from typing import Any, Final
+
+from core.records import parse_json, parse_json_part
+
+MAX_LAYERS: Final = 4  # of a text that was encoded as JSON again and again
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
+# `to=functions.NAME` is how a call is addressed in the harmony format, of which servers leave some in.
+_ADDRESSED: Final = re.compile(r"(?:^|\s)to=(\S+)")
+_BEHIND_NAME: Final = re.compile(r"<[|｜/].*|\(\s*\)\s*$|\n.*", re.DOTALL)
+_SPACE: Final = re.compile(r"^(?:functions?|tools?|default_api)[.:/]+")
+_NUMBER: Final = re.compile(r":\d+$")
+_QUOTES: Final = " \t\r\n`'\":<>"
+# A fence, a tag, a special token: what stands before the arguments and behind them. Brackets too many stand behind.
+_MARK: Final = r"\s+|```(?:json|\w+\n)?|</?[\w:|-]{1,40}>|<[|｜][^<>|｜{}\"]{1,40}[|｜]>"
+_BEFORE: Final = re.compile(rf"(?:{_MARK})*")
+_BEHIND: Final = re.compile(rf"(?:{_MARK}|[}}\]])*")
+# The last sign of an object, of a string that holds one, and of each mark; a fence may have a word behind it.
+_LAST_SIGNS: Final = frozenset('}"]>`')
+_WORD: Final = re.compile(r"\w+")
+_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_CONTROL: Final = re.compile(r"(\\.)|([\x00-\x1f])", re.DOTALL)
+_BOMS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_PART: Final = re.compile(
+    r"""
+    (?P<string> "(?:[^"\\]|\\.)*"? )
+    | (?P<comment> //[^\n]* | /\*.*?(?:\*/|\Z) )
+    | (?P<comma> ,(?=(?:\s|//[^\n]*(?:\n|\Z)|/\*.*?\*/)*[\]}]) )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def extract_call_name(name: str) -> str:
+    """Return the tool's name within what stands for it (`functions.grep:0`, `grep<|channel|>commentary`); as given if
+    it is a name already, or none can be told."""
+    if _NAME.fullmatch(name):
+        return name
+    match = _ADDRESSED.search(name)
+    bare = _BEHIND_NAME.sub("", match[1] if match else name.strip()).strip(_QUOTES)
+    bare = _NUMBER.sub("", _SPACE.sub("", bare))
+    return bare if _NAME.fullmatch(bare) else name
+
+
+def settle_arguments(text: str) -> str:
+    """Return the JSON object that arguments plainly are: encoded once too often, in a fence, behind `{}`, whole a
+    second time, with raw line ends in its strings, with a bracket or tag too many behind it. As given if it is an
+    object already, if it is none, or if it could be more than one."""
+    bare = text
+    for _ in range(MAX_LAYERS):
+        if is_object(bare):
+            return bare
+        value = _read_single(bare)
+        if value is None or isinstance(value[1], dict):
+            return value[0] if value else text
+        bare = value[1]
+    return text
+
+
+def is_object(text: str) -> bool:
+    """Return True for the text of a JSON object."""
+    try:
+        return text.lstrip()[:1] == "{" and isinstance(parse_json(text), dict)
+    except ValueError:
+        return False
+
+
+def may_be_whole(text: str) -> bool:
+    """Return False for a text whose end alone tells that `settle_arguments` makes no object of it: nothing of it is
+    parsed, so it can be asked after each piece of a long one."""
+    end = text.rstrip()
+    _, fence, word = end.rpartition("```")
+    return end[-1:] in _LAST_SIGNS or (bool(fence) and _WORD.fullmatch(word) is not None)
+
+
+def may_go_on(text: str) -> bool:
+    """Return True if a text is the beginning of a JSON value that is not whole yet."""
+    try:
+        parse_json(text)
+    except json.JSONDecodeError as error:
+        rest = text[error.pos :].strip()
+        cut_word = any(word.startswith(rest) for word in ("true", "false", "null", "-"))
+        cut_escape = "escape" in error.msg and error.pos >= len(text) - len("\\u0000")
+        return cut_word or cut_escape or error.msg.startswith("Unterminated string")
+    except ValueError:
+        return False
+    return False
+
+
+def _read_single(text: str) -> tuple[str, dict[str, Any] | str] | None:
+    """Return the one object or string that a text consists of, with its own text; None if it is not one alone."""
+    decoder, values = json.JSONDecoder(), {}
+    before = _BEFORE.match(text)
+    text = escape_controls(text[before.end() :] if before else text)
+    offset = 0
+    while offset < len(text):
+        try:
+            value, end = parse_json_part(decoder, text, offset)
+        except ValueError:
+            return None
+        if not isinstance(value, dict | str):
+            return None
+        values[json.dumps(value, sort_keys=True)] = text[offset:end], value
+        behind = _BEHIND.match(text, end)
+        offset = behind.end() if behind else end
+    full = [pair for pair in values.values() if pair[1]] or list(values.values())
+    return full[0] if len(full) == 1 else None
+
+
+def escape_controls(text: str) -> str:
+    """Return JSON with the line ends, tabs and other control characters of its strings escaped. One that stands behind
+    a backslash is left, since nobody knows which of the two was meant."""
+    return _STRING.sub(lambda string: _CONTROL.sub(_escape, string[0]), text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return match[1] or json.dumps(match[2])[1:-1]
+
+
+def to_strict_json(data: bytes) -> bytes:
+    """Return the JSON that is meant, in UTF-8. Lines and columns stay where they are, so that an error names its
+    place."""
+    return _PART.sub(_keep_strings, decode_marked(data)).encode("utf-8", "surrogatepass")
+
+
+def decode_marked(data: bytes) -> str:
+    """Return a text by its byte order mark, which is left out; without one, or against it, it is UTF-8."""
+    for mark, encoding in _BOMS:
+        if data.startswith(mark):
+            try:
+                return data[len(mark) :].decode(encoding)
+            except UnicodeDecodeError:
+                break
+    return data.decode("utf-8", "replace")
+
+
+def _keep_strings(part: re.Match[str]) -> str:
+    """Return a string as it is, and blanks in the place of all else."""
+    if part["string"] is not None:
+        return part[0]
+    return re.sub(r"[^\n]", " ", part[0])
