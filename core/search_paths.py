@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 
-OWN_PREFIX = "AGENT_TUI_USERS_"
+SAVED_PREFIX = "AGENT_TUI_USERS_"
 # What the loader of libraries reads; a process that runs already has taken it.
 LOADER_VARIABLES = ("LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "DYLD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES")
 # Each holds places to look for code in, parted by colons (or blanks, those of libraries).
@@ -29,14 +29,14 @@ IGNORED = (
 def clean_environment(program: Sequence[str]) -> None:
     """Take what leads into a project that the command line may name out of the variables, and say so. Where that
     concerns the loader of libraries, which has read them by now, `program` is started in the place of this process."""
-    ignored_entries = leave_projects(list_named_directories(sys.argv[1:]))
+    ignored_entries = remove_project_entries(list_named_directories(sys.argv[1:]))
     if sys.stderr is not None:
         sys.stderr.write(describe_ignored(ignored_entries))
     if any(entry.startswith(LOADER_VARIABLES) for entry in ignored_entries):
         os.execv(sys.executable, [*program, *sys.argv[1:]])
 
 
-def leave_projects(directories: Iterable[Path], environ: MutableMapping[str, str] = os.environ) -> list[str]:
+def remove_project_entries(directories: Iterable[Path], environ: MutableMapping[str, str] = os.environ) -> list[str]:
     """Take what is relative or lies in a project out of the variables. Return each entry that went, as `NAME=entry`.
 
     `directories`: of projects, as they were named.
@@ -51,7 +51,7 @@ def leave_projects(directories: Iterable[Path], environ: MutableMapping[str, str
         if len(allowed_entries) == len(entries):
             continue
         ignored_entries += [f"{name}={entry or '(empty)'}" for entry in entries if entry not in allowed_entries]
-        environ.setdefault(OWN_PREFIX + name, value)
+        environ.setdefault(SAVED_PREFIX + name, value)
         if allowed_entries or name == "PATH":
             environ[name] = os.pathsep.join(allowed_entries) or DEFAULT_PATH
         else:
@@ -63,7 +63,7 @@ def list_ignored(environ: Mapping[str, str] = os.environ) -> list[str]:
     """List the entries that the user's variables have and those of this process have not, as `NAME=entry`."""
     ignored_entries = []
     for name in VARIABLES:
-        users = environ.get(OWN_PREFIX + name)
+        users = environ.get(SAVED_PREFIX + name)
         current_entries = _split_entries(name, environ.get(name, ""))
         entries = [] if users is None else _split_entries(name, users)
         ignored_entries += [
@@ -72,12 +72,12 @@ def list_ignored(environ: Mapping[str, str] = os.environ) -> list[str]:
     return ignored_entries
 
 
-def restore_users(environ: Mapping[str, str]) -> dict[str, str]:
+def restore_user_paths(environ: Mapping[str, str]) -> dict[str, str]:
     """Return an environment in which the variables are what the user has set, but for what depends on where a program
     is started: nobody means the directory that happens to be the current one."""
-    variables = {name: value for name, value in environ.items() if not name.startswith(OWN_PREFIX)}
+    variables = {name: value for name, value in environ.items() if not name.startswith(SAVED_PREFIX)}
     for name in VARIABLES:
-        if (value := environ.get(OWN_PREFIX + name)) is None:
+        if (value := environ.get(SAVED_PREFIX + name)) is None:
             continue
         entries = [entry for entry in _split_entries(name, value) if not _is_of_a_project(name, entry, ())]
         if entries:

@@ -100,7 +100,7 @@ def mask_secrets(text: str) -> str:
     return text
 
 
-def count_begun(text: str) -> int:
+def count_partial_secret(text: str) -> int:
     """Return how many characters at the end of `text` may be the beginning of a known key."""
     return max((count_overlap(text, value) for value in list_masked_values()), default=0)
 

@@ -46,7 +46,9 @@ from core.transports.session_view import SessionView, require_ack
 
 ANSWER_SECONDS: Final = 3600
 SYNC_SECONDS: Final = 1.0
-GO_ON: Final = "The program that ran this was ended in the middle. Look at what is there, and go on with the task."
+RESUME_PROMPT: Final = (
+    "The program that ran this was ended in the middle. Look at what is there, and go on with the task."
+)
 _Answer = TypeVar("_Answer")
 _ENDS: Final[Mapping[str, AgentState]] = {"done": "done", "interrupted": "stopped", "limit": "done"}
 IDLE_SECONDS: Final = 60.0
@@ -64,11 +66,11 @@ class AgentRunner:
     def __init__(self, store: AgentStore, agent: BackgroundAgent, models: ModelAccess | None = None) -> None:
         self._store, self._agent, self._models = store, agent, models
         self._tasks = TaskOwner()
-        self._telling = asyncio.Lock()
-        self._heard = agent.heard
-        self._unsaid: list[str] = []
+        self._update_lock = asyncio.Lock()
+        self._last_message = agent.heard
+        self._queued_prompts: list[str] = []
         self._is_stopped = False
-        self._giving_up: asyncio.Task[None] | None = None
+        self._timeout_task: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Run it to its end, which is told to the store. Raises nothing but cancellation."""
@@ -83,21 +85,21 @@ class AgentRunner:
             outcome = {"state": "failed", "message": f"unexpected fault: {type(problem).__name__}: {problem}"}
         finally:
             await self._tasks.cancel()
-        await self._tell_surely({**outcome, "ended": now_ms(), "waits_for": "", "heard": self._heard})
+        await self._update_or_retry({**outcome, "ended": now_ms(), "waits_for": "", "heard": self._last_message})
 
-    async def _tell(self, **changes: Any) -> None:
+    async def _update(self, **changes: Any) -> None:
         """Change what the store knows, one change after the other. Raises `AgentFenced`, `StoreUnavailable`."""
-        async with self._telling:
+        async with self._update_lock:
             agent = await self._store.update(self._agent, changes)
             if agent is None:
                 raise AgentFenced("Another worker has taken this agent up.")
             self._agent = agent
 
-    async def _tell_surely(self, changes: Mapping[str, Any]) -> None:
+    async def _update_or_retry(self, changes: Mapping[str, Any]) -> None:
         """Tell it as soon as the store is there again."""
         while True:
             try:
-                await self._tell(**changes)
+                await self._update(**changes)
             except StoreUnavailable:
                 await pause(SYNC_SECONDS)
             except AgentFenced:
@@ -105,7 +107,7 @@ class AgentRunner:
             else:
                 return
 
-    async def _insist(self, ask: Callable[[], Awaitable[_Answer]]) -> _Answer:
+    async def _retry_until_available(self, ask: Callable[[], Awaitable[_Answer]]) -> _Answer:
         """Return what the store answers, as soon as it does; meanwhile the agent's message is why it does not."""
         last_message = ""
         while True:
@@ -116,12 +118,12 @@ class AgentRunner:
                 message = problem.format_with_hint()
                 with contextlib.suppress(StoreUnavailable):
                     if message != last_message:
-                        await self._tell(message=message)
+                        await self._update(message=message)
                         last_message = message
                 await pause(SYNC_SECONDS)
         if last_message:
             with contextlib.suppress(StoreUnavailable):
-                await self._tell(message="")
+                await self._update(message="")
         return answer
 
     async def _work(self) -> dict[str, Any]:
@@ -138,9 +140,11 @@ class AgentRunner:
             home=home,
         )
         known_size = 0
-        if self._agent.session and self._store.keeps_sessions:
+        if self._agent.session and self._store.stores_sessions:
             session_store = SessionStore(workspace, home)
-            known_size = await self._insist(lambda: download_session(self._store, self._agent, session_store))
+            known_size = await self._retry_until_available(
+                lambda: download_session(self._store, self._agent, session_store)
+            )
         # Shared, so that a screen can attach to its session and answer what it asks.
         engine = self._engine = share_engine(Engine(workspace, options=options, models=self._models))
         upload: SessionUpload | None = None
@@ -148,7 +152,7 @@ class AgentRunner:
             session = await self._open_session(engine, SessionStore(workspace, home))
             upload = self._upload = SessionUpload(self._store, SessionStore(workspace, home).get_path(session))
             await upload.begin(known_size)
-            return await self._converse(engine, session)
+            return await self._run_conversation(engine, session)
         finally:
             await engine.close()
             if upload is not None:  # also what closing says, for whoever goes on from there
@@ -173,25 +177,25 @@ class AgentRunner:
             return require_ack(await engine.submit(cmd.SessionResume(session=session))).session
         mode: Any = request.mode
         ack = require_ack(await engine.submit(cmd.SessionOpen(mode=mode, model=request.model)))
-        await self._tell(session=ack.session)
+        await self._update(session=ack.session)
         return ack.session
 
-    async def _converse(self, engine: Client, session: str) -> dict[str, Any]:
+    async def _run_conversation(self, engine: Client, session: str) -> dict[str, Any]:
         """Run the turn that is due, then those of messages that came meanwhile."""
         view = SessionView(engine, session, self._take_event)
         self._view = view
         try:
             await view.settle()
             state = view.state
-            await self._hear_news(engine, session)
-            self._tasks.spawn(self._hear(engine, session), name="messages of an agent")
-            self._tasks.spawn(self._keep_syncing(), name="log of an agent")
+            await self._handle_new_messages(engine, session)
+            self._tasks.spawn(self._follow_messages(engine, session), name="messages of an agent")
+            self._tasks.spawn(self._sync_periodically(), name="log of an agent")
             for prompt in self._list_prompts(state):
                 await self._run_turn(engine, view, prompt)
-            while self._unsaid and not self._is_stopped:
-                await self._run_turn(engine, view, self._unsaid.pop(0))
+            while self._queued_prompts and not self._is_stopped:
+                await self._run_turn(engine, view, self._queued_prompts.pop(0))
             await view.settle()
-            if not await self._insist(lambda: self._upload.sync(self._agent)):
+            if not await self._retry_until_available(lambda: self._upload.sync(self._agent)):
                 raise AgentFenced("Another worker has taken this agent up.")
             return self._describe_end(state)
         finally:
@@ -202,17 +206,17 @@ class AgentRunner:
         if not state.turns:
             return [self._agent.request.task_description]
         was_cut_off = state.turns[-1].reason == "interrupted" and self._agent.attempt > 1
-        return [GO_ON] if was_cut_off and not self._unsaid else []
+        return [RESUME_PROMPT] if was_cut_off and not self._queued_prompts else []
 
-    def _stops(self) -> bool:
+    def _is_stop_requested(self) -> bool:
         return self._is_stopped
 
     async def _run_turn(self, engine: Client, view: SessionView, prompt: str) -> None:
-        if self._stops():
+        if self._is_stop_requested():
             return
         count, session = len(view.state.turns), view.state.session_id
         require_ack(await engine.submit(cmd.TurnSubmit(session=session, text=prompt)))
-        if self._stops():  # meanwhile
+        if self._is_stop_requested():  # meanwhile
             await engine.submit(cmd.TurnInterrupt(session=session))
         await view.wait_until(lambda: len(view.state.turns) > count and bool(view.state.turns[-1].reason))
 
@@ -221,43 +225,43 @@ class AgentRunner:
     def _take_event(self, envelope: ev.Envelope) -> None:
         match envelope.event:
             case ev.ApprovalRequested(subject=subject):
-                self._note_waiting(subject)
+                self._set_waiting(subject)
             case ev.QuestionAsked(questions=questions):
-                self._note_waiting(questions[0].text if questions else "?")
+                self._set_waiting(questions[0].text if questions else "?")
             case ev.SteerReturned(text=text):
-                self._unsaid.append(text)
+                self._queued_prompts.append(text)
             case ev.ApprovalResolved() | ev.QuestionAnswered():
-                self._note_waiting("")
+                self._set_waiting("")
             case _:
                 pass
 
-    def _note_waiting(self, subject: str) -> None:
+    def _set_waiting(self, subject: str) -> None:
         """Tell what an answer is waited for, "" = for none any more, and give up when it takes too long."""
-        if self._giving_up is not None:
-            self._giving_up.cancel()
-        self._tasks.spawn(self._tell_waiting(subject), name="an agent waits")
-        self._giving_up = self._tasks.start(self._give_up(), name="an agent gives up") if subject else None
+        if self._timeout_task is not None:
+            self._timeout_task.cancel()
+        self._tasks.spawn(self._update_waiting(subject), name="an agent waits")
+        self._timeout_task = self._tasks.start(self._interrupt_late(), name="an agent gives up") if subject else None
 
-    async def _tell_waiting(self, subject: str) -> None:
+    async def _update_waiting(self, subject: str) -> None:
         with contextlib.suppress(StoreUnavailable, AgentFenced):
-            await self._tell(state="waiting" if subject else "running", waits_for=subject[:500])
+            await self._update(state="waiting" if subject else "running", waits_for=subject[:500])
 
-    async def _give_up(self) -> None:
+    async def _interrupt_late(self) -> None:
         await pause(self._agent.request.limits.answer_seconds or ANSWER_SECONDS)
         await self._engine.submit(cmd.TurnInterrupt(session=self._view.state.session_id))
 
-    async def _hear(self, engine: Client, session: str) -> None:
+    async def _follow_messages(self, engine: Client, session: str) -> None:
         """Carry out messages as they come."""
         async for _ in self._store.watch():
             with contextlib.suppress(StoreUnavailable):
-                await self._hear_news(engine, session)
+                await self._handle_new_messages(engine, session)
 
-    async def _hear_news(self, engine: Client, session: str) -> None:
-        for message in await self._store.take_messages(self._agent.id, self._heard):
-            self._heard = message.number
-            await self._carry_out(engine, session, message.command)
+    async def _handle_new_messages(self, engine: Client, session: str) -> None:
+        for message in await self._store.list_messages(self._agent.id, self._last_message):
+            self._last_message = message.number
+            await self._execute_message(engine, session, message.command)
 
-    async def _carry_out(self, engine: Client, session: str, raw_command: Mapping[str, Any]) -> None:
+    async def _execute_message(self, engine: Client, session: str, raw_command: Mapping[str, Any]) -> None:
         """Carry out a message. A prompt steers the turn that runs; without one, or too late for it, it is the next."""
         try:
             command = convert({**raw_command, "session": session}, cmd.AnyCommand)
@@ -270,9 +274,9 @@ class AgentRunner:
             return
         steer = cmd.TurnSteer(session=session, text=command.text)
         if self._view.state.current_turn is None or isinstance(await engine.submit(steer), cmd.Reject):
-            self._unsaid.append(command.text)
+            self._queued_prompts.append(command.text)
 
-    async def _keep_syncing(self) -> None:
+    async def _sync_periodically(self) -> None:
         while True:
             await pause(SYNC_SECONDS)
             with contextlib.suppress(StoreUnavailable):
@@ -374,7 +378,7 @@ async def push_agent(store: AgentStore, agent: BackgroundAgent, branch: str) -> 
     if not await asyncio.to_thread((clone / ".git").exists):  # it worked on another machine
         await asyncio.to_thread(make_private_directory, agent_dir)
         await clone_repository(request.repository_url, request.branch, clone)
-    if store.keeps_sessions:
+    if store.stores_sessions:
         await download_session(store, agent, SessionStore(clone, home))
     await _accept_all(clone, home, agent.session)
     await _run_git(clone, "checkout", "--quiet", "-B", branch)

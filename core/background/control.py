@@ -107,7 +107,7 @@ async def start_agent(store: AgentStore, request: AgentRequest, program: tuple[s
 
 def wake_worker(store: AgentStore, program: tuple[str, ...]) -> None:
     """See to it that the worker of this machine runs; a team has workers of its own."""
-    if program and not store.keeps_sessions:
+    if program and not store.stores_sessions:
         start_worker(program)
 
 
@@ -151,7 +151,7 @@ async def pull_agent(store: AgentStore, agent: BackgroundAgent, workspace: Path)
     home = agent_dir / "sessions"
     worked_in = Path(agent.request.workspace_path) if agent.request.workspace_path else agent_dir / "project"
     source = SessionStore(worked_in, home)
-    if store.keeps_sessions:
+    if store.stores_sessions:
         await download_session(store, agent, source)
     target = SessionStore(workspace)
     name = await import_session(source.get_path(agent.session), target)

@@ -34,7 +34,9 @@ _OPTIONS: Final = frozenset({"endpoint", "region"})
 _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
 _CODE: Final = re.compile(r"<Code>(\w{1,60})</Code>")
 _REFUSED: Final = re.compile(r"non-2xx status code: 40[13]\b")
-_ELSEWHERE: Final = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed"})  # codes: the region is another one
+_WRONG_REGION: Final = frozenset(
+    {"PermanentRedirect", "AuthorizationHeaderMalformed"}
+)  # codes: the region is another one
 # What the library itself finds and renews credentials by.
 _VARIABLES: Final = (
     "AWS_ACCESS_KEY_ID",
@@ -106,16 +108,16 @@ class ObjectStore:
         store = self._open()
         import obstore
 
-        with self._explaining():
+        with self._translate_errors():
             async for _ in obstore.list(store, prefix="bga", chunk_size=1):
                 return
 
-    async def keep(self, agent: str, path: str, data: bytes) -> None:
+    async def put(self, agent: str, path: str, data: bytes) -> None:
         """Keep a file of an agent's session."""
         store = self._open()
         import obstore
 
-        with self._explaining():
+        with self._translate_errors():
             await obstore.put_async(store, f"{agent}/{path}", data)
 
     async def read(self, agent: str, path: str) -> bytes:
@@ -123,7 +125,7 @@ class ObjectStore:
         store = self._open()
         import obstore
 
-        with self._explaining():
+        with self._translate_errors():
             result = await obstore.get_async(store, f"{agent}/{path}")
             return bytes(await result.bytes_async())
 
@@ -132,7 +134,7 @@ class ObjectStore:
         store = self._open()
         import obstore
 
-        with self._explaining():
+        with self._translate_errors():
             async for batch in obstore.list(store, prefix=agent):
                 await obstore.delete_async(store, [entry["path"] for entry in batch])
 
@@ -152,7 +154,7 @@ class ObjectStore:
             config: S3Config = {"region": region or "us-east-1"}
             if self._address.endpoint:
                 config["endpoint"] = self._address.endpoint
-            with self._explaining():
+            with self._translate_errors():
                 self._store = S3Store(
                     self._address.bucket,
                     prefix=self._address.prefix or None,
@@ -168,7 +170,7 @@ class ObjectStore:
         return self._store
 
     @contextmanager
-    def _explaining(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         from obstore.exceptions import BaseError
 
         try:
@@ -187,7 +189,7 @@ class ObjectStore:
         if _REFUSED.search(message):
             hint = f"Check the credentials of AWS: they have to list, read, write and delete in {location}."
             return StoreUnavailable(f"The object store refuses access to {location}: {code or 'forbidden'}.", hint=hint)
-        if code in _ELSEWHERE:
+        if code in _WRONG_REGION:
             hint = "Name its region in background.blobs: ?region=NAME."
             return StoreUnavailable(f"The bucket {self._address.bucket!r} is in another region.", hint=hint)
         if isinstance(problem, FileNotFoundError):

@@ -74,7 +74,7 @@ class SessionRows:
     def __init__(self, execute: Callable[..., Awaitable[list[tuple[Any, ...]]]], objects: ObjectStore | None) -> None:
         self._execute, self._objects = execute, objects
 
-    async def keep_log(self, agent: BackgroundAgent, start: int, data: bytes) -> bool:
+    async def store_log(self, agent: BackgroundAgent, start: int, data: bytes) -> bool:
         rows = await self._execute(
             "INSERT INTO agent_tui_log (agent, start, data) SELECT %s, %s, %s"
             " WHERE EXISTS (SELECT 1 FROM agent_tui_agents WHERE id = %s AND attempt = %s)"
@@ -93,7 +93,7 @@ class SessionRows:
             log += bytes(data)
         return bytes(log)
 
-    async def keep_file(self, name: str, path: str, data: bytes) -> None:
+    async def store_file(self, name: str, path: str, data: bytes) -> None:
         if self._objects is None:
             await self._execute(
                 "INSERT INTO agent_tui_files (agent, path, data) VALUES (%s, %s, %s)"
@@ -101,7 +101,7 @@ class SessionRows:
                 (name, path, data),
             )
             return
-        await self._objects.keep(name, path, data)
+        await self._objects.put(name, path, data)
         await self._execute(
             "INSERT INTO agent_tui_objects (agent, path, place) VALUES (%s, %s, %s)"
             " ON CONFLICT (agent, path) DO UPDATE SET place = excluded.place",
@@ -142,7 +142,7 @@ class PostgresStore:
     """The agents of a team. `lease`: seconds after which an agent of a silent worker is taken up by another; `objects`:
     where files of sessions are kept, None = in the database."""
 
-    keeps_sessions = True
+    stores_sessions = True
 
     def __init__(self, database: str, *, lease: float = LEASE_SECONDS, objects: ObjectStore | None = None) -> None:
         self._database, self._lease, self._objects = database, lease, objects
@@ -271,7 +271,7 @@ class PostgresStore:
         )
         await self._notify(name)
 
-    async def take_messages(self, name: str, after: int) -> list[AgentMessage]:
+    async def list_messages(self, name: str, after: int) -> list[AgentMessage]:
         query = "SELECT number, command FROM agent_tui_messages WHERE agent = %s AND number > %s ORDER BY number"
         rows = await self._execute(query, (name, after))
         return decode_messages(rows)
@@ -355,7 +355,7 @@ class PostgresStore:
             agent = await self._claim(name, worker)
             if agent is None:
                 return
-            task = busy[name] = running.start(self._hold(agent, run), name=f"agent {name}")
+            task = busy[name] = running.start(self._run_with_lease(agent, run), name=f"agent {name}")
             task.add_done_callback(lambda _: busy.pop(name, None))
             await asyncio.shield(task)
 
@@ -382,7 +382,7 @@ class PostgresStore:
         """Take jobs until the database is gone."""
         app = await self._build_queue(take)
         beat = min(self._lease / 3, 10.0)
-        mending = asyncio.ensure_future(self._mend(app))
+        retrying = asyncio.ensure_future(self._retry_stalled_jobs(app))
         try:
             await app.run_worker_async(
                 queues=[QUEUE],
@@ -399,11 +399,11 @@ class PostgresStore:
         except Exception as problem:  # of the pool, the driver or the queue: in each case it is opened again
             raise StoreUnavailable(f"The queue was lost: {problem}.") from None
         finally:
-            mending.cancel()
+            retrying.cancel()
             with contextlib.suppress(Exception):
                 await app.close_async()
 
-    async def _mend(self, app: procrastinate.App) -> None:
+    async def _retry_stalled_jobs(self, app: procrastinate.App) -> None:
         """Give jobs of workers that are gone to others, again and again."""
         while True:
             await pause(self._lease / 3)
@@ -428,7 +428,7 @@ class PostgresStore:
         expected_state = (stored_agent.attempt, stored_agent.state)
         return await self._change(name, changes, only_if=lambda now: (now.attempt, now.state) == expected_state)
 
-    async def _hold(self, agent: BackgroundAgent, run: Work) -> None:
+    async def _run_with_lease(self, agent: BackgroundAgent, run: Work) -> None:
         """Run an agent, and renew its lease meanwhile."""
         renewing = asyncio.ensure_future(self._renew(agent))
         try:
@@ -446,14 +446,14 @@ class PostgresStore:
 
     # sessions
 
-    async def keep_log(self, agent: BackgroundAgent, start: int, data: bytes) -> bool:
-        return await self._sessions.keep_log(agent, start, data)
+    async def store_log(self, agent: BackgroundAgent, start: int, data: bytes) -> bool:
+        return await self._sessions.store_log(agent, start, data)
 
     async def read_log(self, name: str) -> bytes:
         return await self._sessions.read_log(name)
 
-    async def keep_file(self, name: str, path: str, data: bytes) -> None:
-        await self._sessions.keep_file(name, path, data)
+    async def store_file(self, name: str, path: str, data: bytes) -> None:
+        await self._sessions.store_file(name, path, data)
 
     def read_files(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
         """Yield path and bytes of each file that is kept of a session."""

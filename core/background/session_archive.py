@@ -30,7 +30,7 @@ from core.protocol.events import SessionStarted
 from core.sessions.record_format import decode_record, encode_record
 from core.sessions.store import SessionStore
 
-_KEPT: Final = ("blobs", "outputs")  # directories; of the files beside the log, those of `prefix*.json`
+_STORED_DIRECTORIES: Final = ("blobs", "outputs")  # directories; of the files beside the log, those of `prefix*.json`
 MAX_FILE: Final = 64 << 20  # bytes
 
 
@@ -49,16 +49,16 @@ class SessionUpload:
 
     async def sync(self, agent: BackgroundAgent) -> bool:
         """Upload what is new. False: another worker has taken the agent up."""
-        if not self._store.keeps_sessions:
+        if not self._store.stores_sessions:
             return True
         async with self._lock:
             data = await asyncio.to_thread(_read_whole_lines, self._session / "log.jsonl", self._offset)
             for path in await asyncio.to_thread(_list_files, self._session):
                 if path not in self._sent:
                     content = await asyncio.to_thread((self._session / path).read_bytes)
-                    await self._store.keep_file(agent.id, path, content)
+                    await self._store.store_file(agent.id, path, content)
                     self._sent.add(path)
-            if data and not await self._store.keep_log(agent, self._offset, data):
+            if data and not await self._store.store_log(agent, self._offset, data):
                 return False
             self._offset += len(data)
             return True
@@ -75,19 +75,19 @@ def _list_files(session: Path) -> list[str]:
     """Return the files to keep, by their path below the session; those that are being written are left out, and links,
     which the program makes none of."""
     paths = [path.name for path in session.glob("prefix*.json")]
-    for name in _KEPT:
+    for name in _STORED_DIRECTORIES:
         for above, _, names in os.walk(session / name):
             directory = Path(above).relative_to(session)
             paths += [(directory / filename).as_posix() for filename in names]
-    sizes = {path: (session / path).lstat() for path in paths if _is_kept_path(path)}
+    sizes = {path: (session / path).lstat() for path in paths if _is_stored_path(path)}
     return [path for path, stats in sizes.items() if stat.S_ISREG(stats.st_mode) and stats.st_size <= MAX_FILE]
 
 
-def _is_kept_path(path: str) -> bool:
+def _is_stored_path(path: str) -> bool:
     """Return True for `prefix*.json` and for files of the kept directories, all of whose names are ids."""
     *above, name = path.split("/")
     is_prefix = not above and name.startswith("prefix") and name.endswith(".json")
-    is_below = bool(above) and above[0] in _KEPT and not name.endswith(".tmp")
+    is_below = bool(above) and above[0] in _STORED_DIRECTORIES and not name.endswith(".tmp")
     return (is_prefix or is_below) and all(map(is_id, (*above, name)))
 
 
@@ -97,8 +97,8 @@ async def download_session(store: AgentStore, agent: BackgroundAgent, target: Se
     log = await store.read_log(agent.id)
     session_path = target.get_path(agent.session)
     if log and await asyncio.to_thread(_read_log, session_path) != log:
-        await asyncio.to_thread(_clear, session_path)
-        await _fill(session_path, log, store.read_files(agent.id))
+        await asyncio.to_thread(_remove_session, session_path)
+        await _write_session(session_path, log, store.read_files(agent.id))
     return len(log)
 
 
@@ -109,20 +109,20 @@ def _read_log(session_path: Path) -> bytes:
         return b""
 
 
-def _clear(session_path: Path) -> None:
+def _remove_session(session_path: Path) -> None:
     if session_path.is_symlink():
         session_path.unlink()
     elif session_path.exists():
         remove_tree(session_path)
 
 
-async def _fill(session_path: Path, log: bytes, files: AsyncIterator[tuple[str, bytes]]) -> None:
+async def _write_session(session_path: Path, log: bytes, files: AsyncIterator[tuple[str, bytes]]) -> None:
     """Write a session, its log last. All is opened from the descriptor of its directory and through no link."""
     try:
         directory = await asyncio.to_thread(_open_session, session_path)
         try:
             async for path, data in files:
-                if not _is_kept_path(path):
+                if not _is_stored_path(path):
                     raise StateError(f"{path[:80]!r} is no path of a session's file.")
                 await asyncio.to_thread(_write, directory, path, data)
             await asyncio.to_thread(_write, directory, "log.jsonl", log)
@@ -138,7 +138,7 @@ def _open_session(session_path: Path) -> int:
     with suppress(FileExistsError):
         session_path.mkdir(mode=0o700)
     directory = os.open(session_path, DIRECTORY | os.O_NOFOLLOW)
-    for name in _KEPT:
+    for name in _STORED_DIRECTORIES:
         os.close(_open_directory(directory, name))
     return directory
 
@@ -185,7 +185,7 @@ async def import_session(source: Path, target: SessionStore) -> str:
     start_event = replace(envelope.event, workspace=str(target.workspace))
     if not target.sessions_path.exists():
         target.create().close()
-    await _fill(session_path, encode_record(replace(envelope, event=start_event)) + rest, _read_files(source))
+    await _write_session(session_path, encode_record(replace(envelope, event=start_event)) + rest, _read_files(source))
     return source.name
 
 

@@ -43,7 +43,7 @@ T = TypeVar("T")
 class SqliteStore:
     """The agents of this machine, below `directory`."""
 
-    keeps_sessions = False
+    stores_sessions = False
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / "agents.sqlite"
@@ -134,7 +134,7 @@ class SqliteStore:
         await self._run(lambda db: db.execute("INSERT INTO messages (agent, command) VALUES (?, ?)", (name, payload)))
         self._wake()
 
-    async def take_messages(self, name: str, after: int) -> list[AgentMessage]:
+    async def list_messages(self, name: str, after: int) -> list[AgentMessage]:
         query = "SELECT number, command FROM messages WHERE agent = ? AND number > ? ORDER BY number"
         rows = await self._run(lambda db: db.execute(query, (name, after)).fetchall())
         return decode_messages(rows)
@@ -150,11 +150,13 @@ class SqliteStore:
                 while not room.locked() and (agent := await self._run(lambda db: _claim(db, worker))) is not None:
                     await room.acquire()
                     self._wake()
-                    running.start(run(agent), name=f"agent {agent.id}").add_done_callback(lambda _: self._free(room))
+                    running.start(run(agent), name=f"agent {agent.id}").add_done_callback(
+                        lambda _: self._release_slot(room)
+                    )
         finally:
             await running.cancel()
 
-    def _free(self, room: asyncio.Semaphore) -> None:
+    def _release_slot(self, room: asyncio.Semaphore) -> None:
         room.release()
         self._wake()
 
@@ -206,13 +208,13 @@ class SqliteStore:
         except OSError as problem:
             raise StateError(f"{fifo} can't be made: {problem.strerror}.") from problem
 
-    async def keep_log(self, agent: BackgroundAgent, start: int, data: bytes) -> bool:
+    async def store_log(self, agent: BackgroundAgent, start: int, data: bytes) -> bool:
         return True
 
     async def read_log(self, name: str) -> bytes:
         return b""
 
-    async def keep_file(self, name: str, path: str, data: bytes) -> None:
+    async def store_file(self, name: str, path: str, data: bytes) -> None:
         return
 
     async def read_files(self, name: str) -> AsyncIterator[tuple[str, bytes]]:

@@ -1,7 +1,7 @@
 """The store of background agents, as workers and commands see it; each backend is one class.
 
 What a worker writes is fenced by the attempt in which it took the agent up: once another one has, `update` and
-`keep_log` of the former have no effect and return False, so nothing is done twice.
+`store_log` of the former have no effect and return False, so nothing is done twice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class StoreUnavailable(AgentTuiError, code="store_unavailable"):
 class AgentStore(Protocol):
     """Raises `StoreUnavailable` where its backend is away."""
 
-    keeps_sessions: bool  # logs and blobs are kept in it, so that another machine can go on
+    stores_sessions: bool  # logs and blobs are kept in it, so that another machine can go on
 
     async def open(self) -> None:
         """Connect, and make what is missing."""
@@ -55,7 +55,7 @@ class AgentStore(Protocol):
     async def post(self, name: str, command: Mapping[str, Any]) -> None:
         """Leave a message for an agent, and wake who works on it."""
 
-    async def take_messages(self, name: str, after: int) -> list[AgentMessage]:
+    async def list_messages(self, name: str, after: int) -> list[AgentMessage]:
         """Return the messages behind a number, in their order."""
 
     async def work(self, worker: str, concurrency: int, run: Work) -> None:
@@ -64,13 +64,13 @@ class AgentStore(Protocol):
     def watch(self) -> AsyncIterator[str]:
         """Yield the id of an agent that is news (at least one for each); "" now and then."""
 
-    async def keep_log(self, agent: BackgroundAgent, start: int, data: bytes) -> bool:
+    async def store_log(self, agent: BackgroundAgent, start: int, data: bytes) -> bool:
         """Keep bytes of a session's log, at their place."""
 
     async def read_log(self, name: str) -> bytes:
         """Return what is kept of a session's log."""
 
-    async def keep_file(self, name: str, path: str, data: bytes) -> None:
+    async def store_file(self, name: str, path: str, data: bytes) -> None:
         """Keep a file of a session, by its path below the session's directory."""
 
     async def read_files(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
@@ -78,7 +78,7 @@ class AgentStore(Protocol):
         yield "", b""  # pragma: no cover (a protocol)
 
 
-async def require(store: AgentStore, name: str) -> BackgroundAgent:
+async def require_agent(store: AgentStore, name: str) -> BackgroundAgent:
     """Return an agent by its id, or the beginning of it that names one. Raises `CommandRejected`."""
     if (agent := await store.find(name)) is not None:
         return agent

@@ -40,7 +40,7 @@ class Setting(NamedTuple):
 
 
 # Tables whose tables are of one kind.
-_TABLES_OF_ALIKE: Final = frozenset({"routes", "modes", "providers", "models", "lsp", "agent_servers", "tools"})
+_UNIFORM_TABLES: Final = frozenset({"routes", "modes", "providers", "models", "lsp", "agent_servers", "tools"})
 UNKNOWN: Final = "unknown key"
 NAME: Final = "NAME"
 _EXAMPLES: Final = {
@@ -186,7 +186,7 @@ def describe_valid_values(path: KeyPath) -> str:
     """Describe what may stand at a path, or in the setting that it lies in; "" = nothing is known of it."""
     for length in range(len(path), 0, -1):
         if (setting := find_setting(path[:length])) is not None:
-            return _EXAMPLES.get(make_general(setting.path)) or _describe_kind(setting.kind)
+            return _EXAMPLES.get(generalize_key(setting.path)) or _describe_kind(setting.kind)
     return ""
 
 
@@ -199,11 +199,11 @@ def find_value_kind(setting: Setting) -> SettingKind:
     return "list" if get_origin(plain) is tuple else kinds.get(plain, "table")
 
 
-def make_general(path: KeyPath) -> str:
+def generalize_key(path: KeyPath) -> str:
     """Return the dotted key with NAME for what the user, or the program, has several of."""
     if path[0] == "modes" and len(path) > 4:  # modes.ask.tools.grep.enabled: as in tools.grep
-        return make_general(path[2:])
-    is_table = path[0] in _TABLES_OF_ALIKE and len(path) > 2
+        return generalize_key(path[2:])
+    is_table = path[0] in _UNIFORM_TABLES and len(path) > 2
     return ".".join((path[0], NAME, *path[2:]) if is_table else path)
 
 

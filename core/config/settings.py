@@ -373,7 +373,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Return the names of the tools that may not be called."""
         return frozenset(name for name, tool in self.tools.items() if not tool.enabled)
 
-    def list_model_parts(self) -> tuple[object, ...]:
+    def list_model_settings(self) -> tuple[object, ...]:
         """Return all that the connections to models are made by."""
         short = (self.model, self.small_model, self.apply_model, self.privacy)
         return (*short, self.providers, self.models, self.routes, self.modes, self.context)

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from core.config.loading import PROJECT_FILE, load_with_notices, read_settings_bytes
 from core.config.rules.loading import load_rule_files
-from core.config.rules.places import ProjectPlace, is_rule_path, iter_places_of_rules
+from core.config.rules.places import ProjectRoot, is_rule_path, iterate_rule_paths
 from core.config.settings import LoadedSettings
 from core.errors import AgentTuiError, CommandRejected, StateError
 from core.extensions.agents import load_agents
@@ -171,7 +171,7 @@ class ProjectTrust:
             contents[path] = data
             return True
 
-        load_rule_files(self._workspace, record, nearby_paths=iter_places_of_rules(self._workspace))
+        load_rule_files(self._workspace, record, nearby_paths=iterate_rule_paths(self._workspace))
         read_project_extensions(self._workspace, record)
         show_project_files(self._workspace, record)
         yield from contents.items()
@@ -183,7 +183,7 @@ class ProjectTrust:
         try:
             if path == CONFIGURATION_PATH:
                 return read_settings_bytes(self._root / PROJECT_FILE)
-            return ProjectPlace(self._workspace).read_shown(path)
+            return ProjectRoot(self._workspace).read_shown(path)
         except AgentTuiError:
             return None
 

@@ -22,7 +22,7 @@ from core.mcp.server import CallListener
 from core.mcp.server_config import ServerConfig, parse_entries
 from core.mcp.session_servers import SessionServers
 from core.mcp.tool_lists import OfferedTool, read_resource
-from core.mcp.wire.results import MOST_CHARS, WARN_CHARS, render_answer
+from core.mcp.wire.results import MAX_REQUESTED_CHARS, WARN_CHARS, render_answer
 from core.modes import Access
 from core.permissions.trusted_files import TrustCheck
 from core.protocol.documents import Option, Question, QuestionAnswer
@@ -52,7 +52,7 @@ class ServerCaller(Struct, eq=False):
     _origin: Origin
     _lease: CallLease
     _user: UserChannel
-    most: int = MOST_CHARS  # characters of an answer that are shown
+    most: int = MAX_REQUESTED_CHARS  # characters of an answer that are shown
 
     async def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         self._lease.check()

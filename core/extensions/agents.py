@@ -16,9 +16,9 @@ from core.config.rules.file_text import FrontMatter
 from core.extensions.extension_files import (
     ExtensionFolder,
     ExtensionText,
+    InvalidExtension,
     Scope,
     SkippedFile,
-    UnusableFile,
     collect_extensions,
     describe_unknown_key,
     get_line,
@@ -26,7 +26,7 @@ from core.extensions.extension_files import (
     parse_bool,
     parse_names,
     read_name,
-    sort_keys,
+    split_known_keys,
 )
 from core.extensions.plugins import find_extension_places
 from core.permissions.trusted_files import TrustCheck
@@ -120,7 +120,7 @@ def load_agents(folders: Iterable[ExtensionFolder]) -> AgentDefinitions:
 
 
 def read_agent(folder: ExtensionFolder, path: str) -> AgentDefinition:
-    """Read one definition. Raises `UnusableFile`, `PathRefused`."""
+    """Read one definition. Raises `InvalidExtension`, `PathRefused`."""
     text = folder.read_text(path)
     display_path = folder.show(path)
     stem = display_path.rpartition("/")[2].removesuffix(".md")
@@ -150,13 +150,15 @@ class _Reader:
 
     def __init__(self, text: ExtensionText) -> None:
         if not text.front:
-            raise UnusableFile(text.notes[-1] if text.notes else "it has no front matter with a name and a description")
+            raise InvalidExtension(
+                text.notes[-1] if text.notes else "it has no front matter with a name and a description"
+            )
         if not text.body:
-            raise UnusableFile("it says nothing below its front matter, and that is the subagent's prompt")
+            raise InvalidExtension("it says nothing below its front matter, and that is the subagent's prompt")
         self.problems: list[str] = []
         self.refusals: list[str] = []
         self.values: FrontMatter
-        self.values, unknown = sort_keys(text.front, _KEYS)
+        self.values, unknown = split_known_keys(text.front, _KEYS)
         for key in unknown:
             problem = describe_unknown_key(key, _KEYS)
             target = self.refusals if looks_restricting(key) else self.problems

@@ -14,15 +14,15 @@ from msgspec import Struct
 
 from core.extensions.extension_files import (
     ExtensionFolder,
+    InvalidExtension,
     Scope,
     SkippedFile,
-    UnusableFile,
     collect_extensions,
     describe_unknown_key,
     get_line,
     parse_names,
     read_name,
-    sort_keys,
+    split_known_keys,
 )
 from core.extensions.rendering import Dialect
 from core.extensions.skills import PROMPT_KEYS, Skill
@@ -71,8 +71,8 @@ def _list_command_files(folder: ExtensionFolder) -> list[str]:
 def _read_command(folder: ExtensionFolder, path: str) -> CommandFile:
     text = folder.read_text(path)
     if not text.body:
-        raise UnusableFile("it says nothing")
-    values, unknown = sort_keys(text.front, PROMPT_KEYS)
+        raise InvalidExtension("it says nothing")
+    values, unknown = split_known_keys(text.front, PROMPT_KEYS)
     problems = [*text.notes, *(describe_unknown_key(key, PROMPT_KEYS) for key in unknown)]
     problems += [f"`{key}` is not used" for key in _UNUSED if key in values]
     above, _, file = path.removeprefix(folder.join("")).rpartition("/")
@@ -137,8 +137,8 @@ def load_snippets(folders: Iterable[ExtensionFolder]) -> SnippetSet:
 def _read_snippet(folder: ExtensionFolder, path: str) -> SnippetFile:
     text = folder.read_text(path)
     if not text.body:
-        raise UnusableFile("it says nothing")
-    values, unknown = sort_keys(text.front, _SNIPPET_KEYS)
+        raise InvalidExtension("it says nothing")
+    values, unknown = split_known_keys(text.front, _SNIPPET_KEYS)
     problems = [*text.notes, *(describe_unknown_key(key, _SNIPPET_KEYS) for key in unknown)]
     name = read_name(path.rpartition("/")[2].removesuffix(".md"), problems)
     first = next((line.strip(" #*-") for line in text.body.splitlines() if line.strip(" #*-")), "")

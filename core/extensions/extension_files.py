@@ -25,7 +25,7 @@ from core.config.rules.file_text import (
     split_front_matter,
     unquote,
 )
-from core.config.rules.places import ProjectPlace, RulePlace, UserPlace, list_directories_above
+from core.config.rules.places import ProjectRoot, RuleRoot, UserRoot, list_directories_above
 from core.errors import PathRefused
 from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.text.similarity import find_nearest_names
@@ -75,7 +75,7 @@ class ExtensionText(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class UnusableFile(Exception):
+class InvalidExtension(Exception):
     """A file makes no extension; the message is the reason."""
 
 
@@ -86,7 +86,7 @@ class ExtensionFolder(Struct, frozen=True, eq=False):
     the folder of that name.
     """
 
-    place: RulePlace
+    place: RuleRoot
     path: str
     word: str
     scope: Scope
@@ -107,31 +107,32 @@ class ExtensionFolder(Struct, frozen=True, eq=False):
         return f"{self.plugin}:{name}" if self.plugin else name
 
     def read(self, path: str) -> bytes:
-        """Read the bytes of a file that may be interpreted. Raises `UnusableFile`; `PathRefused` if it is not there."""
+        """Read the bytes of a file that may be interpreted. Raises `InvalidExtension`; `PathRefused` if it is not
+        there."""
         data = self.read_unchecked(path)
         if not self.is_trusted(self.show(path), data):
-            raise UnusableFile(UNTRUSTED)
+            raise InvalidExtension(UNTRUSTED)
         return data
 
     def read_unchecked(self, path: str) -> bytes:
         """Read the bytes of a file; whether they are trusted is for the caller to ask. Raises as `read` does."""
         display_path = self.show(path)
         if may_be_secret(display_path.rpartition("/")[2]):
-            raise UnusableFile("its name is one of files with secrets")
+            raise InvalidExtension("its name is one of files with secrets")
         try:
             data = self.place.read(path)
         except PathRefused as refused:
             if refused.code == "not_found":
                 raise
-            raise UnusableFile(refused.message.rstrip(".")) from None
+            raise InvalidExtension(refused.message.rstrip(".")) from None
         return data
 
     def read_text(self, path: str) -> ExtensionText:
-        """Read a Markdown file with front matter. Raises `UnusableFile`; `PathRefused` if it is not there."""
+        """Read a Markdown file with front matter. Raises `InvalidExtension`; `PathRefused` if it is not there."""
         try:
             text, notes = decode_rule(self.read(path), MAX_FILE_BYTES)
         except UnreadableRule as problem:
-            raise UnusableFile(str(problem)) from None
+            raise InvalidExtension(str(problem)) from None
         if is_unclosed(text):
             notes.append(NO_FRONT_END)
         front, body = split_front_matter(text)
@@ -172,12 +173,12 @@ def list_extension_folders(workspace: Workspace, is_trusted: TrustCheck | None) 
     """List the folders that are looked into, the strongest first. `is_trusted` None: nothing of the project."""
     folders: list[ExtensionFolder] = []
     if is_trusted is not None:
-        project_place = ProjectPlace(workspace)
+        project_place = ProjectRoot(workspace)
         for directory in reversed(list_directories_above(f"{project_place.here}/x" if project_place.here else "x")):
             paths = [(posixpath.join(directory, name), name) for name in FOLDERS]
             folders += [ExtensionFolder(project_place, path, name, "project", is_trusted) for path, name in paths]
-    folders.append(ExtensionFolder(UserPlace(), "", OWN_FOLDER, "user"))
-    user_place = UserPlace(Path.home())
+    folders.append(ExtensionFolder(UserRoot(), "", OWN_FOLDER, "user"))
+    user_place = UserRoot(Path.home())
     return folders + [ExtensionFolder(user_place, name, name, "user") for name in FOLDERS]
 
 
@@ -211,8 +212,8 @@ def collect_extensions(
             try:
                 extension = read(folder, path)
                 if (first := extensions.setdefault(extension.name, extension)) is not extension:
-                    raise UnusableFile(f"{first.path} is {extension.name!r} already, and counts")
-            except UnusableFile as reason:
+                    raise InvalidExtension(f"{first.path} is {extension.name!r} already, and counts")
+            except InvalidExtension as reason:
                 skipped_files.append(folder.skip(kind, path, reason))
             except PathRefused:  # gone meanwhile
                 continue
@@ -235,7 +236,7 @@ def fold_key(key: str) -> str:
     return key.lower().replace("-", "").replace("_", "")
 
 
-def sort_keys(front: FrontMatter, names: Mapping[str, str]) -> tuple[dict[str, str | list[str]], list[str]]:
+def split_known_keys(front: FrontMatter, names: Mapping[str, str]) -> tuple[dict[str, str | list[str]], list[str]]:
     """Return the values of the known keys by their name here, and the keys that nobody knows.
 
     `names`: the name here by the usual spelling; `max-turns` is known where `maxTurns` is. Of two the first counts.
@@ -258,15 +259,15 @@ def describe_unknown_key(key: str, known_keys: Iterable[str]) -> str:
 
 
 def read_name(name: str, problems: list[str]) -> str:
-    """Return a name as it can be written in a prompt. Raises `UnusableFile`."""
+    """Return a name as it can be written in a prompt. Raises `InvalidExtension`."""
     if name.startswith("-") or ":" in name or len(name) > MAX_NAME:
         requirements = f"at most {MAX_NAME} characters, no colon, no - in front"
-        raise UnusableFile(f"{name[:MAX_NAME]!r} is no name: {requirements}")
+        raise InvalidExtension(f"{name[:MAX_NAME]!r} is no name: {requirements}")
     if not re.search(r"[^\w.-]", name):
         return name
     safe_name = re.sub(r"[^\w.-]+", "-", name).strip("-")
     if not safe_name:
-        raise UnusableFile(f"{name!r} is no name")
+        raise InvalidExtension(f"{name!r} is no name")
     problems.append(f"its name {name!r} can't be written in a prompt, so it is called {safe_name!r}")
     return safe_name
 

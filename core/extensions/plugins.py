@@ -17,9 +17,9 @@ from msgspec import Struct
 from core.errors import PathRefused
 from core.extensions.extension_files import (
     ExtensionFolder,
+    InvalidExtension,
     Scope,
     SkippedFile,
-    UnusableFile,
     collect_extensions,
     list_extension_folders,
 )
@@ -109,13 +109,13 @@ def _read_plugin(folder: ExtensionFolder, path: str) -> Plugin:
     manifest, file = _read_manifest(folder, path)
     name = manifest.get("name") or path.rpartition("/")[2]
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise UnusableFile(f"{str(name)[:64]!r} is no name of a plug-in: letters, digits, hyphens and dots")
+        raise InvalidExtension(f"{str(name)[:64]!r} is no name of a plug-in: letters, digits, hyphens and dots")
     problems: list[str] = []
-    further = {}
+    extra_paths = {}
     for kind in _KINDS:
         paths = _list_paths(manifest.get(kind), f"`{kind}`", problems)
-        further[kind] = tuple(posixpath.join(path, relative_path) for relative_path in paths)
-    plugin_folder = ExtensionFolder(folder.place, path, folder.word, folder.scope, folder.is_trusted, name, further)
+        extra_paths[kind] = tuple(posixpath.join(path, relative_path) for relative_path in paths)
+    plugin_folder = ExtensionFolder(folder.place, path, folder.word, folder.scope, folder.is_trusted, name, extra_paths)
     sources = tuple(_read_sources(plugin_folder, manifest, file, problems))
     return Plugin(
         name=name,
@@ -137,11 +137,11 @@ def _read_manifest(folder: ExtensionFolder, path: str) -> tuple[dict[str, Any], 
         except PathRefused:
             continue
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise UnusableFile(f"{name} is no JSON: {error}") from None
+            raise InvalidExtension(f"{name} is no JSON: {error}") from None
         if not isinstance(manifest, dict):
-            raise UnusableFile(f"{name} holds no object")
+            raise InvalidExtension(f"{name} holds no object")
         return manifest, file
-    raise UnusableFile(f"it holds neither {' nor '.join(MANIFESTS)}")
+    raise InvalidExtension(f"it holds neither {' nor '.join(MANIFESTS)}")
 
 
 def _get_text(manifest: dict[str, Any], key: str) -> str:
@@ -178,7 +178,7 @@ def _read_sources(
                 contents.append(
                     (path, plugin_folder.read_unchecked(path) if kind == "hooks" else plugin_folder.read(path))
                 )
-            except UnusableFile as reason:
+            except InvalidExtension as reason:
                 problems.append(f"{name} is not read: {reason}")
             except PathRefused:
                 if name != default:

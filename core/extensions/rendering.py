@@ -18,7 +18,7 @@ Dialect = Literal["claude", "codex", "plain"]
 _INJECTION: Final = re.compile(
     r"(?:^|(?<=\s))!`(?P<inline>[^`\n]+)`|^```!\s*\n(?P<block>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL
 )
-_PLACE: Final = re.compile(
+_PLACEHOLDER: Final = re.compile(
     r"\\\$|\$ARGUMENTS\[(?P<index>\d+)\]|\$\{(?P<variable>[A-Z_]+)\}|\$(?P<name>[A-Za-z_]\w*)|\$(?P<number>\d)(?!\d)"
 )
 
@@ -56,9 +56,9 @@ def render_parts(body: str, arguments: PromptArguments) -> tuple[PromptPart, ...
     if arguments.dialect == "plain":
         full_text = f"{body}\n\n{arguments.text}" if arguments.text else body
         return (PromptPart(full_text),)
-    filler = _Filler(arguments)
+    filler = _PlaceholderFiller(arguments)
     parts = [PromptPart(filler.fill(text), is_command) for text, is_command in _split_injections(body)]
-    if arguments.text and not filler.has_used:
+    if arguments.text and not filler.has_used_arguments:
         parts.append(PromptPart(f"\n\nARGUMENTS: {arguments.text}"))
     return tuple(parts)
 
@@ -74,20 +74,20 @@ def _split_injections(body: str) -> Iterator[tuple[str, bool]]:
         yield body[offset:], False
 
 
-class _Filler:
-    """Fills the places of a text. `has_used`: an argument had a place."""
+class _PlaceholderFiller:
+    """Fills the places of a text. `has_used_arguments`: an argument had a place."""
 
     def __init__(self, arguments: PromptArguments) -> None:
-        self._given = arguments
+        self._arguments = arguments
         self._words = split_arguments(arguments.text)
         self._takes_numbers = bool(arguments.text) or arguments.takes_numbers
-        self.has_used = False
+        self.has_used_arguments = False
 
     def fill(self, text: str) -> str:
-        return _PLACE.sub(self._replace, text)
+        return _PLACEHOLDER.sub(self._replace, text)
 
     def _replace(self, match: re.Match[str]) -> str:
-        arguments = self._given
+        arguments = self._arguments
         if match.group() == "\\$":
             return "$"
         if name := match["variable"]:
@@ -95,15 +95,15 @@ class _Filler:
         index = self._find_index(match)
         if index is None and match["name"] != "ARGUMENTS":
             return match.group()
-        self.has_used = True
+        self.has_used_arguments = True
         if index is None:
             return arguments.text
         return self._words[index] if 0 <= index < len(self._words) else ""
 
     def _find_index(self, match: re.Match[str]) -> int | None:
         """Return which word a place is for, None = no single one."""
-        if match["name"] in self._given.names:
-            return list(self._given.names).index(match["name"])
+        if match["name"] in self._arguments.names:
+            return list(self._arguments.names).index(match["name"])
         if match["number"] and self._takes_numbers:
-            return int(match["number"]) - (self._given.dialect == "codex")
+            return int(match["number"]) - (self._arguments.dialect == "codex")
         return int(match["index"]) if match["index"] else None

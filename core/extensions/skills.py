@@ -21,21 +21,21 @@ from msgspec import Struct
 
 from core.config.rules.file_text import parse_patterns
 from core.config.rules.globs import matches
-from core.config.rules.places import UserPlace
+from core.config.rules.places import UserRoot
 from core.errors import PathRefused
 from core.extensions.extension_files import (
     SKILL_FILE,
     ExtensionFolder,
+    InvalidExtension,
     Scope,
     SkippedFile,
-    UnusableFile,
     collect_extensions,
     describe_unknown_key,
     get_line,
     parse_bool,
     parse_names,
     read_name,
-    sort_keys,
+    split_known_keys,
 )
 from core.workspace.secret_names import may_be_secret
 
@@ -66,7 +66,7 @@ _UNUSED: Final = ("disallowed_tools", "model", "effort", "context", "agent", "ba
 BUDGET: Final = 8_000  # characters of names and descriptions: about 2,000 tokens
 MAX_NAMES: Final = 2_000  # characters of the names of all others
 BEST: Final = 3  # skills that the words of a prompt must find in the catalogue
-_K1, _B = 1.2, 0.75
+_BM25_K1, _BM25_B = 1.2, 0.75
 _WORD: Final = re.compile(r"[^\W_]+")
 _PLURAL: Final = re.compile(r"(?<=[a-z]{3})(?:ies|es|s|ing|ed)$")
 
@@ -100,7 +100,7 @@ class Skill(Struct, frozen=True, kw_only=True):
     def directory(self) -> Path:
         """Its folder on disk; the user's own with links resolved."""
         path = Path(self.folder.show(self.place)).expanduser()
-        return path.resolve() if isinstance(self.folder.place, UserPlace) else path
+        return path.resolve() if isinstance(self.folder.place, UserRoot) else path
 
     def list_variables(self) -> dict[str, str]:
         """Return the variables of its text that it gives itself, by name."""
@@ -137,11 +137,11 @@ def _list_skill_places(folder: ExtensionFolder) -> list[str]:
 
 def _read_skill(folder: ExtensionFolder, path: str) -> Skill:
     text = folder.read_text(path)
-    values, unknown = sort_keys(text.front, PROMPT_KEYS)
+    values, unknown = split_known_keys(text.front, PROMPT_KEYS)
     description = get_line(values, "description")
     if not description:
         reason = text.notes[-1] if text.notes and not text.front else "it has no description"
-        raise UnusableFile(f"{reason}, so nobody knows when to use it")
+        raise InvalidExtension(f"{reason}, so nobody knows when to use it")
     problems = [*text.notes, *(describe_unknown_key(key, PROMPT_KEYS) for key in unknown), *_list_unused(values)]
     folder_name = path.rpartition("/")[0].rpartition("/")[2]
     name = read_name(get_line(values, "name") or folder_name, problems)
@@ -183,18 +183,18 @@ def list_skill_files(skill: Skill) -> list[str]:
 
 
 def read_skill_file(skill: Skill, name: str) -> bytes:
-    """Read a file of a skill's folder. Raises `UnusableFile`: it leads out of it, is none, or may hold secrets."""
+    """Read a file of a skill's folder. Raises `InvalidExtension`: it leads out of it, is none, or may hold secrets."""
     plain = posixpath.normpath(name)
     if name.startswith(("/", "~")) or plain == ".." or plain.startswith("../"):
-        raise UnusableFile(f"{name[:200]!r} leads out of the skill's folder")
+        raise InvalidExtension(f"{name[:200]!r} leads out of the skill's folder")
     if may_be_secret(plain.rpartition("/")[2]):
-        raise UnusableFile("its name is one of files with secrets")
-    if isinstance(skill.folder.place, UserPlace) and not _lies_within(skill.directory, plain):
-        raise UnusableFile(f"{name[:200]!r} leads out of the skill's folder")
+        raise InvalidExtension("its name is one of files with secrets")
+    if isinstance(skill.folder.place, UserRoot) and not _lies_within(skill.directory, plain):
+        raise InvalidExtension(f"{name[:200]!r} leads out of the skill's folder")
     try:
         return skill.folder.place.read(f"{skill.place}/{plain}")
     except PathRefused as refused:
-        raise UnusableFile(refused.message.rstrip(".")) from None
+        raise InvalidExtension(refused.message.rstrip(".")) from None
 
 
 def _lies_within(directory: Path, name: str) -> bool:
@@ -204,13 +204,13 @@ def _lies_within(directory: Path, name: str) -> bool:
         return False
 
 
-class SkillOccasion(Struct, frozen=True, kw_only=True):
+class SkillQuery(Struct, frozen=True, kw_only=True):
     """The occasion to choose skills for: the words of the user's latest `prompt`, `paths` at hand, and the names that
-    the model was `told` last."""
+    the model was `offered` last."""
 
     prompt: str = ""
     paths: Sequence[str] = ()
-    told: Collection[str] = ()
+    offered: Collection[str] = ()
 
 
 class SkillChoice(Struct, frozen=True, kw_only=True):
@@ -222,7 +222,7 @@ class SkillChoice(Struct, frozen=True, kw_only=True):
     is_named: bool = False
 
 
-def choose_skills(skills: Sequence[Skill], occasion: SkillOccasion) -> tuple[SkillChoice, ...]:
+def choose_skills(skills: Sequence[Skill], occasion: SkillQuery) -> tuple[SkillChoice, ...]:
     """Decide on every skill for an occasion, in the order of the skills."""
     hindrances = {skill.name: reason for skill in skills if (reason := _find_hindrance(skill, occasion.paths))}
     usable_skills = [skill for skill in skills if skill.name not in hindrances]
@@ -254,13 +254,13 @@ def _measure(skill: Skill) -> int:
     return len(skill.name) + len(skill.description) + len(skill.when_to_use) + 4
 
 
-def _fill_budget(skills: Sequence[Skill], occasion: SkillOccasion) -> dict[str, str]:
+def _fill_budget(skills: Sequence[Skill], occasion: SkillQuery) -> dict[str, str]:
     """Return the names of those that fit, with the reason."""
     if sum(map(_measure, skills)) <= BUDGET:
         return {skill.name: "its name and description are told" for skill in skills}
     ranking = rank_skills(skills, occasion.prompt)
     by_name = {skill.name: skill for skill in skills}
-    listed_skills = [by_name[name] for name in occasion.told if name in by_name]
+    listed_skills = [by_name[name] for name in occasion.offered if name in by_name]
     is_enough = listed_skills and {ranked_skill.name for ranked_skill, score in ranking[:BEST] if score > 0} <= {
         listed_skill.name for listed_skill in listed_skills
     }
@@ -283,11 +283,11 @@ def rank_skills(skills: Sequence[Skill], words: str) -> list[tuple[Skill, float]
     query_words = set(_split_words(words))
 
     def measure_fit(text: Counter[str]) -> float:
-        norm = _K1 * (1 - _B + _B * text.total() / average)
+        norm = _BM25_K1 * (1 - _BM25_B + _BM25_B * text.total() / average)
         score = 0.0
         for word in query_words & text.keys():
             rarity = math.log(1 + (len(texts) - holding[word] + 0.5) / (holding[word] + 0.5))
-            score += rarity * text[word] * (_K1 + 1) / (text[word] + norm)
+            score += rarity * text[word] * (_BM25_K1 + 1) / (text[word] + norm)
         return score
 
     scores = [measure_fit(text) for text in texts]

@@ -29,7 +29,7 @@ from core.clock import monotonic
 from core.errors import AgentTuiError
 from core.index.builder_command import BuilderRequest
 from core.index.database import (
-    check_reported,
+    check_damage_report,
     connect_for_writing,
     is_damaged,
     read_status,
@@ -37,24 +37,24 @@ from core.index.database import (
     write_status,
 )
 from core.index.file_rows import FileRows, describe_unread, read_rows
-from core.index.walk import MOST_FILES, RULE_FILES, FoundFile, ProjectWalk, sort_by_use
-from core.index.writer import IndexWriter, VectorFill
+from core.index.walk import MAX_FILES, RULE_FILES, FoundFile, ProjectWalk, sort_by_use
+from core.index.writer import IndexWriter, VectorFiller
 from core.protocol.queries.search import IndexStatus
 from core.records import build_json_decoder, build_msgpack_decoder
 from core.workspace import Workspace
 
-_BATCH: Final = 32
-_AHEAD: Final = 2
+_BATCH_SIZE: Final = 32
+_MAX_QUEUED: Final = 2
 _encode = msgspec.msgpack.Encoder().encode
 _decode_files = build_msgpack_decoder(list[FoundFile]).decode
 _decode_rows = build_msgpack_decoder(list[FileRows]).decode
-_FEW: Final = 40
+_FEW_FILES: Final = 40
 """Files that are read at once and here: starting a chunker takes longer."""
 _FILES_PER_COMMIT: Final = 1_000
 _SECONDS_PER_COMMIT: Final = 1.0
-_OPTIMISED_AFTER: Final = 500
-_MOST_CHUNKERS: Final = 2
-Tell = Callable[[IndexStatus], None]
+_OPTIMISE_AFTER: Final = 500
+_MAX_CHUNKERS: Final = 2
+ReportStatus = Callable[[IndexStatus], None]
 _NICENESS: Final = 10
 _READ: Final = 1 << 16
 
@@ -72,7 +72,7 @@ class _Chunker:
             _serve(top, child_pipe)
         child_pipe.close()
 
-    def give(self, files: list[FoundFile]) -> None:
+    def send_batch(self, files: list[FoundFile]) -> None:
         self.batches.append(files)
         with suppress(OSError):  # it has died: seen when it is read from
             self.pipe.send_bytes(_encode(files))
@@ -109,25 +109,25 @@ class ChunkerPool:
         self._top = top
         self.count = count
         self._chunkers: list[_Chunker] = []
-        self._alone: deque[FoundFile] = deque()  # one of them has ended a chunker
+        self._retries: deque[FoundFile] = deque()  # one of them has ended a chunker
 
     @property
     def is_busy(self) -> bool:
         """True if files were taken whose rows are not collected yet."""
-        return bool(self._alone) or any(chunker.batches for chunker in self._chunkers)
+        return bool(self._retries) or any(chunker.batches for chunker in self._chunkers)
 
     def count_files(self) -> int:
         """Count the files that were taken whose rows are not collected yet."""
-        return len(self._alone) + sum(len(batch) for chunker in self._chunkers for batch in chunker.batches)
+        return len(self._retries) + sum(len(batch) for chunker in self._chunkers for batch in chunker.batches)
 
     def feed(self, waiting: deque[FoundFile]) -> None:
         """Give the first of the files to chunkers that have little to do."""
         self._start()
         for chunker in self._chunkers:
-            while len(chunker.batches) < _AHEAD and (
-                batch := _take_first(self._alone, 1) or _take_first(waiting, _BATCH)
+            while len(chunker.batches) < _MAX_QUEUED and (
+                batch := _take_first(self._retries, 1) or _take_first(waiting, _BATCH_SIZE)
             ):
-                chunker.give(batch)
+                chunker.send_batch(batch)
 
     def collect(self) -> list[FileRows]:
         """Wait for the next files to be done; none if there are none."""
@@ -157,7 +157,7 @@ class ChunkerPool:
         chunker.end()
         current, *others = chunker.batches
         for batch in (current if len(current) > 1 else (), *others):
-            self._alone.extend(batch)
+            self._retries.extend(batch)
         return [describe_unread(current[0])] if len(current) == 1 else []
 
 
@@ -166,17 +166,17 @@ def _take_first(files: deque[FoundFile], size: int) -> list[FoundFile]:
 
 
 class IndexBuilder:
-    """The only writer of an index; `tell` is called with each commit. All methods raise `sqlite3.Error`, after which
+    """The only writer of an index; `report` is called with each commit. All methods raise `sqlite3.Error`, after which
     `recover` has to be called; the constructor OSError, too."""
 
-    def __init__(self, workspace: Workspace, database: Path, tell: Tell, *, chunkers: int = 0) -> None:
+    def __init__(self, workspace: Workspace, database: Path, report: ReportStatus, *, chunkers: int = 0) -> None:
         self._workspace = workspace
         self._database = database
-        self._tell = tell
+        self._report = report
         self._top = os.open(workspace.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._pool = ChunkerPool(self._top, chunkers)
         self._waiting: deque[FoundFile] = deque()
-        self._written = 0  # files since the words were merged
+        self._unmerged_count = 0  # files since the words were merged
         self._status = IndexStatus(state="building")
         self._open()
 
@@ -184,7 +184,7 @@ class IndexBuilder:
         self._connection, self._note = connect_for_writing(self._database)  # what the status says beside its numbers
         self._status = replace(read_status(self._connection), state="building", problem=self._note)
         self._writer = IndexWriter(self._connection)
-        self._vectors = VectorFill(self._connection, self._top)
+        self._vectors = VectorFiller(self._connection, self._top)
 
     @property
     def status(self) -> IndexStatus:
@@ -192,7 +192,7 @@ class IndexBuilder:
 
     def sweep(self) -> None:
         """Compare all files with the index; what differs waits to be read, what is gone is removed."""
-        check_reported(self._database)
+        check_damage_report(self._database)
         self._finish_batches()
         self._waiting.clear()
         known_files = self._writer.load_known()
@@ -201,17 +201,17 @@ class IndexBuilder:
             before = known_files.pop(file.path, None)
             if before is None or (before.changed, before.size) != (file.changed, file.size):
                 self._waiting.append(file)
-            if len(paths) + len(self._waiting) - len(known_files) > MOST_FILES:
-                self._note = f"the project has more than {MOST_FILES:,} files: the others are not in it"
+            if len(paths) + len(self._waiting) - len(known_files) > MAX_FILES:
+                self._note = f"the project has more than {MAX_FILES:,} files: the others are not in it"
                 break
-        if len(self._waiting) > _FEW:
+        if len(self._waiting) > _FEW_FILES:
             self._waiting = deque(sort_by_use(self._waiting))
         with self._commit():
             self._writer.remove(known_files)
 
     def note_changed(self, paths: Iterable[str]) -> None:
         """Bring some paths up to date, directories with all below them."""
-        check_reported(self._database)
+        check_damage_report(self._database)
         self._finish_batches()
         paths = list(dict.fromkeys(paths))
         if self._status.state == "failed" or any(path.rpartition("/")[2] in RULE_FILES for path in paths):
@@ -226,14 +226,14 @@ class IndexBuilder:
             if known_path not in files_by_path
         ]
         remaining_files = [
-            file for file in self._waiting if file.path not in files_by_path and not _lies_below(file.path, paths)
+            file for file in self._waiting if file.path not in files_by_path and not _is_below(file.path, paths)
         ]
         self._waiting = deque(
-            remaining_files if len(files_by_path) <= _FEW else [*files_by_path.values(), *remaining_files]
+            remaining_files if len(files_by_path) <= _FEW_FILES else [*files_by_path.values(), *remaining_files]
         )
         with self._commit():
             self._writer.remove(removed_paths)
-            if len(files_by_path) <= _FEW:
+            if len(files_by_path) <= _FEW_FILES:
                 self._write(read_rows(self._top, file) for file in files_by_path.values())
 
     def finish(self) -> None:
@@ -247,14 +247,14 @@ class IndexBuilder:
             return False
         if self._waiting or self._pool.is_busy:
             self._read_waiting()
-        elif self._writer.has_many_dead():
+        elif self._writer.has_many_dead_chunks():
             self._rewrite()
         elif self._vectors.is_behind:
             with self._commit():
-                self._vectors.fill_some()
-        elif self._written >= _OPTIMISED_AFTER:
+                self._vectors.fill_next()
+        elif self._unmerged_count >= _OPTIMISE_AFTER:
             self._writer.optimise()
-            self._written = 0
+            self._unmerged_count = 0
         else:
             return False
         return True
@@ -273,7 +273,7 @@ class IndexBuilder:
             self._pool.stop()
 
     def _read_some(self) -> list[FileRows]:
-        if self._pool.count and (self._pool.is_busy or len(self._waiting) > _FEW):
+        if self._pool.count and (self._pool.is_busy or len(self._waiting) > _FEW_FILES):
             self._pool.feed(self._waiting)
             return self._pool.collect()
         return [read_rows(self._top, self._waiting.popleft())] if self._waiting else []
@@ -291,14 +291,14 @@ class IndexBuilder:
         """Write all files anew without the words of those that are gone; until it is done, readers see what was."""
         files = deque(ProjectWalk(self._workspace).iterate_files())
         with self._commit():
-            self._writer.forget_all()
+            self._writer.delete_all()
             while files or self._pool.is_busy:
                 if self._pool.count:
                     self._pool.feed(files)
                     self._write(self._pool.collect())
                 else:
                     self._write([read_rows(self._top, files.popleft())])
-            self._vectors.forget_unused()
+            self._vectors.delete_unused()
         self._pool.stop()
 
     @contextmanager
@@ -308,19 +308,19 @@ class IndexBuilder:
             yield
             self._status = self._measure()
             write_status(self._connection, self._status)
-        self._tell(self._status)
+        self._report(self._status)
 
     def _write(self, rows: Iterable[FileRows]) -> None:
         for row in rows:
             self._writer.write(row)
-            self._written += 1
+            self._unmerged_count += 1
         self._vectors.is_behind = True
 
     def _measure(self) -> IndexStatus:
         """Return how far it is."""
         indexed_count, chunks = self._writer.count_files(), self._writer.count_chunks()
         waiting = len(self._waiting) + self._pool.count_files()
-        behind = waiting > _FEW or (waiting > 0 and self._status.state == "building")
+        behind = waiting > _FEW_FILES or (waiting > 0 and self._status.state == "building")
         last_chunk = self._vectors.done  # 0 = not looked yet: what was told last holds
         embedded_count = self._writer.count_chunks(last_chunk) if last_chunk else min(self._status.embedded, chunks)
         return IndexStatus(
@@ -345,7 +345,7 @@ class IndexBuilder:
             self.sweep()
             return
         self._status = replace(self._status, state="failed", problem=f"the index can't be written: {error}")
-        self._tell(self._status)
+        self._report(self._status)
 
     def close(self) -> None:
         self._pool.stop()
@@ -354,14 +354,14 @@ class IndexBuilder:
         os.close(self._top)
 
 
-def open_builder(root: Path, database: Path, tell: Tell) -> IndexBuilder:
+def open_builder(root: Path, database: Path, report: ReportStatus) -> IndexBuilder:
     """Open the builder of a workspace, with as many processes as help. Raises what opening a workspace and an index
     raise: `AgentTuiError`, OSError, `sqlite3.Error`."""
-    chunkers = min(_MOST_CHUNKERS, os.cpu_count() or 1)
-    return IndexBuilder(Workspace(root), database, tell, chunkers=chunkers)
+    chunkers = min(_MAX_CHUNKERS, os.cpu_count() or 1)
+    return IndexBuilder(Workspace(root), database, report, chunkers=chunkers)
 
 
-def _lies_below(path: str, others: Iterable[str]) -> bool:
+def _is_below(path: str, others: Iterable[str]) -> bool:
     return any(path == other or path.startswith(f"{other}/") for other in others)
 
 

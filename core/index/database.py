@@ -32,7 +32,7 @@ DAMAGED: Final = "index_damaged"
 """The code of a failure after which the index has to be made anew."""
 
 _BUSY_SECONDS: Final = 10.0
-_MARK: Final = ".damaged"
+_DAMAGE_SUFFIX: Final = ".damaged"
 _TABLES: Final = """
 create table meta(key text primary key, value) without rowid;
 create table files(
@@ -104,7 +104,7 @@ def connect_for_writing(path: Path) -> tuple[sqlite3.Connection, str]:
     is_new = not path.exists()
     was_cleared = not is_new and not path.stat().st_size
     try:
-        check_reported(path)
+        check_damage_report(path)
         connection = _open(path)
         stored_version = read_meta(connection, "version") if not is_new else None
         if stored_version == VERSION and _is_sound(connection):
@@ -140,12 +140,12 @@ def _move_directory_away(path: Path) -> str:
 
 def report_damage(path: Path) -> None:
     """Leave word that an index is damaged: not all damage is seen by its builder, who makes it anew. Raises OSError."""
-    path.with_name(path.name + _MARK).touch(mode=0o600)
+    path.with_name(path.name + _DAMAGE_SUFFIX).touch(mode=0o600)
 
 
-def check_reported(path: Path) -> None:
+def check_damage_report(path: Path) -> None:
     """Raise `sqlite3.DatabaseError` if somebody who read an index has reported that it is damaged."""
-    if path.with_name(path.name + _MARK).exists():
+    if path.with_name(path.name + _DAMAGE_SUFFIX).exists():
         raise sqlite3.DatabaseError("a search found it malformed")
 
 
@@ -179,7 +179,10 @@ def is_damaged(error: sqlite3.Error) -> bool:
 
 def remove_index(path: Path) -> None:
     """Remove an index with all that belongs to it; who has it open goes on with what was in it. Raises OSError."""
-    for file in (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm", "-journal", _MARK))):
+    for file in (
+        path,
+        *(path.with_name(path.name + ending) for ending in ("-wal", "-shm", "-journal", _DAMAGE_SUFFIX)),
+    ):
         with suppress(FileNotFoundError):
             file.unlink()
 

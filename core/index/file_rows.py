@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from core.filesystem.open_beneath import open_beneath
 from core.index.chunks import Chunk, cut_file, split_source
-from core.index.walk import LARGEST, FoundFile, is_cut
+from core.index.walk import LARGEST, FoundFile, is_indexed
 from core.index.words import split_words
 from core.languages import detect_language
 from core.notebooks.reading import find_notebook_text
@@ -22,19 +22,19 @@ from core.workspace.file_names import to_os_name
 from core.workspace.path_status import READ_FLAGS, read_all
 
 HASH_BYTES: Final = 16
-_MOST_WORDS_OF: Final = 16_000
+_MAX_WORDS_TEXT: Final = 16_000
 """Characters of a chunk that are split into words: only one that is a single line has more."""
 
 _LONGEST_LINE: Final = 5_000
 _LONGEST_SIGNATURE: Final = 160
-_TRIES: Final = 3
+_MAX_READS: Final = 3
 _RACY_NS: Final = 50_000_000
 """Nanoseconds in which two changes may leave the same time: a file as young as this is looked at again."""
 
-UNSURE: Final = 0
+UNSETTLED: Final = 0
 """The time of change of a file that may have changed while it was read."""
 
-GONE: Final = -1
+MISSING: Final = -1
 """That of one that is no more."""
 
 
@@ -78,12 +78,12 @@ class FileRows(Struct, array_like=True, frozen=True):
 
 def read_rows(top: int, file: FoundFile) -> FileRows:
     """Return the rows of a file below the directory descriptor `top`; never raises for what it is or holds."""
-    if not is_cut(file.path, file.size):
+    if not is_indexed(file.path, file.size):
         return _describe_bare(file.path, file.changed, file.size)
     try:
         data, change_time = _read_settled(top, file.path)
     except (FileNotFoundError, NotADirectoryError):
-        return _describe_bare(file.path, GONE, 0)
+        return _describe_bare(file.path, MISSING, 0)
     except OSError:
         return describe_unread(file)
     text = decode_source(file.path, data)
@@ -97,7 +97,7 @@ def read_rows(top: int, file: FoundFile) -> FileRows:
 
 def describe_unread(file: FoundFile) -> FileRows:
     """Return the rows of a file that can't be read now: its name."""
-    return _describe_bare(file.path, UNSURE, file.size)
+    return _describe_bare(file.path, UNSETTLED, file.size)
 
 
 def _describe_bare(path: str, change_time: int, size: int) -> FileRows:
@@ -158,12 +158,13 @@ def _is_dense(text: str) -> bool:
 
 
 def _read_settled(top: int, path: str) -> tuple[bytes, int]:
-    """Return the content of a regular file and when it was changed, `UNSURE` if that may be no more. Raises OSError."""
+    """Return the content of a regular file and when it was changed, `UNSETTLED` if that may be no more. Raises
+    OSError."""
     descriptor = open_beneath(top, to_os_name(path), READ_FLAGS)
     try:
-        for _ in range(_TRIES):
+        for _ in range(_MAX_READS):
             before = os.fstat(descriptor)
-            if not is_cut(path, before.st_size):  # it has grown since it was found
+            if not is_indexed(path, before.st_size):  # it has grown since it was found
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
             os.lseek(descriptor, 0, os.SEEK_SET)
             data = read_all(descriptor, before.st_size + 1)
@@ -172,8 +173,8 @@ def _read_settled(top: int, path: str) -> tuple[bytes, int]:
                 data
             ) == after.st_size:
                 young = abs(time.time_ns() - after.st_ctime_ns) < _RACY_NS
-                return data, UNSURE if young else after.st_ctime_ns
-        return data, UNSURE
+                return data, UNSETTLED if young else after.st_ctime_ns
+        return data, UNSETTLED
     finally:
         with suppress(OSError):
             os.close(descriptor)
@@ -188,7 +189,7 @@ def _build_chunk_row(chunk: Chunk) -> ChunkRow:
         " ".join(chunk.defines),
         hash_text(chunk.text),
         chunk.part,
-        " ".join(split_words(chunk.text[:_MOST_WORDS_OF])),
+        " ".join(split_words(chunk.text[:_MAX_WORDS_TEXT])),
         " ".join(split_words(f"{chunk.symbol} {' '.join(chunk.defines)}")),
     )
 

@@ -38,7 +38,7 @@ from core.records import decode_json
 _VOCABULARY: Final = Path(__file__).with_name("vocab.txt")
 _LONGEST_WORD: Final = 100
 _UNKNOWN: Final = "[UNK]"
-_LEFT_OUT: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Mn"})
+_DROPPED: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Mn"})
 _IDEOGRAPHS: Final = (
     *((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F)),
     *((0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0x2F800, 0x2FA1F)),
@@ -46,7 +46,7 @@ _IDEOGRAPHS: Final = (
 MINILM: Final = "local/minilm"
 """The id that a route names it by."""
 DIMENSIONS: Final = 384
-MOST_PIECES: Final = 256
+MAX_PIECES: Final = 256
 """Pieces of a text that it was trained with; what stands behind them is not read."""
 _EXTRA: Final = "minilm"
 _RUNTIME: Final = "onnxruntime"
@@ -72,7 +72,7 @@ def _space_character(character: str) -> str:
     kind = unicodedata.category(character)
     if character.isspace() and (kind[0] == "Z" or character in "\t\n\r"):
         return " "
-    if kind in _LEFT_OUT or character == "\ufffd":
+    if kind in _DROPPED or character == "\ufffd":
         return ""
     is_ascii_sign = character.isascii() and not character.isalnum()
     if is_ascii_sign or kind[0] == "P" or any(first <= ord(character) <= last for first, last in _IDEOGRAPHS):
@@ -148,7 +148,7 @@ class MiniLm:
 
     def _embed(self, text: str) -> list[float]:
         """Return the vector of a text; one at a time is faster than many, and takes a fifth of the memory."""
-        pieces = load_word_pieces().encode(text, MOST_PIECES)
+        pieces = load_word_pieces().encode(text, MAX_PIECES)
         inputs = {
             "input_ids": to_row(pieces),
             "attention_mask": to_row([1] * len(pieces)),

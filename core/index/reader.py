@@ -16,7 +16,7 @@ from core.protocol.queries.search import IndexStatus
 if TYPE_CHECKING:
     from core.index.repo_map import RepoMap
 
-MOST_PLACES: Final = 50
+MAX_LOCATIONS: Final = 50
 """Places of one name; what has more is asked for in another way."""
 
 _COLUMNS: Final = "files.path, symbols.start, symbols.end, qualified, symbols.kind, signature"
@@ -24,7 +24,7 @@ _INSIDE: Final = " and instr(lower('.' || qualified), lower(?))"
 Generation = tuple[int, int, int]
 
 
-class SymbolPlace(Struct, frozen=True, kw_only=True):
+class SymbolLocation(Struct, frozen=True, kw_only=True):
     """A definition: lines `start` to `end` (1-indexed, inclusive) of `path`. `symbol` is its name with those that it
     stands in ("Class.method"), `signature` the line in which it gets its name."""
 
@@ -95,7 +95,7 @@ class IndexReader:
         except sqlite3.Error as problem:
             raise describe_failed_read(problem) from problem
 
-    def find_symbols(self, names: Iterable[str]) -> dict[str, tuple[SymbolPlace, ...]]:
+    def find_symbols(self, names: Iterable[str]) -> dict[str, tuple[SymbolLocation, ...]]:
         """Return where names are defined, as they are written ("name", "Class.method", "mod::name", "Class#name"); the
         same letters in another case count where nothing is spelled as asked. Names without a place are left out."""
         try:
@@ -104,7 +104,7 @@ class IndexReader:
             raise describe_failed_read(problem) from problem
         return {name: places for name, places in places_by_name.items() if places}
 
-    def complete_symbols(self, prefix: str, limit: int) -> tuple[SymbolPlace, ...]:
+    def complete_symbols(self, prefix: str, limit: int) -> tuple[SymbolLocation, ...]:
         """Return definitions whose names begin with `prefix` in any case, the shortest first, one for each name. In a
         `prefix` with a dot, the names around them count as well ("Class.me")."""
         if not prefix:
@@ -125,7 +125,7 @@ class IndexReader:
         except sqlite3.Error as problem:
             raise describe_failed_read(problem) from problem
         return tuple(
-            SymbolPlace(path=path, start=start, end=end, symbol=symbol, kind=kind, signature=signature)
+            SymbolLocation(path=path, start=start, end=end, symbol=symbol, kind=kind, signature=signature)
             for path, start, end, symbol, kind, signature in rows
         )
 
@@ -145,7 +145,7 @@ class IndexReader:
             self._connection = None
 
 
-def _find_places(connection: sqlite3.Connection, name: str) -> tuple[SymbolPlace, ...]:
+def _find_places(connection: sqlite3.Connection, name: str) -> tuple[SymbolLocation, ...]:
     qualified_name = name.replace("::", ".").replace("#", ".").strip(".")
     last = qualified_name.rpartition(".")[2]
     if not last:
@@ -159,7 +159,7 @@ def _find_places(connection: sqlite3.Connection, name: str) -> tuple[SymbolPlace
         fitting = [row for row in rows if f".{fold(row[3])}".endswith(f".{fold(qualified_name)}")]
         if fitting:
             return tuple(
-                SymbolPlace(path=path, start=start, end=end, symbol=symbol, kind=kind, signature=signature)
-                for path, start, end, symbol, kind, signature, _ in fitting[:MOST_PLACES]
+                SymbolLocation(path=path, start=start, end=end, symbol=symbol, kind=kind, signature=signature)
+                for path, start, end, symbol, kind, signature, _ in fitting[:MAX_LOCATIONS]
             )
     return ()

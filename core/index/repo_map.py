@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
-from core.index.search.place_kinds import is_beside
+from core.index.search.place_kinds import is_secondary_path
 from core.index.words import split_identifier
 
 _DAMPING: Final = 0.85
@@ -83,7 +83,7 @@ def _load_definitions(connection: sqlite3.Connection) -> dict[str, list[_Definit
     )
     definitions: dict[str, list[_Definition]] = defaultdict(list)
     for row in rows:
-        if len(split_identifier(row[3])) > _WORDS_OF_NAME and not is_beside(row[1]):
+        if len(split_identifier(row[3])) > _WORDS_OF_NAME and not is_secondary_path(row[1]):
             definitions[row[3]].append(_Definition(*row))
     return {
         name: places

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from core.errors import PathRefused
-from core.index.search.place_kinds import is_beside
+from core.index.search.place_kinds import is_secondary_path
 from core.notebooks.notebook import LARGEST as LARGEST_NOTEBOOK
 from core.notebooks.notebook import is_notebook_path
 from core.syntax.grammars import is_known_language
@@ -18,9 +18,9 @@ from core.workspace.file_names import from_os_name, to_os_name
 from core.workspace.ignore_rules import NOT_INDEXED
 from core.workspace.secret_names import is_secret, may_be_secret_path
 
-MOST_FILES: Final = 200_000
-_MARKS: Final = frozenset({b"pyvenv.cfg", b"CACHEDIR.TAG"})
-RULE_FILES: Final = frozenset({".gitignore", ".cursorignore", NOT_INDEXED, *map(os.fsdecode, _MARKS)})
+MAX_FILES: Final = 200_000
+_MARKER_FILES: Final = frozenset({b"pyvenv.cfg", b"CACHEDIR.TAG"})
+RULE_FILES: Final = frozenset({".gitignore", ".cursorignore", NOT_INDEXED, *map(os.fsdecode, _MARKER_FILES)})
 """Names of files that decide on others."""
 
 LARGEST: Final = 1_000_000
@@ -28,10 +28,10 @@ LARGEST: Final = 1_000_000
 
 _MOST_RULES: Final = 1_000_000
 # Made by programs, in projects whose rules do not say so; an installed Python is known by its pyvenv.cfg.
-_PROGRAMS_OWN: Final = """
+_GENERATED_DIRECTORIES: Final = """
 .git .hg .svn .jj node_modules bower_components __pycache__ .mypy_cache .ruff_cache .pytest_cache .tox .nox .venv .eggs
 .gradle .terraform .next .nuxt .svelte-kit .turbo .parcel-cache .cache .idea"""
-_SKIPPED: Final = frozenset(_PROGRAMS_OWN.split())
+_SKIPPED: Final = frozenset(_GENERATED_DIRECTORIES.split())
 # Pictures, sound, fonts, archives, programs; then text that is written and read by programs.
 _ENDINGS_OF_DATA: Final = """
 png jpg jpeg gif bmp ico webp avif tif tiff psd mp3 mp4 wav ogg webm mov avi flac ttf otf woff woff2 eot pdf zip gz tgz
@@ -67,7 +67,7 @@ class ProjectWalk:
         self._root = os.fsencode(workspace.root)
         self._known = known_paths
         self._listed: dict[str, set[bytes]] = {}
-        self._match_in = IgnoreRules(workspace, self._read_rules).open_snapshot(NOT_INDEXED)
+        self._open_rules = IgnoreRules(workspace, self._read_rules).open_snapshot(NOT_INDEXED)
 
     def iterate_files(self, directory: str = ".") -> Iterator[FoundFile]:
         """Iterate over the files below a directory that is itself not excluded; in no order. What can't be read is
@@ -78,9 +78,9 @@ class ProjectWalk:
             above = "" if parent == "." else f"{parent}/"
             entries = self._list(above)
             self._listed[above] = names = {entry.name for entry in entries}
-            if above and not _MARKS.isdisjoint(names):
+            if above and not _MARKER_FILES.isdisjoint(names):
                 continue
-            is_ignored = self._match_in(parent)
+            is_ignored = self._open_rules(parent)
             for entry in entries:
                 name = from_os_name(entry.name)
                 if entry.is_dir(follow_symlinks=False):
@@ -91,9 +91,9 @@ class ProjectWalk:
     def find(self, path: str) -> list[FoundFile]:
         """Return the file at a path, or all files below it; none if it is excluded, or there is none."""
         directory, _, name = path.rpartition("/")
-        if not _SKIPPED.isdisjoint(path.split("/")) or self._is_behind_link(directory) or self._is_marked(directory):
+        if not _SKIPPED.isdisjoint(path.split("/")) or self._is_behind_link(directory) or self._is_generated(directory):
             return []
-        is_ignored, os_name = self._match_in(directory or "."), to_os_name(name)
+        is_ignored, os_name = self._open_rules(directory or "."), to_os_name(name)
         entry = next(
             (candidate for candidate in self._list(f"{directory}/" if directory else "") if candidate.name == os_name),
             None,
@@ -109,11 +109,11 @@ class ProjectWalk:
         path = (self._root + b"/" + to_os_name(directory)).rstrip(b"/")
         return os.path.realpath(path) != path
 
-    def _is_marked(self, directory: str) -> bool:
+    def _is_generated(self, directory: str) -> bool:
         """True if a program has made a directory, or one above it."""
         parts = to_os_name(directory).split(b"/") if directory else []
         above = (b"/".join((self._root, *parts[:count])) for count in range(1, len(parts) + 1))
-        return any(os.path.lexists(parent + b"/" + mark) for parent in above for mark in _MARKS)
+        return any(os.path.lexists(parent + b"/" + mark) for parent in above for mark in _MARKER_FILES)
 
     def _list(self, above: str) -> list[os.DirEntry[bytes]]:
         with suppress(OSError), os.scandir(self._root + b"/" + to_os_name(above)) as entries:
@@ -144,7 +144,7 @@ class ProjectWalk:
         return None
 
 
-def is_cut(path: str, size: int) -> bool:
+def is_indexed(path: str, size: int) -> bool:
     """True if the text of a file is worth being cut: not of pictures, tables and bundles, which are known by name."""
     name = path.rpartition("/")[2].lower()
     largest = LARGEST_NOTEBOOK if is_notebook_path(name) else LARGEST
@@ -158,8 +158,8 @@ def sort_by_use(files: Iterable[FoundFile]) -> list[FoundFile]:
 
 
 def _classify(file: FoundFile) -> int:
-    if not is_cut(file.path, file.size):
+    if not is_indexed(file.path, file.size):
         return 3
     if not is_known_language(file.path):
         return 2
-    return 1 if is_beside(file.path) else 0
+    return 1 if is_secondary_path(file.path) else 0

@@ -13,12 +13,12 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from core.index.database import find_last_chunk, read_meta, write_meta
-from core.index.file_rows import GONE, FileRows, hash_text, read_lines
+from core.index.file_rows import MISSING, FileRows, hash_text, read_lines
 from core.index.search.vectors import STATIC_MODEL, embed_texts
 
 _DEAD_SHARE = 0.2
-_FEW = 2_000  # dead chunks that are not worth it
-_WRITTEN = "written"
+_MIN_DEAD = 2_000  # dead chunks that are not worth it
+_FIRST_CHUNK = "written"
 _SLICE: Final = 1_000
 
 
@@ -49,7 +49,7 @@ class IndexWriter:
 
     def write(self, rows: FileRows) -> None:
         """Write a file in the place of what was known of it; nothing but its time if its content is the same."""
-        if rows.changed == GONE:
+        if rows.changed == MISSING:
             self.remove([rows.path])
             return
         record = self._connection.execute("select id, hash from files where path = ?", (rows.path,)).fetchone()
@@ -127,19 +127,19 @@ class IndexWriter:
 
     # words of what is gone
 
-    def has_many_dead(self) -> bool:
+    def has_many_dead_chunks(self) -> bool:
         """True if so many chunks are gone whose words are still there that searching becomes slower by it."""
-        first = read_meta(self._connection, _WRITTEN)
+        first = read_meta(self._connection, _FIRST_CHUNK)
         written_count = find_last_chunk(self._connection) - (first if isinstance(first, int) else 0)
         dead = written_count - self.count_chunks()
-        return dead > _FEW and dead > written_count * _DEAD_SHARE
+        return dead > _MIN_DEAD and dead > written_count * _DEAD_SHARE
 
-    def forget_all(self) -> None:
+    def delete_all(self) -> None:
         """Remove all files with their words, so that they can be written again."""
         for table in ("files", "chunks", "symbols"):
             self._connection.execute(f"delete from {table}")
         self._connection.execute("insert into fts(fts) values('delete-all')")
-        write_meta(self._connection, _WRITTEN, find_last_chunk(self._connection))
+        write_meta(self._connection, _FIRST_CHUNK, find_last_chunk(self._connection))
 
     def optimise(self) -> None:
         """Merge the words into one tree, which is searched fastest, and give the log back to the disk."""
@@ -147,7 +147,7 @@ class IndexWriter:
         self._connection.execute("pragma wal_checkpoint(truncate)")
 
 
-class ChunkPlace(NamedTuple):
+class ChunkLocation(NamedTuple):
     """A chunk, and the lines in which its text can be read again."""
 
     id: int
@@ -157,7 +157,7 @@ class ChunkPlace(NamedTuple):
     text_hash: bytes
 
 
-class VectorFill:
+class VectorFiller:
     """Follows the chunks of an index by their ids, which only grow: those up to `done` were looked at. `is_behind`:
     there may be more of them. Raises `sqlite3.Error`."""
 
@@ -167,7 +167,7 @@ class VectorFill:
         self.done = 0
         self.is_behind = True
 
-    def fill_some(self) -> None:
+    def fill_next(self) -> None:
         """Embed the next chunks, within a commit. Texts that were seen before are not embedded again."""
         places = list_without_vector(self._connection, STATIC_MODEL, after=self.done, limit=_SLICE)
         texts = dict(read_texts(self._top, places))
@@ -176,14 +176,14 @@ class VectorFill:
         self.is_behind = len(places) == _SLICE
         self.done = places[-1].id if self.is_behind else find_last_chunk(self._connection)
 
-    def forget_unused(self) -> None:
+    def delete_unused(self) -> None:
         """Remove the vectors of texts that stand nowhere any more, within a commit; those that were paid for stay."""
         self._connection.execute(
             "delete from vectors where model = ? and text_hash not in (select text_hash from chunks)", (STATIC_MODEL,)
         )
 
 
-def read_texts(top: int, places: Iterable[ChunkPlace]) -> Iterator[tuple[bytes, str]]:
+def read_texts(top: int, places: Iterable[ChunkLocation]) -> Iterator[tuple[bytes, str]]:
     """Iterate over the texts below the directory descriptor `top` that are still what was cut, with their hashes; a
     file that has changed comes again."""
     for path, group in groupby(places, key=attrgetter("path")):
@@ -194,7 +194,7 @@ def read_texts(top: int, places: Iterable[ChunkPlace]) -> Iterator[tuple[bytes, 
                 yield chunk.text_hash, text
 
 
-def list_without_vector(connection: sqlite3.Connection, model: str, *, after: int, limit: int) -> list[ChunkPlace]:
+def list_without_vector(connection: sqlite3.Connection, model: str, *, after: int, limit: int) -> list[ChunkLocation]:
     """Return the next chunks behind the id `after` whose text has no vector of a model. Raises `sqlite3.Error`."""
     rows = connection.execute(
         "select chunks.id, path, start, end, text_hash from chunks join files on files.id = chunks.file"
@@ -202,7 +202,7 @@ def list_without_vector(connection: sqlite3.Connection, model: str, *, after: in
         " vectors.text_hash = chunks.text_hash) order by chunks.id limit ?",
         (after, model, limit),
     )
-    return [ChunkPlace(*row) for row in rows]
+    return [ChunkLocation(*row) for row in rows]
 
 
 def store_vectors(connection: sqlite3.Connection, model: str, rows: Sequence[tuple[bytes, bytes]]) -> None:

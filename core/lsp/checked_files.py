@@ -9,24 +9,26 @@ answer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
 from core.edits.text_file import decode_text
 from core.errors import AgentTuiError
-from core.lsp.connection import ServerConnection
 from core.lsp.findings import find_new_diagnostics
 from core.protocol.language import Diagnostic
 from core.protocol.review import FileState
 from core.shadow.shadow import Shadow
 from core.text.lines import split_lines
 
+if TYPE_CHECKING:  # it imports the protocol, which the first server loads
+    from core.lsp.connection import ServerConnection
+
 LARGEST: Final = 2_000_000  # bytes of a file that a server is given
 MOST_BASES: Final = 50  # texts of the user's that are held
 CHECK_LIMIT: Final = 20.0  # seconds that a server has for the diagnostics of one file
-MOST_UNANSWERED: Final = 3  # in a row
-MOST_FILES: Final = 20  # files that are looked at again after an edit of one of them
+MAX_UNANSWERED: Final = 3  # in a row
+MAX_FILES: Final = 20  # files that are looked at again after an edit of one of them
 
 
 class TextPair(Struct, frozen=True):
@@ -115,7 +117,7 @@ class CheckedFiles(Struct, eq=False):
     @property
     def is_silent(self) -> bool:
         """True if the server has left too much unanswered to be waited for any longer."""
-        return self.unanswered >= MOST_UNANSWERED
+        return self.unanswered >= MAX_UNANSWERED
 
     async def update(self, server: ServerConnection, text_pairs: Mapping[str, TextPair | None]) -> None:
         """Give the server these files as they are now (None = gone), and learn what it says of the user's texts."""
@@ -125,7 +127,7 @@ class CheckedFiles(Struct, eq=False):
             else:
                 self.pairs[path] = pair
         if unknown := [path for path in text_pairs if not self._is_base_known(path)]:
-            await self._learn_bases(server, unknown)
+            await self._diagnose_bases(server, unknown)
         for path, pair in self.pairs.items():
             server.set_text(path, pair.text)
 
@@ -138,7 +140,7 @@ class CheckedFiles(Struct, eq=False):
         pair, baseline = self.pairs.get(path), self.baselines.get(path)
         return pair is None or pair.base is None or (baseline is not None and baseline.text == pair.base)
 
-    async def _learn_bases(self, server: ServerConnection, unknown: Iterable[str]) -> None:
+    async def _diagnose_bases(self, server: ServerConnection, unknown: Iterable[str]) -> None:
         for path, pair in self.pairs.items():
             if pair.base is not None:
                 server.set_text(path, pair.base)
@@ -152,7 +154,7 @@ class CheckedFiles(Struct, eq=False):
         """Have the changed files looked at, and the other ones, unless each stands `alone`."""
         paths = [path for path in changed_paths if path in self.pairs]
         others = [] if alone else [path for path in reversed(self.pairs) if path not in paths]
-        for path in (*paths, *others[: MOST_FILES - len(paths)]):
+        for path in (*paths, *others[: MAX_FILES - len(paths)]):
             await self._diagnose(server, path)
 
     async def _diagnose(self, server: ServerConnection, path: str) -> tuple[Diagnostic, ...] | None:

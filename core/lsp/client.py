@@ -24,7 +24,7 @@ LARGEST_FRAME: Final = 16 << 20  # bytes of a body that is read; a larger one is
 _LARGEST_HEAD: Final = 16 << 10
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
 _LENGTH: Final = re.compile(rb"(?im)^content-length[ \t]*:[ \t]*(\d{1,18})[ \t]*\r?$")
-MOST_UNASKED: Final = 64 << 20  # bytes of messages that a server may send between two of our requests
+MAX_UNSOLICITED: Final = 64 << 20  # bytes of messages that a server may send between two of our requests
 METHOD_NOT_FOUND: Final = -32601
 CANCELLED: Final = (-32800, -32801, -32802)  # by us, since the content changed, by the server: worth asking again
 _NOTHING: Final = msgspec.Raw(b"null")
@@ -115,7 +115,7 @@ class LspClient:
         self._frames = FrameReader()
         self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
         self._last_id = 0
-        self._unasked = 0
+        self._unsolicited = 0
         self.problem = ""
         self.on_end: Callable[[], None] = lambda: None
 
@@ -123,7 +123,7 @@ class LspClient:
         """Take what the server wrote. A message that can't be read is passed over; a stream that can't be is left."""
         if self.problem:
             return
-        self._unasked += len(data)
+        self._unsolicited += len(data)
         try:
             for body in self._frames.feed(data):
                 try:
@@ -132,7 +132,7 @@ class LspClient:
                     continue
         except ToolFailed as problem:
             self.fail(problem.message)
-        if self._unasked > MOST_UNASKED:
+        if self._unsolicited > MAX_UNSOLICITED:
             self.fail("It floods its client with messages.")
 
     def fail(self, reason: str) -> None:
@@ -152,7 +152,7 @@ class LspClient:
         number = self._last_id
         answer: asyncio.Future[msgspec.Raw] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
-        self._unasked = 0
+        self._unsolicited = 0
         self._write({"id": number, "method": method, "params": params})
         try:
             async with asyncio.timeout(seconds):

@@ -30,9 +30,11 @@ from core.lsp.messages import (
 from core.protocol.language import Diagnostic
 from core.records import decode_json
 
-_STILL: Final = 0.4  # seconds without a further push, where pushes have no version: some tell of types after syntax
+_QUIET_SECONDS: Final = (
+    0.4  # seconds without a further push, where pushes have no version: some tell of types after syntax
+)
 _LANGUAGE_IDS: Final = {"tsx": "typescriptreact", "jsx": "javascriptreact", "csharp": "csharp", "bash": "shellscript"}
-_TRIES: Final = 3
+_MAX_ATTEMPTS: Final = 3
 QuestionKind = Literal["definition", "references", "hover", "rename"]
 
 
@@ -84,14 +86,14 @@ class ServerConnection:
     def __init__(self, name: str, root: Path, send: Callable[[bytes], None], settings: Mapping[str, Any]) -> None:
         self.name, self._root = name, str(root)
         self._settings = settings
-        self.client = LspClient(send, self._hear, settings)
+        self.client = LspClient(send, self._handle_notification, settings)
         self.capabilities = ServerCapabilities()
         self.documents: dict[str, ServerDocument] = {}
         self.on_push: Callable[[str], None] = lambda _: None
         self.client.on_end = self._wake_all
 
     @property
-    def pulls(self) -> bool:
+    def uses_pull(self) -> bool:
         """True if it is asked for diagnostics; else it pushes them."""
         return bool(self.capabilities.diagnostic_provider)
 
@@ -149,23 +151,23 @@ class ServerConnection:
     async def diagnose(self, path: str, *, seconds: float) -> tuple[Diagnostic, ...] | None:
         """Return the diagnostics of a document's present text; None: not known in time. Raises `ToolFailed`."""
         document = self.documents[path]
-        if document.diagnostics is None or self.pulls:
+        if document.diagnostics is None or self.uses_pull:
             document.diagnostics = None
             try:
                 async with asyncio.timeout(seconds):
-                    await (self._pull(document, seconds) if self.pulls else self._wait_for_push(document))
+                    await (self._pull(document, seconds) if self.uses_pull else self._wait_for_push(document))
             except TimeoutError:
                 return None
         return document.diagnostics
 
     async def _pull(self, document: ServerDocument, seconds: float) -> None:
         params = {"textDocument": {"uri": document.uri}}
-        for attempt in range(_TRIES):
+        for attempt in range(_MAX_ATTEMPTS):
             version = document.version
             try:
                 answer = await self.client.request("textDocument/diagnostic", params, seconds=seconds)
             except RequestRefused as refused:
-                if refused.number in CANCELLED and attempt < _TRIES - 1:
+                if refused.number in CANCELLED and attempt < _MAX_ATTEMPTS - 1:
                     continue
                 return
             try:
@@ -185,7 +187,7 @@ class ServerConnection:
         while not document.is_certain:  # what was on its way when the text changed may have come first
             document.pushed.clear()
             try:
-                async with asyncio.timeout(_STILL):
+                async with asyncio.timeout(_QUIET_SECONDS):
                     await document.pushed.wait()
             except TimeoutError:
                 document.is_certain = True
@@ -197,8 +199,8 @@ class ServerConnection:
         for document in self.documents.values():
             document.pushed.set()
 
-    def _hear(self, method: str, params: msgspec.Raw) -> None:
-        if method != "textDocument/publishDiagnostics" or self.pulls:
+    def _handle_notification(self, method: str, params: msgspec.Raw) -> None:
+        if method != "textDocument/publishDiagnostics" or self.uses_pull:
             return
         report = decode_json(params, PublishedDiagnostics)
         path = self.to_relative(report.uri)

@@ -11,8 +11,8 @@ from typing import Final
 from core.protocol.language import Diagnostic
 from core.text.lines import diff_lines
 
-MOST_TOLD: Final = 20
-MOST_REPORTED: Final = 100
+MAX_SHOWN: Final = 20
+MAX_REPORTED: Final = 100
 """Findings of a file in its event, which is written with each edit that moves one: of more nobody reads each."""
 
 _ORDER: Final = ("error", "warning", "information", "hint")
@@ -76,8 +76,8 @@ def _find_nearest(candidates: Sequence[tuple[int, int]], line: int, allowed_line
 
 def cut_diagnostics(diagnostics: Sequence[Diagnostic]) -> tuple[tuple[Diagnostic, ...], int, int]:
     """Return as many as a file is reported with, and how many errors and warnings more there are."""
-    rest = Counter(diagnostic.severity for diagnostic in diagnostics[MOST_REPORTED:])
-    return tuple(diagnostics[:MOST_REPORTED]), rest["error"], rest["warning"]
+    rest = Counter(diagnostic.severity for diagnostic in diagnostics[MAX_REPORTED:])
+    return tuple(diagnostics[:MAX_REPORTED]), rest["error"], rest["warning"]
 
 
 def _build_key(diagnostic: Diagnostic, lines: Lines) -> tuple[str, str, str, str]:
@@ -116,8 +116,8 @@ def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 def format_diagnostics(diagnostics: Sequence[Diagnostic]) -> list[str]:
     """Return a line for each, at most so many as a model is told."""
-    rows = [f"  {format_diagnostic(diagnostic)}" for diagnostic in diagnostics[:MOST_TOLD]]
-    return [*rows, f"  [... {len(diagnostics) - MOST_TOLD} more]"] if len(diagnostics) > MOST_TOLD else rows
+    rows = [f"  {format_diagnostic(diagnostic)}" for diagnostic in diagnostics[:MAX_SHOWN]]
+    return [*rows, f"  [... {len(diagnostics) - MAX_SHOWN} more]"] if len(diagnostics) > MAX_SHOWN else rows
 
 
 def format_diagnostic(diagnostic: Diagnostic) -> str:

@@ -22,7 +22,7 @@ Encoding = Literal["utf-8", "utf-16", "utf-32"]
 ENCODINGS: Final[tuple[Encoding, ...]] = ("utf-32", "utf-8", "utf-16")  # in the order in which they are wanted
 _CODECS: Final = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}  # bytes of a unit
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
-MOST_DIAGNOSTICS: Final = 2_000  # of one file; a server that has more to say has said enough
+MAX_DIAGNOSTICS: Final = 2_000  # of one file; a server that has more to say has said enough
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """Raised where a message is read that is none; what stands in a `Raw` is looked at late."""
 _LONGEST_MESSAGE: Final = 1_000
@@ -50,48 +50,48 @@ class LineTable:
         self._text, self._encoding = text, encoding
         self._encoded: dict[int, bytes] = {}
         ends = list(_LINE_END.finditer(text))
-        self._starts = [0, *(match.end() for match in ends)]
-        self._stops = [*(match.start() for match in ends), len(text)]
-        self._own_starts = [0, *(match.end() for match in ends if match[0] != "\r")]
+        self._wire_starts = [0, *(match.end() for match in ends)]
+        self._wire_stops = [*(match.start() for match in ends), len(text)]
+        self._line_starts = [0, *(match.end() for match in ends if match[0] != "\r")]
 
     def list_lines(self) -> list[str]:
         """Our lines without their ends."""
-        return [self.get_line(line) for line in range(1, len(self._own_starts) + 1)]
+        return [self.get_line(line) for line in range(1, len(self._line_starts) + 1)]
 
     def get_line(self, line: int) -> str:
         """The text of a line of ours, 1-indexed; "" behind the end."""
-        if not 0 < line <= len(self._own_starts):
+        if not 0 < line <= len(self._line_starts):
             return ""
-        stop = self._own_starts[line] if line < len(self._own_starts) else len(self._text)
-        body = self._text[self._own_starts[line - 1] : stop]
+        stop = self._line_starts[line] if line < len(self._line_starts) else len(self._text)
+        body = self._text[self._line_starts[line - 1] : stop]
         return body.removesuffix("\n").removesuffix("\r") if body.endswith("\n") else body
 
     def find_offset(self, position: Position) -> int:
         """The offset of a position in the text, in characters."""
         if position.line < 0:
             return 0
-        if position.line >= len(self._starts):
+        if position.line >= len(self._wire_starts):
             return len(self._text)
-        return self._starts[position.line] + self._count_characters(position)
+        return self._wire_starts[position.line] + self._count_characters(position)
 
-    def find_place(self, position: Position) -> tuple[int, int]:
+    def find_location(self, position: Position) -> tuple[int, int]:
         """The line and the column of ours, 1-indexed and in characters."""
         offset = self.find_offset(position)
-        line = bisect_right(self._own_starts, offset)
-        return line, offset - self._own_starts[line - 1] + 1
+        line = bisect_right(self._line_starts, offset)
+        return line, offset - self._line_starts[line - 1] + 1
 
     def find_position(self, line: int, column: int) -> Position:
         """The position of a line and a column of ours, 1-indexed and in characters."""
-        if line > len(self._own_starts):
-            return Position(len(self._starts), 0)
+        if line > len(self._line_starts):
+            return Position(len(self._wire_starts), 0)
         line_number = max(line, 1)
-        offset = self._own_starts[line_number - 1] + min(max(0, column - 1), len(self.get_line(line_number)))
-        line_index = bisect_right(self._starts, offset) - 1
-        body = self._text[self._starts[line_index] : offset]
+        offset = self._line_starts[line_number - 1] + min(max(0, column - 1), len(self.get_line(line_number)))
+        line_index = bisect_right(self._wire_starts, offset) - 1
+        body = self._text[self._wire_starts[line_index] : offset]
         return Position(line_index, len(body) if self._encoding == "utf-32" else _count_units(body, self._encoding))
 
     def _count_characters(self, position: Position) -> int:
-        body = self._text[self._starts[position.line] : self._stops[position.line]]
+        body = self._text[self._wire_starts[position.line] : self._wire_stops[position.line]]
         units = max(0, position.character)
         if self._encoding == "utf-32" or body.isascii():
             return min(units, len(body))
@@ -146,13 +146,13 @@ class TextEdit(Struct, frozen=True, rename="camel"):
 def parse_diagnostics(items: list[msgspec.Raw], path: str, lines: LineTable, server: str) -> tuple[Diagnostic, ...]:
     """Return what a server says of a file; what is no diagnostic is passed over, a wrong range brought into it."""
     diagnostics: list[Diagnostic] = []
-    for raw in items[:MOST_DIAGNOSTICS]:
+    for raw in items[:MAX_DIAGNOSTICS]:
         try:
             item = decode_json(raw, WireDiagnostic)
         except UNREADABLE:
             continue
-        line, column = lines.find_place(item.range.start)
-        end = max((line, column), lines.find_place(item.range.end))
+        line, column = lines.find_location(item.range.start)
+        end = max((line, column), lines.find_location(item.range.end))
         message = item.message if isinstance(item.message, str) else str(item.message.get("value", ""))
         diagnostics.append(
             Diagnostic(

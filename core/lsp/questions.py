@@ -22,7 +22,7 @@ from core.protocol.language import Place
 from core.text.lines import Splice, apply_splices
 
 ANSWER_LIMIT: Final = 10.0  # seconds
-MOST_PLACES: Final = 500
+MAX_LOCATIONS: Final = 500
 _LONGEST_TEXT: Final = 300
 _NAME: Final = re.compile(r"[^\W\d]\w*", re.UNICODE)
 LocationKind = Literal["definition", "references"]
@@ -43,7 +43,7 @@ async def locate(servers: LanguageServers, kind: LocationKind, name_position: Na
         if kind == "references":
             params["context"] = {"includeDeclaration": True}
         answer = await _ask(connection, f"textDocument/{kind}", params)
-        locations = parse_locations(answer)[:MOST_PLACES]
+        locations = parse_locations(answer)[:MAX_LOCATIONS]
         tables: dict[str, LineTable | None] = {}
         places = []
         for uri, span in locations:
@@ -55,8 +55,8 @@ async def locate(servers: LanguageServers, kind: LocationKind, name_position: Na
             if lines is None:
                 places.append(Place(path=path or uri, line=max(0, span.start.line) + 1))
                 continue
-            line, column = lines.find_place(span.start)
-            end, _ = lines.find_place(span.end)
+            line, column = lines.find_location(span.start)
+            end, _ = lines.find_location(span.end)
             text = lines.get_line(line).strip()[:_LONGEST_TEXT]
             places.append(Place(path=path, line=line, column=column, end_line=end, text=text))
         return tuple(sorted(dict.fromkeys(places), key=lambda place: (place.path, place.line, place.column)))

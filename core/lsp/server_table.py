@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from core.config.settings import ServerSettings
 from core.records import parse_json
 
-PLACES: Final = (".venv/bin", "venv/bin", "node_modules/.bin")
+PROGRAM_DIRECTORIES: Final = (".venv/bin", "venv/bin", "node_modules/.bin")
 _PYTHON: Final = ("pyproject.toml", "setup.py", "setup.cfg")
 _SCRIPTS: Final = ("typescript", "tsx", "javascript", "jsx")
 
@@ -26,8 +26,9 @@ _SCRIPTS: Final = ("typescript", "tsx", "javascript", "jsx")
 class ServerSpec(Struct, frozen=True, kw_only=True):
     """A server. `roots`: files that mark the directory it is started for. Of a `group` one alone runs for a language.
 
-    `marks`: files that make it the project's choice; `within`: words that do in shared ones. `options` are sent when it
-    begins, `bare_options` in their place where nothing configures it. `is_linter`: one file says nothing of others.
+    `marks`: files that make it the project's choice; `mark_words`: words that do in shared ones. `options` are sent
+    when it begins, `bare_options` in their place where nothing configures it. `is_linter`: one file says nothing of
+    others.
     """
 
     name: str
@@ -36,7 +37,7 @@ class ServerSpec(Struct, frozen=True, kw_only=True):
     roots: tuple[str, ...] = ()
     group: str = ""
     marks: tuple[str, ...] = ()
-    within: Mapping[str, str] = field(default_factory=dict)
+    mark_words: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     bare_options: Mapping[str, Any] = field(default_factory=dict)
@@ -52,7 +53,7 @@ KNOWN: Final[tuple[ServerSpec, ...]] = (
         roots=("ty.toml", *_PYTHON),
         group="python",
         marks=("ty.toml",),
-        within={"pyproject.toml": "[tool.ty"},
+        mark_words={"pyproject.toml": "[tool.ty"},
     ),
     *(
         ServerSpec(
@@ -62,7 +63,7 @@ KNOWN: Final[tuple[ServerSpec, ...]] = (
             roots=("pyrightconfig.json", *_PYTHON),
             group="python",
             marks=("pyrightconfig.json",),
-            within={"pyproject.toml": f"[tool.{name}"},
+            mark_words={"pyproject.toml": f"[tool.{name}"},
         )
         for name in ("basedpyright", "pyright")
     ),
@@ -72,7 +73,7 @@ KNOWN: Final[tuple[ServerSpec, ...]] = (
         languages=("python",),
         roots=("ruff.toml", ".ruff.toml", *_PYTHON),
         marks=("ruff.toml", ".ruff.toml"),
-        within={"pyproject.toml": "[tool.ruff"},
+        mark_words={"pyproject.toml": "[tool.ruff"},
         bare_options={"settings": {"lint": {"select": ["E9", "F"]}}},
         is_linter=True,
     ),
@@ -108,7 +109,7 @@ KNOWN: Final[tuple[ServerSpec, ...]] = (
 )
 
 
-class FoundServer(Struct, frozen=True, kw_only=True):
+class LocatedServer(Struct, frozen=True, kw_only=True):
     """A server to be started: `program` is where it lies, `directory` the root that it is started for."""
 
     spec: ServerSpec
@@ -148,7 +149,7 @@ class ServerFinder(Struct, frozen=True, kw_only=True):
     exists: Callable[[str], bool]
     search_path: str
 
-    def find_servers(self, path: str, language: str) -> Iterator[FoundServer]:
+    def find_servers(self, path: str, language: str) -> Iterator[LocatedServer]:
         """Yield what is to run for a file: all servers of its language, of a group the first that is there."""
         taken_groups: set[str] = set()
         specs = [candidate for candidate in self.specs if language in candidate.languages]
@@ -158,7 +159,7 @@ class ServerFinder(Struct, frozen=True, kw_only=True):
             program = self.find_program(spec, path)
             if program:
                 taken_groups |= {spec.group} if spec.group else set()
-                yield FoundServer(
+                yield LocatedServer(
                     spec=self._complete(spec, path), program=program, directory=self._find_root(spec, path)
                 )
 
@@ -169,7 +170,9 @@ class ServerFinder(Struct, frozen=True, kw_only=True):
             return name if name.startswith("/") and Path(name).exists() else ""
         above = [str(parent) for parent in PurePosixPath(path or ".").parents] or ["."]
         candidates = (
-            posixpath.normpath(f"{directory}/{bin_directory}/{name}") for directory in above for bin_directory in PLACES
+            posixpath.normpath(f"{directory}/{bin_directory}/{name}")
+            for directory in above
+            for bin_directory in PROGRAM_DIRECTORIES
         )
         local_program = next((f"{self.root}/{candidate}" for candidate in candidates if self.exists(candidate)), "")
         program = local_program or shutil.which(name, path=self.search_path) or ""
@@ -180,7 +183,7 @@ class ServerFinder(Struct, frozen=True, kw_only=True):
         for above in PurePosixPath(path).parents:
             if any(self.exists(str(above / mark)) for mark in spec.marks):
                 return True
-            if any(words.encode() in (self.read(str(above / name)) or b"") for name, words in spec.within.items()):
+            if any(words.encode() in (self.read(str(above / name)) or b"") for name, words in spec.mark_words.items()):
                 return True
         return False
 

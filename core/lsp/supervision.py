@@ -14,7 +14,7 @@ from typing import Final
 
 from core.errors import AgentTuiError, ToolFailed
 from core.lsp.connection import ServerConnection
-from core.lsp.server_table import FoundServer
+from core.lsp.server_table import LocatedServer
 from core.sandbox.box import BoxLimits, BoxResult, RunningCommand
 from core.sandbox.results import describe_end
 from core.shell.command_host import CommandHost
@@ -23,10 +23,10 @@ from core.tasks import TaskOwner
 
 _LONGEST_ERRORS: Final = 2_000
 _UNBOUNDED: Final = 1 << 50  # the client ends what floods
-MOST_STARTS: Final = 4  # the first one, and three after crashes
+MAX_STARTS: Final = 4  # the first one, and three after crashes
 START_LIMIT: Final = 30.0  # seconds
 IDLE_LIMIT: Final = 600.0
-StartServer = Callable[[FoundServer, Callable[[str], None], "ServerErrors"], Awaitable[RunningCommand]]
+StartServer = Callable[[LocatedServer, Callable[[str], None], "ServerErrors"], Awaitable[RunningCommand]]
 
 
 class ServerErrors:
@@ -44,13 +44,13 @@ class ServerErrors:
         return lines[-1][:300] if lines else ""
 
 
-def format_command(server: FoundServer) -> str:
+def format_command(server: LocatedServer) -> str:
     """The command as a rule of the user would speak of it."""
     return shlex.join(server.spec.command)
 
 
 async def start_in_box(
-    host: CommandHost, server: FoundServer, on_output: Callable[[str], None], errors: ServerErrors
+    host: CommandHost, server: LocatedServer, on_output: Callable[[str], None], errors: ServerErrors
 ) -> RunningCommand:
     """Start a server. `on_output` gets its bytes as PEP 383 has them. Raises `ToolFailed` if it can't be started."""
     box = await host.box.find()
@@ -71,9 +71,9 @@ class SupervisedServer:
     project that it was begun over; `given_up` says why it is not begun any more."""
 
     def __init__(
-        self, server: FoundServer, root: Path, start: StartServer, on_given_up: Callable[[SupervisedServer], None]
+        self, server: LocatedServer, root: Path, start: StartServer, on_given_up: Callable[[SupervisedServer], None]
     ) -> None:
-        self.found = server
+        self.located = server
         self.lock = asyncio.Lock()
         self.stamp: object = None
         self.given_up = ""
@@ -88,7 +88,7 @@ class SupervisedServer:
 
     @property
     def name(self) -> str:
-        return self.found.spec.name
+        return self.located.spec.name
 
     @property
     def connection(self) -> ServerConnection | None:
@@ -105,32 +105,32 @@ class SupervisedServer:
         while not self.given_up:
             self.stop()
             try:
-                return await self._begin()
+                return await self._start_process()
             except TimeoutError:
                 self.record_crash(f"it did not begin within {START_LIMIT:.0f} s")
             except AgentTuiError as problem:
                 self.record_crash(problem.message.rstrip("."))
         raise ToolFailed(f"The language server {self.name} is not used: {self.given_up}.")
 
-    async def _begin(self) -> ServerConnection:
+    async def _start_process(self) -> ServerConnection:
         self._errors, self._is_stopping = ServerErrors(), False
-        spec = self.found.spec
+        spec = self.located.spec
         connection = ServerConnection(spec.name, self._root, self._send, spec.settings)
 
-        def hear(text: str) -> None:
+        def on_output(text: str) -> None:
             connection.client.feed(text.encode("utf-8", "surrogateescape"))
 
-        self._running = await self._start(self.found, hear, self._errors)
+        self._running = await self._start(self.located, on_output, self._errors)
         self._connection = connection
-        self._endings.spawn(self._follow(self._running, connection), name=f"end of {self.name}")
-        await connection.initialize(self.found.directory, spec.options, seconds=START_LIMIT)
+        self._endings.spawn(self._watch_end(self._running, connection), name=f"end of {self.name}")
+        await connection.initialize(self.located.directory, spec.options, seconds=START_LIMIT)
         return connection
 
     def _send(self, data: bytes) -> None:
         if self._running is not None:
             self._running.send(data)
 
-    async def _follow(self, running: RunningCommand, connection: ServerConnection) -> None:
+    async def _watch_end(self, running: RunningCommand, connection: ServerConnection) -> None:
         result: BoxResult = await running.wait()
         reason = f"it ended ({describe_end(result.exit_code, result.end_reason)})"
         error_text = self._errors.describe()
@@ -146,7 +146,7 @@ class SupervisedServer:
         """End a server that does not do its work, or has ended by itself."""
         self._crashes += 1
         self.stop()
-        if self._crashes >= MOST_STARTS and not self.given_up:
+        if self._crashes >= MAX_STARTS and not self.given_up:
             self.given_up = reason
             self._on_given_up(self)
 

@@ -19,7 +19,7 @@ from core.user_dirs import get_config_dir
 
 SERVER: Final = "chromium"
 PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge")
-_PLACES: Final = (
+_BROWSER_PATHS: Final = (
     "/usr/lib/chromium/chromium",
     "/opt/google/chrome/chrome",
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
@@ -28,7 +28,7 @@ _PLACES: Final = (
 _PACKAGE: Final = "node_modules/@playwright/mcp/cli.js"
 # What Chromium asks its maker's hosts for by itself would be told as wanted by the page. Of two lists of features the
 # later one counts, so ours repeats Playwright's.
-_QUIET: Final = Path(__file__).with_name("chromium.json")
+_BROWSER_CONFIG: Final = Path(__file__).with_name("chromium.json")
 OUTPUT: Final = "/tmp/browser"  # in the box, whose /tmp is its own
 NO_BROWSER: Final = "There is no Chromium on this machine."
 NO_SERVER: Final = "Playwright's MCP server is not installed."
@@ -47,7 +47,7 @@ def build_browser_server(settings: BrowserSettings) -> ServerConfig:
             *("--headless", "--isolated", "--no-webmcp", "--block-service-workers"),
             "--no-sandbox",  # the box is one; Chromium's own can't be made within it
             "--allow-unrestricted-file-access",  # the box says which files there are
-            *("--config", str(_QUIET)),
+            *("--config", str(_BROWSER_CONFIG)),
             *("--executable-path", executable),
             *("--output-dir", OUTPUT),
             *("--proxy-server", f"http://127.0.0.1:{PROXY_PORT}"),
@@ -77,7 +77,7 @@ def _find_executable(settings: BrowserSettings) -> str:
         if executable is None:
             raise ConfigError(f"`browser.executable`: {settings.executable} is no program.", hint=INSTALL_BROWSER)
         return executable
-    paths = (shutil.which(program) for program in (*PROGRAMS, *_PLACES))
+    paths = (shutil.which(program) for program in (*PROGRAMS, *_BROWSER_PATHS))
     first = next((path for path in paths if path is not None), None)
     if first is None:
         raise ConfigError(NO_BROWSER, hint=INSTALL_BROWSER)

@@ -103,7 +103,7 @@ class ConsentStore:
         others = {*consent.off_tools} - {tool}
         self._change(name, off_tools=tuple(sorted(others | {tool} if is_off else others)), held=held_tools)
 
-    def note_tools(
+    def record_tools(
         self, config: ServerConfig, tools: Mapping[str, str], before: Mapping[str, str]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Keep the digests of a server's tools. Return the names of those that differ from what was kept, and of those

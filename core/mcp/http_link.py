@@ -36,10 +36,10 @@ from core.web.address import WebAddress, parse_address
 from core.web.network import Connector, GuardedNetwork, connect_directly
 
 MAX_BYTES: Final = 64 << 20  # of one answer
-_PASSING: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+_TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _ANSWERED: Final = frozenset({400, 404, 409, 413, 422})  # with a JSON body the server's own answer to one request
-_SAID: Final = 200
-FIRST_REFUSING: Final = 300  # the status from which on a request was not taken: no redirect is followed
+_MAX_REASON: Final = 200
+FIRST_REFUSED_STATUS: Final = 300  # the status from which on a request was not taken: no redirect is followed
 CONNECT_SECONDS: Final = 15.0
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 _OWN_HEADERS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
@@ -50,13 +50,13 @@ _HEADERS_HINT: Final = 'It has to print an object such as {"Authorization": "Bea
 
 class HttpFault(Struct, frozen=True):
     """The fault of a request. `status` 0: there was no answer; `is_unsent`: the server can't have acted on it;
-    `is_passing`: it may be gone when it is tried again."""
+    `is_transient`: it may be gone when it is tried again."""
 
     text: str
     hint: str = ""
     status: int = 0
     is_unsent: bool = False
-    is_passing: bool = False
+    is_transient: bool = False
 
 
 def build_server_network(
@@ -101,11 +101,11 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         head = {name.lower(): value for name, value in answer.headers}
         if self._is_watched(request):
             is_json = head.get(b"content-type", b"").lower().startswith(b"application/json")
-            is_over = answer.status == 404 and "mcp-session-id" in request.headers
-            is_answered = is_json and answer.status in _ANSWERED and not is_over
+            is_session_lost = answer.status == 404 and "mcp-session-id" in request.headers
+            is_answered = is_json and answer.status in _ANSWERED and not is_session_lost
             if not (is_answered and self.fault is not None and self.fault.status in {401, 403}):
                 self.fault = None if is_answered else explain_status(answer.status, url.host)
-        if answer.status >= FIRST_REFUSING:
+        if answer.status >= FIRST_REFUSED_STATUS:
             self._on_refusal(request)
         content_encoding = head.get(b"content-encoding", b"identity").strip().lower()
         stream = _BoundedStream(answer.stream, self, url.host, content_encoding not in {b"", b"identity"})
@@ -155,34 +155,34 @@ def explain_status(status: int, host: str) -> HttpFault | None:
         return HttpFault(f"{host} has no server at this address ({status}).", hint, status, is_unsent=True)
     if status == 405:
         return HttpFault(f"{host} takes no messages at this address (405).", 'Check its "url" and "type".', status)
-    hint = "Try again later." if status in _PASSING else ""
-    return HttpFault(f"{host} answers with an error ({status}).", hint, status, is_passing=status in _PASSING)
+    hint = "Try again later." if status in _TRANSIENT else ""
+    return HttpFault(f"{host} answers with an error ({status}).", hint, status, is_transient=status in _TRANSIENT)
 
 
 def explain_exception(problem: Exception, host: str) -> HttpFault:
     """Return why a host gave no answer."""
     if isinstance(problem, WebFailed):
         if problem.code != "refused_address":
-            return HttpFault(problem.message, problem.hint, is_unsent=True, is_passing=problem.code == "unreachable")
+            return HttpFault(problem.message, problem.hint, is_unsent=True, is_transient=problem.code == "unreachable")
         text = f"The host {host} is not out in the public network"
         hint = "A server there has to stand in your own mcp.json."
         return HttpFault(f"{text}, and neither you nor your configuration named it.", hint, is_unsent=True)
-    message = " ".join(str(problem).split())[:_SAID].rstrip(".") or type(problem).__name__
+    message = " ".join(str(problem).split())[:_MAX_REASON].rstrip(".") or type(problem).__name__
     if isinstance(problem, httpcore2.TimeoutException | TimeoutError):
-        return HttpFault(f"{host} did not answer in time.", is_passing=True)
+        return HttpFault(f"{host} did not answer in time.", is_transient=True)
     if "CERTIFICATE" in message.upper() or "SSL" in message.upper():
         return HttpFault(f"The connection to {host} can't be trusted: {message}.", "Check its certificate.")
     is_unsent = isinstance(problem, httpcore2.ConnectError | OSError)
-    return HttpFault(f"{host} can't be reached: {message}.", is_unsent=is_unsent, is_passing=True)
+    return HttpFault(f"{host} can't be reached: {message}.", is_unsent=is_unsent, is_transient=True)
 
 
-def is_this_machine(host: str) -> bool:
+def is_loopback_host(host: str) -> bool:
     """True if a host says by itself that it is this machine."""
     ip_address = parse_ip_address(host)
     return ip_address.is_loopback if ip_address is not None else host == "localhost" or host.endswith(".localhost")
 
 
-def is_inner_name(address: WebAddress) -> bool:
+def is_private_address(address: WebAddress) -> bool:
     """True if an address says by itself that it is on this machine or in an inner network."""
     host = address.host
     ip_address = parse_ip_address(host)
@@ -215,7 +215,7 @@ def build_target(
             register_secret(value)
             register_secret(value.rpartition(" ")[2])
         headers[name] = value
-    is_named = not config.is_project or is_inner_name(address)
+    is_named = not config.is_project or is_private_address(address)
     return RemoteTarget(address, headers, frozenset({address.host} if is_named else ()))
 
 
@@ -245,8 +245,8 @@ class HttpLink:
         command = f"agent-tui mcp login {self._config.name}"
         if fault.status == 401 and self._auth is not None:
             return f"{fault.text.removesuffix('.')}: {command}"
-        if fault.status == 403 and isinstance(self._auth, StoredLogin) and self._auth.missed:
-            return f"{self._target.address.host} wants a login with more rights ({self._auth.missed}): {command}"
+        if fault.status == 403 and isinstance(self._auth, StoredLogin) and self._auth.missing_scope:
+            return f"{self._target.address.host} wants a login with more rights ({self._auth.missing_scope}): {command}"
         return fault.text
 
     def close(self, reason: str) -> None:
@@ -307,12 +307,12 @@ async def read_headers(
     pieces: list[str] = []
     too_much = asyncio.Event()
 
-    def take(piece: str) -> None:
+    def collect(piece: str) -> None:
         pieces.append(piece)
         if sum(map(len, pieces)) > MAX_HEADERS_TEXT:
             too_much.set()
 
-    running = await process.start(("/bin/sh", "-c", config.headers_command), env, take, log)
+    running = await process.start(("/bin/sh", "-c", config.headers_command), env, collect, log)
     flood = asyncio.ensure_future(too_much.wait())
     end = asyncio.ensure_future(running.wait())
     try:

@@ -18,8 +18,8 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 from msgspec import Struct
 
 from core.errors import ConfigError, ToolFailed
-from core.mcp.http_link import HttpLink, RemoteTarget, build_target, is_this_machine
-from core.mcp.logins import Login, LoginStore, renew
+from core.mcp.http_link import HttpLink, RemoteTarget, build_target, is_loopback_host
+from core.mcp.logins import Login, LoginStore, update_tokens
 from core.mcp.server_config import OAuthOptions, ServerConfig, Variables
 from core.mcp.wire.elicitation import Elicitation, ElicitationAnswer
 from core.mcp.wire.sdk_connection import SdkConnection
@@ -34,7 +34,7 @@ _PATH: Final = "/callback"
 _PAGE: Final = "<!doctype html><meta charset=utf-8><title>agent-tui</title><p>{}</p>"
 
 
-class Returned(Struct, frozen=True):
+class RedirectResult(Struct, frozen=True):
     """The way that a browser came back."""
 
     code: str = ""
@@ -43,17 +43,17 @@ class Returned(Struct, frozen=True):
     problem: str = ""
 
 
-class ReturnListener:
+class RedirectListener:
     """Waits on loopback for a browser that comes back with the state that it was sent away with."""
 
     def __init__(self, options: OAuthOptions) -> None:
         self._port = options.port
         self._host = "localhost" if options.client_id else "127.0.0.1"  # a client of the user's is known by its name
         self._server: asyncio.Server | None = None
-        self._came: asyncio.Future[Returned] = asyncio.get_running_loop().create_future()
+        self._redirect: asyncio.Future[RedirectResult] = asyncio.get_running_loop().create_future()
         self.state = ""
 
-    async def __aenter__(self) -> ReturnListener:
+    async def __aenter__(self) -> RedirectListener:
         try:
             self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port, limit=MAX_HEAD)
         except OSError as problem:
@@ -72,9 +72,9 @@ class ReturnListener:
         """The address that the browser comes back to."""
         return f"http://{self._host}:{self._port}{_PATH}"
 
-    async def wait(self) -> Returned:
+    async def wait(self) -> RedirectResult:
         """Return what the browser brought. Raises `ToolFailed` for a refusal."""
-        result = await self._came
+        result = await self._redirect
         if result.problem:
             raise ToolFailed(f"the login was refused: {result.problem}")
         return result
@@ -83,14 +83,14 @@ class ReturnListener:
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
             async with asyncio.timeout(10.0):
                 head = await reader.readuntil(b"\r\n\r\n")
-                status, message = self._take(head.decode("latin-1").partition("\r\n")[0])
+                status, message = self._parse_request(head.decode("latin-1").partition("\r\n")[0])
                 body = _PAGE.format(message).encode()
                 lines = f"HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {len(body)}\r\n"
                 writer.write(f"{lines}Connection: close\r\n\r\n".encode() + body)
                 await writer.drain()
         writer.close()
 
-    def _take(self, line: str) -> tuple[str, str]:
+    def _parse_request(self, line: str) -> tuple[str, str]:
         """Take a request line; return the status and the words of the page."""
         method, _, rest = line.partition(" ")
         url = urlsplit(rest.partition(" ")[0])
@@ -100,18 +100,18 @@ class ReturnListener:
         if not self.state or fields.get("state") != self.state:
             return "400 Bad Request", "This is not the login that agent-tui waits for."
         problem = " ".join(filter(None, (fields.get("error"), fields.get("error_description"))))
-        result = Returned(
+        result = RedirectResult(
             code=fields.get("code", ""),
             state=self.state,
             issuer=fields.get("iss"),
             problem=strip_escapes(problem)[:300],
         )
-        if not self._came.done():
-            self._came.set_result(result)
+        if not self._redirect.done():
+            self._redirect.set_result(result)
         return "200 OK", "The login was refused." if problem else "You are logged in. This window can be closed."
 
 
-class _LoginMemory:
+class _TokenStorage:
     """The SDK's storage while a login goes on. A client of the user's own is there from the beginning."""
 
     def __init__(self, client: Any) -> None:
@@ -140,19 +140,19 @@ async def log_in(
     if not config.is_remote:
         raise ConfigError(f"{config.name} is a program on this machine: there is no login.", hint="")
     target = await asyncio.to_thread(build_target, config, variables)
-    before = await asyncio.to_thread(list_rights, LoginStore(str(target.address)))
-    async with ReturnListener(config.oauth) as listener:
+    before = await asyncio.to_thread(list_scopes, LoginStore(str(target.address)))
+    async with RedirectListener(config.oauth) as listener:
         provider: Any = None
 
-        async def send_away(url: str) -> None:
+        async def open_login_page(url: str) -> None:
             check_addresses(url, provider._get_token_endpoint())
             url = choose_scope(url, config.oauth.scopes, before)
             listener.state = parse_qs(urlsplit(url).query)["state"][0]
             show_page(url)
 
-        provider = _build_provider(config, variables, target, listener, send_away)
+        provider = _build_provider(config, variables, target, listener, open_login_page)
         link = HttpLink(config, target, provider)
-        connection = SdkConnection(link.open_streams(), lambda: None, answer_nothing)
+        connection = SdkConnection(link.open_streams(), lambda: None, cancel_elicitation)
         await connection.load()
         try:
             await connection.open(seconds, "")
@@ -185,12 +185,12 @@ def log_out(config: ServerConfig, variables: Variables) -> bool:
 
 
 def _build_provider(
-    config: ServerConfig, variables: Variables, target: RemoteTarget, listener: ReturnListener, send_away: Any
+    config: ServerConfig, variables: Variables, target: RemoteTarget, listener: RedirectListener, open_login_page: Any
 ) -> OAuthClientProvider:
     from mcp.client.auth import OAuthClientProvider
     from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata
 
-    async def wait_for_return() -> AuthorizationCodeResult:
+    async def wait_for_redirect() -> AuthorizationCodeResult:
         result = await listener.wait()
         return AuthorizationCodeResult(code=result.code, state=result.state, iss=result.issuer)
 
@@ -205,16 +205,16 @@ def _build_provider(
         return OAuthClientProvider(
             str(target.address),
             OAuthClientMetadata.model_validate(metadata),
-            _LoginMemory(client),
-            redirect_handler=send_away,
-            callback_handler=wait_for_return,
+            _TokenStorage(client),
+            redirect_handler=open_login_page,
+            callback_handler=wait_for_redirect,
             client_metadata_url=variables.expand(options.metadata_url) or None,
         )
     except ValueError as problem:
         raise ConfigError(f"its login can't be used: {problem}") from None
 
 
-def list_rights(store: LoginStore) -> tuple[str, ...]:
+def list_scopes(store: LoginStore) -> tuple[str, ...]:
     """List the rights that the last login had, and those that the server missed in it; () = it missed none."""
     missing_rights = store.find_entry().wanted.split()
     login = store.load() if missing_rights else None
@@ -235,7 +235,7 @@ def check_addresses(*addresses: str) -> None:
     """Raise `ToolFailed` for an address of an issuer where a login could be read on its way."""
     for address in addresses:
         url = urlsplit(address)
-        if url.scheme != "https" and not is_this_machine(url.hostname or ""):
+        if url.scheme != "https" and not is_loopback_host(url.hostname or ""):
             raise ToolFailed(
                 f"its issuer is not reached by https ({url.hostname}), and a login would be read on its way"
             )
@@ -254,8 +254,8 @@ def _build_login(provider: OAuthClientProvider) -> Login:
         auth_method=client.token_endpoint_auth_method or "",
         resource=context.get_resource_url() if context.protected_resource_metadata is not None else "",
     )
-    return renew(login, tokens.access_token, tokens.refresh_token or "", tokens.scope or "", tokens.expires_in)
+    return update_tokens(login, tokens.access_token, tokens.refresh_token or "", tokens.scope or "", tokens.expires_in)
 
 
-async def answer_nothing(_: Elicitation) -> ElicitationAnswer:
+async def cancel_elicitation(_: Elicitation) -> ElicitationAnswer:
     return ElicitationAnswer(action="cancel")

@@ -56,7 +56,7 @@ class Login(Struct, frozen=True, kw_only=True):
     expires_ms: int = 0
 
     @property
-    def is_over(self) -> bool:
+    def is_expired(self) -> bool:
         """True if its token is known to be of no use any more."""
         return bool(self.expires_ms) and now_ms() >= self.expires_ms - MARGIN_MS
 
@@ -117,7 +117,7 @@ class LoginStore:
         self._book.update(change)
         return location
 
-    def note_wanted(self, scope: str) -> None:
+    def record_missing_scope(self, scope: str) -> None:
         """Note rights that the server missed, for the next login. Blocks."""
 
         def change(book: _LoginBook) -> _LoginBook:
@@ -139,7 +139,7 @@ class LoginStore:
         return bool(entry.issuer)
 
     @asynccontextmanager
-    async def hold(self) -> AsyncIterator[None]:
+    async def lock(self) -> AsyncIterator[None]:
         """Be the one process that refreshes this login; one that hangs is waited for `LOCK_SECONDS`."""
         directory = get_state_dir() / "mcp-logins"
         make_private_directory(directory)
@@ -147,7 +147,7 @@ class LoginStore:
         descriptor = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         limit = monotonic() + LOCK_SECONDS
         try:
-            while not _can_lock(descriptor) and monotonic() < limit:
+            while not _try_lock(descriptor) and monotonic() < limit:
                 await pause(_LOCK_PAUSE)
             yield
         finally:
@@ -157,7 +157,7 @@ class LoginStore:
         return f"mcp {issuer} {urlsplit(self._url).path}"
 
 
-def _can_lock(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -178,33 +178,34 @@ class _TokenAnswer(Struct, frozen=True):
 
 
 class StoredLogin(httpx2.Auth):
-    """The login of the requests of one connection, if there is one. `missed`: rights that it had not, "" = none."""
+    """The login of the requests of one connection, if there is one. `missing_scope`: rights that it had not, "" =
+    none."""
 
     def __init__(self, store: LoginStore) -> None:
         self._store = store
         self._login: Login | None = None
         self._number = 0
-        self.missed = ""
+        self.missing_scope = ""
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         login = await self._load()
-        if login is not None and login.is_over and login.refresh_token:
-            async with self._store.hold():
+        if login is not None and login.is_expired and login.refresh_token:
+            async with self._store.lock():
                 login = await self._load()
-                if login is not None and login.is_over and login.refresh_token:
-                    login = await self._take(login, (yield build_refresh(login)))
+                if login is not None and login.is_expired and login.refresh_token:
+                    login = await self._apply_refresh(login, (yield build_refresh(login)))
         if login is None:
             yield request
             return
         response = yield _sign(request, login)
         if response.status_code == 403:
-            await self._note_missed(response.headers.get("www-authenticate", ""))
+            await self._record_missing_scope(response.headers.get("www-authenticate", ""))
         if response.status_code != 401:
             return
-        async with self._store.hold():
+        async with self._store.lock():
             fresh = await self._load()
             if fresh is not None and fresh.access_token == login.access_token:
-                fresh = await self._take(fresh, (yield build_refresh(fresh))) if fresh.refresh_token else None
+                fresh = await self._apply_refresh(fresh, (yield build_refresh(fresh))) if fresh.refresh_token else None
         if fresh is not None and fresh.access_token != login.access_token:
             yield _sign(request, fresh)
 
@@ -218,15 +219,15 @@ class StoredLogin(httpx2.Auth):
             return None
         return self._login
 
-    async def _note_missed(self, challenge: str) -> None:
+    async def _record_missing_scope(self, challenge: str) -> None:
         """Note the rights that a refusal names, so that the next login asks for them (RFC 6750, 3.1)."""
         match = _SCOPE.search(challenge) if "insufficient_scope" in challenge else None
         if match is not None:
-            self.missed = match[1]
+            self.missing_scope = match[1]
             with suppress(AgentTuiError):
-                await asyncio.to_thread(self._store.note_wanted, self.missed)
+                await asyncio.to_thread(self._store.record_missing_scope, self.missing_scope)
 
-    async def _take(self, login: Login, response: httpx2.Response) -> Login:
+    async def _apply_refresh(self, login: Login, response: httpx2.Response) -> Login:
         """Take the answer to a refresh, and keep what it changes."""
         data = await response.aread()
         if response.status_code in _REFUSED:
@@ -238,7 +239,7 @@ class StoredLogin(httpx2.Auth):
                 answer = decode_json(data, _TokenAnswer)
             except msgspec.MsgspecError:
                 return login
-            new_login = renew(login, answer.access_token, answer.refresh_token, answer.scope, answer.expires_in)
+            new_login = update_tokens(login, answer.access_token, answer.refresh_token, answer.scope, answer.expires_in)
         try:
             await asyncio.to_thread(self._store.save, new_login)
         except AgentTuiError:
@@ -246,7 +247,7 @@ class StoredLogin(httpx2.Auth):
         return new_login
 
 
-def renew(login: Login, access: str, refresh: str, scope: str, seconds: float | None) -> Login:
+def update_tokens(login: Login, access: str, refresh: str, scope: str, seconds: float | None) -> Login:
     """Return a login with new tokens; what an answer leaves out is as it was."""
     return replace(
         login,

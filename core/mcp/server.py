@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 START_SECONDS: Final = 30.0
 CLOSE_SECONDS: Final = 5.0  # that whoever waits for it has to let it go
-MOST_UNASKED: Final = 64 << 20  # characters of messages that a server may send for one request
+MAX_UNSOLICITED: Final = 64 << 20  # characters of messages that a server may send for one request
 RETRY_WAITS: Final = (0.5, 1.0, 2.0, 4.0)  # seconds before a remote server that can't be reached is tried again
-REST_SECONDS: Final = (30.0, 300.0)  # that one which failed is left alone: at first, and at most
+BACKOFF_SECONDS: Final = (30.0, 300.0)  # that one which failed is left alone: at first, and at most
 STOPPED: Final = "The user stopped it."
-MOST_QUESTIONS: Final = 10  # that a server may ask the user in one call
+MAX_QUESTIONS: Final = 10  # that a server may ask the user in one call
 A = TypeVar("A")
 ServerStatus = Literal["idle", "running", "failed"]
 
@@ -65,11 +65,11 @@ class McpServer:
         self._process: ServerProcess | None = None
         self._pipe: MessagePipe | HttpLink | None = None
         self.host = find_remote_host(config, self._variables)
-        self._answering: AnswerServer | None = None
+        self._answer_call: AnswerServer | None = None
         self._address = ""
-        self._logins_tried = 0
+        self._login_number = 0
         self._failures = 0
-        self._rests_until = 0.0
+        self._retry_at = 0.0
         self._connection: SdkConnection | None = None
         self._received = 0
         self._is_flooding = False
@@ -82,7 +82,7 @@ class McpServer:
             try:
                 return await connection.list_tools(START_SECONDS)
             except (TimeoutError, ToolFailed) as problem:
-                raise await self._end_failed(problem, f"It did not list its tools in {START_SECONDS:.0f} s") from None
+                raise await self._stop_failed(problem, f"It did not list its tools in {START_SECONDS:.0f} s") from None
 
     async def ask(self, work: Callable[[SdkConnection], Awaitable[A]], *, keeps_effects: bool) -> A:
         """Return what `work` gets of its connection; it is started for that. A refusal leaves it running. Raises
@@ -95,7 +95,7 @@ class McpServer:
             except (asyncio.CancelledError, TimeoutError, ToolFailed) as problem:
                 if isinstance(problem, ToolFailed) and self._is_alive:
                     raise
-                raise await self._end_failed(problem, f"It said nothing for {START_SECONDS:.0f} s") from None
+                raise await self._stop_failed(problem, f"It said nothing for {START_SECONDS:.0f} s") from None
 
     async def call(
         self, tool: str, arguments: Mapping[str, Any], origin: Origin, *, keeps_effects: bool, listener: CallListener
@@ -108,10 +108,10 @@ class McpServer:
             except (asyncio.CancelledError, TimeoutError, ToolFailed) as problem:
                 is_refusal = isinstance(problem, ToolFailed) and self._is_alive
                 if not is_refusal:
-                    raise await self._end_failed(problem, f"It said nothing for {self.config.seconds:g} s") from None
-                await self._take_effects(origin)
+                    raise await self._stop_failed(problem, f"It said nothing for {self.config.seconds:g} s") from None
+                await self._collect_effects(origin)
                 raise
-            return answer, await self._take_effects(origin)
+            return answer, await self._collect_effects(origin)
 
     async def _ask(
         self, connection: SdkConnection, tool: str, arguments: Mapping[str, Any], listener: CallListener
@@ -121,14 +121,14 @@ class McpServer:
         self._received, question_count, asking = 0, 0, asyncio.Lock()
         async with asyncio.timeout(limit) as patience:
 
-            def hear(progress: float, total: float | None, message: str | None) -> None:
+            def report_progress(progress: float, total: float | None, message: str | None) -> None:
                 patience.reschedule(loop.time() + limit)
                 listener.progress(progress, total, message)
 
             async def answer(elicitation: Elicitation) -> ElicitationAnswer:
                 nonlocal question_count
                 question_count += 1
-                if question_count > MOST_QUESTIONS:
+                if question_count > MAX_QUESTIONS:
                     return ElicitationAnswer(action="cancel")
                 async with asking:
                     patience.reschedule(None)
@@ -138,24 +138,28 @@ class McpServer:
                     listener.tell(reply.notice)
                 return reply
 
-            self._answering = answer
+            self._answer_call = answer
             try:
-                return await connection.call_tool(tool, arguments, hear)
+                return await connection.call_tool(tool, arguments, report_progress)
             except ToolFailed:
-                if not self._was_not_taken:
+                if not self._was_unsent:
                     raise
                 patience.reschedule(None)
                 new_connection = await self._connect(keeps_effects=False)
                 patience.reschedule(loop.time() + limit)
-                return await new_connection.call_tool(tool, arguments, hear)
+                return await new_connection.call_tool(tool, arguments, report_progress)
             finally:
-                self._answering = None
+                self._answer_call = None
 
     async def _answer(self, elicitation: Elicitation) -> ElicitationAnswer:
         """Answer a question of the server: the user is asked while a call of theirs runs, and at no other time."""
-        return await self._answering(elicitation) if self._answering is not None else ElicitationAnswer(action="cancel")
+        return (
+            await self._answer_call(elicitation)
+            if self._answer_call is not None
+            else ElicitationAnswer(action="cancel")
+        )
 
-    async def _take_effects(self, origin: Origin) -> str:
+    async def _collect_effects(self, origin: Origin) -> str:
         """Let what it wrote wait for the review. It goes on, with all that it holds in memory."""
         process = self._process
         if process is None or not process.has_written:
@@ -169,13 +173,13 @@ class McpServer:
     # its life
 
     @property
-    def can_try_again(self) -> bool:
+    def is_retry_due(self) -> bool:
         """True if it failed, and it is time to see whether it is back, or there is another login."""
         if not self.config.is_remote or self.status != "failed":
             return False
-        return monotonic() >= self._rests_until or self._count_logins() != self._logins_tried
+        return monotonic() >= self._retry_at or self._read_login_number() != self._login_number
 
-    def _count_logins(self) -> int:
+    def _read_login_number(self) -> int:
         """Return a number that is another one after each login to it."""
         from core.mcp.logins import LoginStore
 
@@ -189,7 +193,7 @@ class McpServer:
         return is_open and self._pipe is not None and not self._pipe.problem
 
     @property
-    def _was_not_taken(self) -> bool:
+    def _was_unsent(self) -> bool:
         """True if a call can't have reached the remote server, or it does not know this connection any more."""
         fault = None if self._pipe is None or isinstance(self._pipe, MessagePipe) else self._pipe.fault
         return fault is not None and fault.is_unsent
@@ -203,13 +207,13 @@ class McpServer:
             await self._stop()
         if self._connection is None:
             try:
-                await (self._reach() if self.config.is_remote else self._start(keeps_effects=keeps_effects))
+                await (self._connect_remote() if self.config.is_remote else self._start(keeps_effects=keeps_effects))
             except (AgentTuiError, TimeoutError, asyncio.CancelledError) as problem:
-                raise await self._end_failed(problem, f"It did not answer in {START_SECONDS:.0f} s") from None
+                raise await self._stop_failed(problem, f"It did not answer in {START_SECONDS:.0f} s") from None
         assert self._connection is not None
         return self._connection
 
-    async def _reach(self) -> None:
+    async def _connect_remote(self) -> None:
         """Connect to a remote server; one that can't be reached now is tried again after a while."""
         from core.mcp.http_link import HttpLink, build_target, read_headers
 
@@ -218,7 +222,7 @@ class McpServer:
             command_headers = await read_headers(self.config, self._variables, self._host, self.log.add)
             target = await asyncio.to_thread(build_target, self.config, self._variables, command_headers)
             self._address = str(target.address)
-            self._logins_tried = self._count_logins()
+            self._login_number = self._read_login_number()
             link = self._pipe = HttpLink(self.config, target)
             self._connection = SdkConnection(link.open_streams(), self._on_change, self._answer)
             link.on_loss = self._connection.end
@@ -227,14 +231,14 @@ class McpServer:
                 await self._connection.open(START_SECONDS, "")
             except ToolFailed as problem:
                 await self._disconnect()
-                if wait is None or link.fault is None or not link.fault.is_passing:
+                if wait is None or link.fault is None or not link.fault.is_transient:
                     raise link.build_error(problem.message) from None
                 await asyncio.sleep(wait)
             else:
                 break
-        self._note_running()
+        self._set_running()
 
-    def _note_running(self) -> None:
+    def _set_running(self) -> None:
         assert self._connection is not None
         self.status, self.problem, self.version = "running", "", self._connection.version
         self._failures = 0
@@ -243,7 +247,7 @@ class McpServer:
         return await self._host.proxy(), self._host.services()
 
     async def _start(self, *, keeps_effects: bool) -> None:
-        command, env = await asyncio.to_thread(self._expand)
+        command, env = await asyncio.to_thread(self._expand_command)
         self.log, self._received, self._is_flooding = ServerLog(), 0, False
         is_own = self.config.is_own
         self._process = process = ServerProcess(
@@ -258,13 +262,13 @@ class McpServer:
         await process.start(command, env, self._receive, self._log)
         self._tasks.spawn(self._watch(process, pipe), name=f"mcp {self.config.name}")
         await self._connection.open(START_SECONDS, str(self._host.workspace.root))
-        self._note_running()
+        self._set_running()
 
     @property
     def _variables(self) -> Variables:
         return Variables(self._host.workspace.root, os.environ)
 
-    def _expand(self) -> tuple[tuple[str, ...], dict[str, str]]:
+    def _expand_command(self) -> tuple[tuple[str, ...], dict[str, str]]:
         """Return command and environment with their variables replaced. Raises `ConfigError`."""
         config, root = self.config, self._host.workspace.root
         variables = self._variables
@@ -300,7 +304,7 @@ class McpServer:
         process, pipe = self._process, self._pipe
         if process is None or pipe is None:
             return
-        if self._received > MOST_UNASKED:
+        if self._received > MAX_UNSOLICITED:
             pipe.close("It floods its client with messages.")
         if pipe.problem and not self._is_flooding:
             self._is_flooding = True
@@ -319,7 +323,7 @@ class McpServer:
         reason = self.log.find_reason()
         return f"{problem.rstrip('.')}.{f' Its log ends: {reason}' if reason else ''}"
 
-    async def _end_failed(self, problem: BaseException, silence: str) -> BaseException:
+    async def _stop_failed(self, problem: BaseException, silence: str) -> BaseException:
         """End it after a fault, drop what it wrote, and return what to raise."""
         pipe_problem = self._pipe.problem if self._pipe is not None else ""
         await asyncio.shield(self._stop())
@@ -327,8 +331,8 @@ class McpServer:
             return problem
         cause = silence if isinstance(problem, TimeoutError) else pipe_problem or str(problem)
         self.status, self.problem = "failed", self._add_log(cause)
-        shortest, longest = REST_SECONDS
-        self._rests_until = monotonic() + min(shortest * 2**self._failures, longest)
+        shortest, longest = BACKOFF_SECONDS
+        self._retry_at = monotonic() + min(shortest * 2**self._failures, longest)
         self._failures += 1
         hint = problem.hint if isinstance(problem, AgentTuiError) else ""
         return ToolFailed(f"The MCP server {self.config.name} failed: {self.problem}", hint=hint)
@@ -348,12 +352,12 @@ class McpServer:
 
     async def stop(self) -> None:
         """End it. A call that it works on fails; the next one starts it anew."""
-        await self._hang_up()
+        await self._abort_waits()
         async with self._lock:
             await self._stop()
             self.problem = ""
 
-    async def _hang_up(self) -> None:
+    async def _abort_waits(self) -> None:
         """End what is waited for, so that whoever waits lets the lock go."""
         if self._pipe is not None:
             self._pipe.close(STOPPED)
@@ -363,7 +367,7 @@ class McpServer:
     async def close(self) -> None:
         """End it for good; nothing of it is left, also of one that is just being started."""
         self._is_closed = True
-        await self._hang_up()
+        await self._abort_waits()
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS), self._lock:
                 await self._stop()

@@ -25,8 +25,8 @@ from core.web.address import parse_address
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 DEFAULT_SECONDS: Final = 300.0  # without progress
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
-_HIDDEN: Final = "(it stands in the file)"
-_HARMLESS: Final = frozenset({"HOME", "USER", "LOGNAME", "LANG", "SHELL", "TMPDIR"})
+_MASKED: Final = "(it stands in the file)"
+_PUBLIC_VARIABLES: Final = frozenset({"HOME", "USER", "LOGNAME", "LANG", "SHELL", "TMPDIR"})
 _FOLDERS: Final = frozenset(
     {"userHome", "workspaceFolder", "workspaceFolderBasename", "CLAUDE_PROJECT_DIR", "pathSeparator"}
 )
@@ -35,7 +35,7 @@ _LOCAL_KEYS: Final = frozenset({"type", "command", "args", "env", "envFile", "ti
 _KEYS: Final = _LOCAL_KEYS | {"url", "headers", "headersHelper", "oauth", "auth"}
 _OAUTH_KEYS: Final = frozenset({"clientId", "clientSecret", "clientMetadataUrl", "callbackPort", "scopes", "scope"})
 _AUTH_KEYS: Final = frozenset({"CLIENT_ID", "CLIENT_SECRET", "scopes"})
-_MOST_NAMED: Final = 5
+_MAX_NAMED: Final = 5
 _VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 Transport = Literal["stdio", "http", "sse"]
 
@@ -107,7 +107,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
         lines += [f"header {name}: {value}" for name, value in sorted(self.headers.items())]
         lines += self._list_headers_command()
         lines += [f"env file: {self.env_file}"] if self.env_file else []
-        lines += [f"login secret: {_HIDDEN}" if _is_plain_secret(line) else line for line in self.oauth.list_lines()]
+        lines += [f"login secret: {_MASKED}" if _is_plain_secret(line) else line for line in self.oauth.list_lines()]
         return "\n".join(lines)
 
     def _list_headers_command(self) -> list[str]:
@@ -117,7 +117,9 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
         """Return the names of the user's variables that it would be given, sorted."""
         texts = [*self.command, *self.env.values(), self.url, *self.headers.values(), *self.oauth.list_lines()]
         return tuple(
-            sorted({match["name"] for text in texts for match in _VARIABLE.finditer(text)} - _HARMLESS - _FOLDERS)
+            sorted(
+                {match["name"] for text in texts for match in _VARIABLE.finditer(text)} - _PUBLIC_VARIABLES - _FOLDERS
+            )
         )
 
 
@@ -203,7 +205,7 @@ def _list_unsupported(entry: Mapping[str, Any]) -> list[str]:
     unsupported_keys += [f"auth.{key}" for key in entry.get("auth") or {} if key not in _AUTH_KEYS]
     if not unsupported_keys:
         return []
-    names = ", ".join(f'"{strip_escapes(str(key))[:40]}"' for key in unsupported_keys[:_MOST_NAMED])
+    names = ", ".join(f'"{strip_escapes(str(key))[:40]}"' for key in unsupported_keys[:_MAX_NAMED])
     verb = "is" if len(unsupported_keys) == 1 else "are"
     return [f"the server counts, but {names} {verb} not supported and without effect"]
 
@@ -298,7 +300,7 @@ class Variables(Struct, frozen=True):
 
     def _find_value(self, match: re.Match[str], *, is_public: bool) -> str:
         name = match["name"]
-        if is_public and name not in _HARMLESS:
+        if is_public and name not in _PUBLIC_VARIABLES:
             raise ConfigError(
                 f"{match[0]} stands in its command line, which every process of this machine can read",
                 hint='Give it to the server in "env".',

@@ -12,7 +12,7 @@ from msgspec import Struct
 from core.mcp.config_files import load_servers
 from core.mcp.consent import ConsentStore, ServerConsent
 from core.mcp.server_config import ServerConfig, ServerProblem
-from core.mcp.tool_lists import MAX_DESCRIPTION, MAX_SHOWN, KeptList, OfferedTool, find_flags, load_list, name_tools
+from core.mcp.tool_lists import MAX_DESCRIPTION, MAX_SHOWN, CachedLists, OfferedTool, find_flags, load_list, name_tools
 from core.mcp.wire.sdk_connection import ToolDefinition
 from core.permissions.trusted_files import TrustCheck
 from core.protocol import queries as q
@@ -20,7 +20,7 @@ from core.sandbox.plain_text import strip_escapes
 from core.workspace import Workspace
 
 
-class ServerLife(Struct, frozen=True, kw_only=True):
+class ServerRuntime(Struct, frozen=True, kw_only=True):
     """The life of a server: its status, what is wrong with it, and the end of its log."""
 
     status: q.ServerState = "idle"
@@ -29,7 +29,7 @@ class ServerLife(Struct, frozen=True, kw_only=True):
 
 
 def build_row(
-    config: ServerConfig, consent: ConsentStore, life: ServerLife, tools: Iterable[ToolDefinition]
+    config: ServerConfig, consent: ConsentStore, life: ServerRuntime, tools: Iterable[ToolDefinition]
 ) -> q.ServerRow:
     """Build the row of a server. Raises `StateError` where it can't be known what the user said."""
     server_consent, answer = consent.find(config.name), consent.get_answer(config)
@@ -73,13 +73,17 @@ def _build_tool_row(tool: OfferedTool, server_consent: ServerConsent) -> q.Serve
 def list_rows(workspace: Workspace, check: TrustCheck | None) -> q.ServersAnswer:
     """List the servers of a workspace, of which none runs. Raises `StateError`."""
     configuration, consent = load_servers(workspace, check), ConsentStore(workspace.root)
-    tool_lists = {server.name: load_list(server.compute_hash()) or KeptList("", ()) for server in configuration.servers}
-    rows = [build_row(server, consent, ServerLife(), tool_lists[server.name].tools) for server in configuration.servers]
+    tool_lists = {
+        server.name: load_list(server.compute_hash()) or CachedLists("", ()) for server in configuration.servers
+    }
+    rows = [
+        build_row(server, consent, ServerRuntime(), tool_lists[server.name].tools) for server in configuration.servers
+    ]
     problems = tuple(map(describe_problem, configuration.problems))
     return q.ServersAnswer(servers=tuple(rows), problems=problems, is_trusted=check is not None)
 
 
-def describe_missing(
+def describe_unavailable(
     failures: Mapping[str, str], consents: Mapping[str, ServerConsent], tools: Mapping[str, Iterable[ToolDefinition]]
 ) -> list[str]:
     """Return a line for the model on each server that can't be used, by `failures`, and on tools that may not be."""

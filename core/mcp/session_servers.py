@@ -18,14 +18,14 @@ from core.mcp.config_files import ConfiguredServers, load_servers
 from core.mcp.consent import ConsentStore, ServerConsent
 from core.mcp.server import START_SECONDS, CallListener, McpServer
 from core.mcp.server_config import ServerConfig
-from core.mcp.server_rows import ServerLife, build_row, describe_missing, describe_problem
+from core.mcp.server_rows import ServerRuntime, build_row, describe_problem, describe_unavailable
 from core.mcp.tool_lists import (
-    KeptList,
+    CachedLists,
     OfferedTool,
     ServerTexts,
     compute_digests,
     describe_changes,
-    describe_odd_tools,
+    describe_suspicious_tools,
     describe_tools,
     find_tools,
     format_offer,
@@ -79,14 +79,14 @@ class SessionServers:
         self._texts: dict[str, ServerTexts] = {}
         self._problems: dict[str, str] = {}
         self._refusals: dict[str, str] = {}
-        self._said: dict[str, ServerConsent] = {}
-        self._changed: dict[str, int] = {}
+        self._consents: dict[str, ServerConsent] = {}
+        self._change_counts: dict[str, int] = {}
         self._stale: set[str] = set()
-        self._answered, self._told = set[str](), set[str]()
+        self._answered, self._reported_problems = set[str](), set[str]()
         self._refreshing = asyncio.Lock()
         self._tasks = TaskOwner()
         self._listing: dict[str, asyncio.Task[None]] = {}
-        self._begun: dict[str, float] = {}
+        self._listing_since: dict[str, float] = {}
         self.own: ServerConfig | None = None
         self.given: tuple[ServerConfig, ...] = ()
         self.is_given: Callable[[str], bool] = lambda _: True
@@ -96,7 +96,7 @@ class SessionServers:
     async def describe(self, window: int) -> str:
         """Return what the model is told of them now, "" = there are none. `window`: of the model, in tokens."""
         await self.refresh()
-        notes = describe_missing({**self._problems, **self._refusals}, self._said, self._tools)
+        notes = describe_unavailable({**self._problems, **self._refusals}, self._consents, self._tools)
         notes += [STARTING.format(name) for name in sorted(self._listing.keys() - self._tools.keys())]
         return format_offer(self.list_tools(), notes, int((window or UNKNOWN_WINDOW) * DEFERRED_PART))
 
@@ -122,7 +122,7 @@ class SessionServers:
         for server, reason in self._refusals.items():
             if tool.server == server if tool else name.startswith(format_tool_name(server, "")):
                 return f"the MCP server {server} can't be used: {reason}"
-        consent = self._said.get(tool.server) if tool else None
+        consent = self._consents.get(tool.server) if tool else None
         reason = consent.explain_off(tool.definition.name) if consent and tool else ""
         return f"{name} can't be used: {reason}" if reason else ""
 
@@ -164,10 +164,10 @@ class SessionServers:
             allowed_configs = {server.name: server for server in self._configured.servers if not refusals[server.name]}
             for name in [*self._servers]:
                 if allowed_configs.get(name) != self._servers[name].config:
-                    await self._forget(name)
+                    await self._remove_server(name)
             self._refusals = {name: refusal for name, refusal in refusals.items() if refusal}
             for config in allowed_configs.values():
-                self._begin_listing(config)
+                self._list_if_needed(config)
             await self._wait_for_lists()
 
     async def begin(self) -> None:
@@ -176,26 +176,26 @@ class SessionServers:
             for config in (await self._load()).servers:
                 with suppress(StateError):  # the first prompt meets the same fault and says so
                     if not self.explain_refusal(config):
-                        self._begin_listing(config)
+                        self._list_if_needed(config)
 
     async def _wait_for_lists(self) -> None:
         """Wait a moment for lists that were begun lately: a slow one is told when it is there, and a call that wants it
         waits. An own server is what a session is for: it may take as long as a start takes."""
         patience = FIRST_WAIT if self.own is None else START_SECONDS
-        remaining_seconds = {name: self._begun[name] + patience - monotonic() for name in self._listing}
+        remaining_seconds = {name: self._listing_since[name] + patience - monotonic() for name in self._listing}
         if waiting := {self._listing[name] for name, seconds in remaining_seconds.items() if seconds > 0}:
             await asyncio.wait(waiting, timeout=max(remaining_seconds.values()))
 
     def _report_problems(self) -> None:
         for text in map(describe_problem, self._configured.problems):
-            self._warn(text if text not in self._told else "")
-            self._told.add(text)
+            self._warn(text if text not in self._reported_problems else "")
+            self._reported_problems.add(text)
 
     async def _find_refusal(self, config: ServerConfig) -> str:
         """Return why the server may not run, "" = it may; the user is asked about an entry once in a session."""
         try:
             consent, answer = self._consent.find(config.name), self._consent.get_answer(config)
-            self._said[config.name] = consent
+            self._consents[config.name] = consent
             if consent.is_off:
                 return OFF
             if answer is None and config.compute_hash() not in self._answered:
@@ -209,25 +209,25 @@ class SessionServers:
 
     def _ensure_server(self, config: ServerConfig) -> McpServer:
         if config.name not in self._servers:
-            self._servers[config.name] = McpServer(config, self._host, partial(self.note_change, config.name))
+            self._servers[config.name] = McpServer(config, self._host, partial(self.mark_stale, config.name))
         return self._servers[config.name]
 
-    def note_change(self, name: str) -> None:
+    def mark_stale(self, name: str) -> None:
         """Note that a server's tools are others now."""
         self._stale.add(name)
 
-    async def _renew_server(self, config: ServerConfig) -> McpServer:
+    async def _replace_outdated(self, config: ServerConfig) -> McpServer:
         """Return the server of this very entry."""
         if self._ensure_server(config).config != config:
-            await self._forget(config.name)
+            await self._remove_server(config.name)
         return self._ensure_server(config)
 
-    def _begin_listing(self, config: ServerConfig) -> None:
+    def _list_if_needed(self, config: ServerConfig) -> None:
         name = self._ensure_server(config).config.name
         if name in self._listing:
             return
-        is_stale = name in self._stale and self._changed.get(name, 0) < MAX_CHANGES
-        is_stale = is_stale or (name not in self._tools and self._servers[name].can_try_again)
+        is_stale = name in self._stale and self._change_counts.get(name, 0) < MAX_CHANGES
+        is_stale = is_stale or (name not in self._tools and self._servers[name].is_retry_due)
         if (name in self._tools or name in self._problems) and not is_stale:
             return
         if (
@@ -241,11 +241,11 @@ class SessionServers:
     def _start_listing(self, name: str) -> asyncio.Task[None]:
         self._stale.discard(name)
         task = self._tasks.start(self._list(name), name=f"mcp tools {name}")
-        self._listing[name], self._begun[name] = task, monotonic()
-        task.add_done_callback(partial(self._note_end, name))
+        self._listing[name], self._listing_since[name] = task, monotonic()
+        task.add_done_callback(partial(self._remove_listing, name))
         return task
 
-    def _note_end(self, name: str, task: asyncio.Task[None]) -> None:
+    def _remove_listing(self, name: str, task: asyncio.Task[None]) -> None:
         if self._listing.get(name) is task:
             del self._listing[name]
 
@@ -253,37 +253,39 @@ class SessionServers:
         server, keeps_effects = self._servers[name], self._keeps_effects()
         try:
             tools = await server.list_tools(keeps_effects=keeps_effects)
-            self._note_tools(server, tools)
+            self._record_tools(server, tools)
             with suppress(ToolFailed):  # its tools can be called all the same
                 self._texts[name] = await server.ask(list_texts, keeps_effects=keeps_effects)
-                self._keep_lists(server)
+                self._store_lists(server)
         except AgentTuiError as problem:
             if name not in self._tools:
                 self._set_problem(name, problem.message)
         except Exception as problem:  # a foreign library ends here
             self._set_problem(name, f"{type(problem).__name__}: {str(problem)[:200]}")
 
-    def _note_tools(self, server: McpServer, tools: tuple[ToolDefinition, ...]) -> None:
+    def _record_tools(self, server: McpServer, tools: tuple[ToolDefinition, ...]) -> None:
         """Offer the tools, and tell the user which of them are others than when they were last told: those are held."""
         config = server.config
         server_lists = load_list(config.compute_hash())
         before = describe_tools(config.name, server_lists.tools) if server_lists is not None else {}
         with suppress(StateError):  # who is asked for the user's word next tells it
-            changed_names, held_names = self._consent.note_tools(config, compute_digests(tools), before)
-            self._said[config.name] = self._consent.find(config.name)
+            changed_names, held_names = self._consent.record_tools(config, compute_digests(tools), before)
+            self._consents[config.name] = self._consent.find(config.name)
             self._warn(describe_changes(config.name, changed_names, held_names))
         self._warn(
-            describe_odd_tools(config.name, tools) if server_lists is None or server_lists.tools != tools else ""
+            describe_suspicious_tools(config.name, tools) if server_lists is None or server_lists.tools != tools else ""
         )
         self._problems.pop(config.name, None)
-        self._changed[config.name] = self._changed.get(config.name, 0) + (self._tools.get(config.name, tools) != tools)
+        self._change_counts[config.name] = self._change_counts.get(config.name, 0) + (
+            self._tools.get(config.name, tools) != tools
+        )
         self._tools[config.name] = tools
-        self._keep_lists(server)
+        self._store_lists(server)
 
-    def _keep_lists(self, server: McpServer) -> None:
+    def _store_lists(self, server: McpServer) -> None:
         if not self._is_private:
             texts = self._texts.get(server.config.name, ServerTexts())
-            save_list(server.config.compute_hash(), KeptList(server.version, self._tools[server.config.name], texts))
+            save_list(server.config.compute_hash(), CachedLists(server.version, self._tools[server.config.name], texts))
 
     def _warn(self, text: str) -> None:
         if text:
@@ -322,12 +324,12 @@ class SessionServers:
 
     def _build_row(self, config: ServerConfig) -> q.ServerRow:
         name, server = config.name, self._servers.get(config.name)
-        life = ServerLife(
+        life = ServerRuntime(
             status="starting" if name in self._listing else server.status if server else "idle",
             problem=self._problems.get(name, "") or (server.problem if server else ""),
             log=server.log.read() if server else "",
         )
-        server_lists = KeptList("", self._tools[name]) if name in self._tools else load_list(config.compute_hash())
+        server_lists = CachedLists("", self._tools[name]) if name in self._tools else load_list(config.compute_hash())
         return build_row(config, self._consent, life, server_lists.tools if server_lists else ())
 
     # what is read at the user's word
@@ -353,13 +355,13 @@ class SessionServers:
         """Return what `work` gets of a server, which is started for that. Raises `StateError`, `ToolFailed`."""
         if reason := self.explain_refusal(config):
             raise ToolFailed(f"The MCP server {config.name} can't be used: {reason}", hint="/mcp shows it.")
-        server = await self._renew_server(config)
+        server = await self._replace_outdated(config)
         return await server.ask(work, keeps_effects=self._keeps_effects())
 
     async def find_host(self, name: str) -> str:
         """Return the host of a remote server by its entry, "" = it is none, or there is no such server."""
         config = await self.find_config(name)
-        return (await self._renew_server(config)).host if config is not None else ""
+        return (await self._replace_outdated(config)).host if config is not None else ""
 
     async def find_config(self, name: str) -> ServerConfig | None:
         """Return the entry of a server as it stands in its file now; None = there is none."""
@@ -373,7 +375,7 @@ class SessionServers:
     async def switch(self, name: str, *, tool: str = "", is_off: bool) -> None:
         """Switch a server, or one of its tools, off or on. Raises `StateError`."""
         self._consent.switch(name, tool=tool, is_off=is_off)
-        self._said[name] = self._consent.find(name)
+        self._consents[name] = self._consent.find(name)
         if not tool and is_off:
             self._refusals[name] = OFF
             await self.stop(name)
@@ -400,7 +402,7 @@ class SessionServers:
         if reason := self.explain_refusal(config):
             raise ToolFailed(f"the MCP server {config.name} may not run: {reason}")
         await self.stop(config.name)
-        await self._renew_server(config)
+        await self._replace_outdated(config)
         self._problems.pop(config.name, None)
         self._refusals.pop(config.name, None)
         await asyncio.wait({self._start_listing(config.name)}, timeout=FIRST_WAIT)
@@ -415,7 +417,7 @@ class SessionServers:
         finally:
             await server.close()
 
-    async def _forget(self, name: str) -> None:
+    async def _remove_server(self, name: str) -> None:
         server = self._servers.pop(name)
         if (task := self._listing.pop(name, None)) is not None:
             await cancel_tasks({task})

@@ -41,12 +41,12 @@ MAX_SHOWN: Final = 20_000  # characters of a tool
 MAX_FOUND: Final = 8
 MAX_NAMED: Final = 8
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
-_URGING: Final = re.compile(
+_INJECTION: Final = re.compile(
     r"\b(?:IMPORTANT|URGENT|CRITICAL|ATTENTION)\b"
     r"|(?i:\b(?:ignore|disregard|forget) (?:all|any|the|your|previous|what)\b)"
     r"|(?i:\b(?:do not|don't|never) (?:tell|mention|inform|ask|show)\b)"
 )
-_OF_KEYS: Final = re.compile(
+_CREDENTIAL_PATHS: Final = re.compile(
     r"(?i:\.ssh\b|id_(?:rsa|ed25519)|(?<![\w.])\.env\b|\.aws\b|\.netrc|\.npmrc|/etc/(?:passwd|shadow)"
     r"|\bprivate keys?\b)"
 )
@@ -101,7 +101,7 @@ class ServerTexts(Struct, frozen=True, kw_only=True):
     prompts: tuple[PromptDefinition, ...] = ()
 
 
-class KeptList(Struct, frozen=True):
+class CachedLists(Struct, frozen=True):
     """The lists of a server as they were when it was last asked."""
 
     version: str
@@ -164,15 +164,15 @@ def find_flags(definition: ToolDefinition) -> tuple[str, ...]:
     text = "\n".join((definition.name, definition.description or "", json.dumps(definition.input_schema)))
     description = definition.description or ""
     flags = ["it is longer than 2,000 characters"] if len(description) > MAX_DESCRIPTION else []
-    flags += ["it urges"] if _URGING.search(text) else []
-    flags += ["it speaks of keys or of where they lie"] if _OF_KEYS.search(text) else []
+    flags += ["it urges"] if _INJECTION.search(text) else []
+    flags += ["it speaks of keys or of where they lie"] if _CREDENTIAL_PATHS.search(text) else []
     has_hidden = any(
         unicodedata.category(character) in {"Cc", "Cf", "Co"} and character not in "\n\r\t" for character in description
     )
     return (*flags, *(["it holds signs that can't be seen"] if has_hidden else []))
 
 
-def describe_odd_tools(server: str, definitions: Iterable[ToolDefinition]) -> str:
+def describe_suspicious_tools(server: str, definitions: Iterable[ToolDefinition]) -> str:
     """Return what the user is told of tools that say what one should look at, "" = there are none."""
     odd = [definition.name for definition in definitions if find_flags(definition)]
     return (
@@ -206,15 +206,15 @@ def find_tools(query: str, tools: Sequence[OfferedTool]) -> list[OfferedTool]:
     return [tool for _, tool in sorted(scored_tools, key=lambda pair: (-pair[0], pair[1].name))][:MAX_FOUND]
 
 
-def load_list(digest: str) -> KeptList | None:
+def load_list(digest: str) -> CachedLists | None:
     """Load the kept lists of a server; None = there are none."""
     try:
-        return decode_json(_name_file(digest).read_bytes(), KeptList)
+        return decode_json(_name_file(digest).read_bytes(), CachedLists)
     except (OSError, msgspec.MsgspecError):
         return None
 
 
-def save_list(digest: str, server_lists: KeptList) -> None:
+def save_list(digest: str, server_lists: CachedLists) -> None:
     """Keep the lists of a server; where that can't be done it is only asked for again."""
     path = _name_file(digest)
     with suppress(OSError):

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from core.search_paths import restore_users
+from core.search_paths import restore_user_paths
 
 PASSED_ON = (
     *("HOME", "LANG", "LANGUAGE", "LOGNAME", "SHELL", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"),
@@ -27,7 +27,7 @@ _SECRET_VALUE = re.compile(r"\b(?:sk-[A-Za-z0-9_-]{12}|gh[pousr]_[A-Za-z0-9]{20}
 def build_environment(source: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of `source` that a command may see, with the absolute directories of the user's own
     PATH: in a box it may lead into the project."""
-    source = restore_users(source)
+    source = restore_user_paths(source)
     allowed_variables = {name: value for name, value in source.items() if name in PASSED_ON or name.startswith("LC_")}
     safe = {name: value for name, value in allowed_variables.items() if not _SECRET_VALUE.search(value)}
     entries = [entry for entry in source.get("PATH", "").split(os.pathsep) if entry.startswith("/")]

@@ -27,7 +27,7 @@ from core.protocol.events import (
 )
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult
-from core.search_paths import restore_users
+from core.search_paths import restore_user_paths
 from core.shell.command_host import CommandRequest
 from core.shell.execution import EFFECTS_DROPPED
 from core.shell.outside.machine_run import STOPPED, build_machine_environment, run_on_machine
@@ -90,7 +90,7 @@ class UserCommand:
                 self._directory = "."
             return await self._terminal.run(request, on_output)
         host = replace(self._terminal.host, emit=self._emit)  # what it did belongs to no turn
-        environment = build_machine_environment(restore_users(os.environ))
+        environment = build_machine_environment(restore_user_paths(os.environ))
         return await run_on_machine(host, request, self._directory, environment, on_output)
 
     def _describe_stop(self) -> str:

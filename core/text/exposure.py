@@ -55,7 +55,7 @@ SIGN_TWINS: Final = (
 _STRANGE_SCRIPTS: Final = frozenset(
     {"CHEROKEE", "LISU", "COPTIC", "DESERET", "OSAGE", "CARIAN", "LYCIAN", "LYDIAN", "GOTHIC", "OLD"}
 )
-_CALM = re.compile(
+_HARMLESS = re.compile(
     "[ -~\t\n\u00a1-\u00a9\u00ab\u00ac\u00ae-\u00b9\u00bb-\u0131\u0134-\u017e\u0180-\u01bf\u01cd-\u01f0\u01f4-\u024f"
     "\u2013\u2014\u2018-\u201e\u2020-\u2022\u2026\u20ac\u2190-\u21e4\u2500-\u25ff\u3001-\u3011\u3041-\u3096"
     "\u30a1-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01\uff08-\uff0c\uff1a\uff1b\uff1f]*"
@@ -79,12 +79,12 @@ def expose_text(text: str, *, is_strict: bool = False) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    if not is_strict and _CALM.fullmatch(text):
+    if not is_strict and _HARMLESS.fullmatch(text):
         return text
     return "\n".join(_expose_line(line, is_strict=is_strict) for line in text.split("\n"))
 
 
-def expose_whole(line: str) -> str:
+def expose_full_line(line: str) -> str:
     """Return one line as it is drawn for a person: all in it made visible, tabs and blanks at its end too."""
     return expose_blanks(expose_text(line))
 
@@ -248,7 +248,7 @@ def _mark_word(word: str, pieces: list[re.Match[str]], index: int) -> Iterator[t
         yield word, ""
         return
     is_mixed = any(letter.isascii() or find_script(letter) == "LATIN" for letter in word)
-    is_twin = _TWINS.issuperset(word) and not _stands_in_its_language(pieces, index)
+    is_twin = _TWINS.issuperset(word) and not _is_in_own_language(pieces, index)
     for script, run in groupby(word, _group_letter):
         letters = "".join(run)
         if script == "?":
@@ -272,7 +272,7 @@ def _group_letter(letter: str) -> str:
     return "?" if is_form or letter in _SIGN_LETTERS or not _is_seen(letter) else find_script(letter)
 
 
-def _stands_in_its_language(pieces: list[re.Match[str]], index: int) -> bool:
+def _is_in_own_language(pieces: list[re.Match[str]], index: int) -> bool:
     """True for a word of two letters at most or in capitals (both are common in Cyrillic and Greek) beside a word of
     its alphabet that no Latin letters could be meant by."""
     word = pieces[index][1]
@@ -281,7 +281,7 @@ def _stands_in_its_language(pieces: list[re.Match[str]], index: int) -> bool:
     script = find_script(word[0])
     for step in (-1, 1):
         position = index + step
-        while 0 <= position < len(pieces) and _is_passed_over(pieces[position]):
+        while 0 <= position < len(pieces) and _is_skipped(pieces[position]):
             position += step
         neighbour = pieces[position][1] if 0 <= position < len(pieces) and position != index + step else None
         if neighbour and {find_script(letter) for letter in neighbour} == {script}:
@@ -289,5 +289,5 @@ def _stands_in_its_language(pieces: list[re.Match[str]], index: int) -> bool:
     return False
 
 
-def _is_passed_over(piece: re.Match[str]) -> bool:
+def _is_skipped(piece: re.Match[str]) -> bool:
     return _TWINS.issuperset(piece[1]) if piece[1] else _BETWEEN_WORDS.match(piece[0]) is not None

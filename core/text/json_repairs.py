@@ -20,7 +20,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 # `to=functions.NAME` is how a call is addressed in the harmony format, of which servers leave some in.
 _ADDRESSED: Final = re.compile(r"(?:^|\s)to=(\S+)")
 _BEHIND_NAME: Final = re.compile(r"<[|｜/].*|\(\s*\)\s*$|\n.*", re.DOTALL)
-_SPACE: Final = re.compile(r"^(?:functions?|tools?|default_api)[.:/]+")
+_NAMESPACE: Final = re.compile(r"^(?:functions?|tools?|default_api)[.:/]+")
 _NUMBER: Final = re.compile(r":\d+$")
 _QUOTES: Final = " \t\r\n`'\":<>"
 # A fence, a tag, a special token: what stands before the arguments and behind them. Brackets too many stand behind.
@@ -54,11 +54,11 @@ def extract_call_name(name: str) -> str:
         return name
     match = _ADDRESSED.search(name)
     bare = _BEHIND_NAME.sub("", match[1] if match else name.strip()).strip(_QUOTES)
-    bare = _NUMBER.sub("", _SPACE.sub("", bare))
+    bare = _NUMBER.sub("", _NAMESPACE.sub("", bare))
     return bare if _NAME.fullmatch(bare) else name
 
 
-def settle_arguments(text: str) -> str:
+def repair_arguments(text: str) -> str:
     """Return the JSON object that arguments plainly are: encoded once too often, in a fence, behind `{}`, whole a
     second time, with raw line ends in its strings, with a bracket or tag too many behind it. As given if it is an
     object already, if it is none, or if it could be more than one."""
@@ -81,15 +81,15 @@ def is_object(text: str) -> bool:
         return False
 
 
-def may_be_whole(text: str) -> bool:
-    """Return False for a text whose end alone tells that `settle_arguments` makes no object of it: nothing of it is
+def may_be_complete(text: str) -> bool:
+    """Return False for a text whose end alone tells that `repair_arguments` makes no object of it: nothing of it is
     parsed, so it can be asked after each piece of a long one."""
     end = text.rstrip()
     _, fence, word = end.rpartition("```")
     return end[-1:] in _LAST_SIGNS or (bool(fence) and _WORD.fullmatch(word) is not None)
 
 
-def may_go_on(text: str) -> bool:
+def may_continue(text: str) -> bool:
     """Return True if a text is the beginning of a JSON value that is not whole yet."""
     try:
         parse_json(text)

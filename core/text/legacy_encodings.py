@@ -231,10 +231,10 @@ _NAMES: Final = {
 }
 _SAMPLE: Final = 32_768  # bytes of lines beyond ASCII that are read in every encoding
 _LARGEST: Final = 4_000_000  # bytes of a text whose encoding is looked for
-_FEWEST: Final = {"latin-1": 2, "cp1252": 2, "cp1250": 4, "iso8859-2": 4, "cp1254": 4}  # pairs of letters
-_FEWEST_OTHERWISE: Final = 6
-_FEWEST_CHARACTERS: Final = 2
-_LEAST: Final = 0.7  # of them that are common
+_MIN_PAIRS: Final = {"latin-1": 2, "cp1252": 2, "cp1250": 4, "iso8859-2": 4, "cp1254": 4}  # pairs of letters
+_DEFAULT_MIN_PAIRS: Final = 6
+_MIN_CHARACTERS: Final = 2
+_MIN_SHARE: Final = 0.7  # of them that are common
 _MARGIN: Final = 0.3
 _DECLARED: Final = re.compile(
     rb"""coding[:=]\s*["']?([-\w.]+)|<\?xml[^>]*\bencoding\s*=\s*["']([-\w.]+)|<meta[^>]*\bcharset\s*=\s*["']?([-\w.]+)"""
@@ -278,15 +278,15 @@ def find_encoding(data: bytes, declared_encoding: str = "") -> TextEncoding | No
     the project says of the file."""
     if data.isascii() or len(data) > _LARGEST:
         return None
-    return _find_legacy_encoding(data, declared_encoding) if _is_no_unicode(data) else None
+    return _find_legacy_encoding(data, declared_encoding) if _is_not_utf8(data) else None
 
 
 def is_in_unknown_encoding(data: bytes) -> bool:
     """Return True for a text that is no UTF-8 and in no encoding that can be told."""
-    return not data.isascii() and _is_no_unicode(data) and find_encoding(data) is None
+    return not data.isascii() and _is_not_utf8(data) and find_encoding(data) is None
 
 
-def _is_no_unicode(data: bytes) -> bool:
+def _is_not_utf8(data: bytes) -> bool:
     """Return True if more of a text beyond ASCII is no UTF-8 than is: what has less is UTF-8 with a flaw."""
     if data.startswith(codecs.BOM_UTF8) or is_utf8(data):
         return False
@@ -299,12 +299,12 @@ def _is_no_unicode(data: bytes) -> bool:
 def _find_legacy_encoding(data: bytes, declared_encoding: str) -> TextEncoding | None:
     match = _DECLARED.search(data[:_DECLARING])
     for name in (*(part.decode() for part in (match.groups() if match else ()) if part), declared_encoding):
-        if name and (codec := _find_codec(name)) and is_read_whole(data, codec):
+        if name and (codec := _find_codec(name)) and round_trips(data, codec):
             return TextEncoding(codec)
     sample = b"\n".join(_take_sample(data))
     scores = sorted(((_score(sample, codec), codec) for codec in _CODECS), key=lambda pair: -pair[0])
-    scores = [(score, codec) for score, codec in scores if score > 0 and is_read_whole(data, codec)]
-    if not scores or scores[0][0] < _LEAST:
+    scores = [(score, codec) for score, codec in scores if score > 0 and round_trips(data, codec)]
+    if not scores or scores[0][0] < _MIN_SHARE:
         return TextEncoding(_WINDOWS[0], _WINDOWS[1:]) if _is_typography(data) else None
     if not _is_enough(sample.decode(scores[0][1], "replace"), scores[0][1]):
         return None
@@ -332,7 +332,7 @@ def _find_codec(name: str) -> str:
         return ""
 
 
-def is_read_whole(data: bytes, codec: str) -> bool:
+def round_trips(data: bytes, codec: str) -> bool:
     """Return True if an encoding reads all of a text, as text, and gives all of its bytes back."""
     try:
         text = data.decode(codec)
@@ -352,8 +352,8 @@ def _take_sample(data: bytes) -> Iterator[bytes]:
 def _is_enough(text: str, codec: str) -> bool:
     """Return True if a text has as many letters as tell something in this encoding."""
     if _CODECS[codec][0] in COMMON_CHARACTERS:
-        return sum(not sign.isascii() for sign in text) >= _FEWEST_CHARACTERS
-    return len(_list_pairs(text)) >= _FEWEST.get(codec, _FEWEST_OTHERWISE)
+        return sum(not sign.isascii() for sign in text) >= _MIN_CHARACTERS
+    return len(_list_pairs(text)) >= _MIN_PAIRS.get(codec, _DEFAULT_MIN_PAIRS)
 
 
 def _score(sample: bytes, codec: str) -> float:

@@ -24,11 +24,11 @@ _NON_CHARACTERS = "\ufdd0-\ufdef\ufffe\uffff" + "".join(
 _ARABIC_SIGNS = "\u0600-\u0605\u06dd\u0890\u0891\u08e2"
 _EGYPTIAN_SIGNS = "\U00013430-\U0001343f"
 _SCRIPT_SIGNS = f"{_ARABIC_SIGNS}\u070f\U000110bd\U000110cd{_EGYPTIAN_SIGNS}"
-_HIDES = re.compile(
+_INVISIBLE = re.compile(
     f"[{HIDDEN.replace(chr(0x0B) + '-', chr(0x0B) + chr(0x0C) + chr(0x0E) + '-')}\u2800\ufe00-\ufe0f\U0001d159"
     f"\U00016fe4{_SCRIPT_SIGNS}{_NON_CHARACTERS}]|\r(?!\\Z)"
 )
-_ACTS_IN_ASCII = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
+_ASCII_CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 _EMOJI = "\u2190-\u2bff\u3030\u303d\ufe0f\U0001f000-\U0001faff"
 _JOINING = (
     "\u0600-\u06ff\u0750-\u077f\u0870-\u08ff\u0900-\u0dff\u0f00-\u0fff\u1000-\u109f\u1780-\u17d3\ufb50-\ufdff"
@@ -39,7 +39,7 @@ _ARABIC = (
     "\ufdf0-\ufdff\ufe70-\ufefc"
 )
 _HIEROGLYPHS = "\U00013000-\U0001342f"
-_AS_WRITTEN = re.compile(
+_LEGITIMATE = re.compile(
     "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f"  # flags of parts of countries
     f"|(?<=[{EMOJI_BASES}{_EMOJI}#*0-9])[\ufe0e\ufe0f]"
     f"|(?<=[{_EMOJI}])\u200d(?=[{_EMOJI}])"
@@ -58,17 +58,17 @@ _BRAILLE = re.compile("[\u2801-\u28ff]")
 
 def describe_unseen(old: bytes, new: bytes, encoding: str = "utf-8") -> str:
     """Return what can't be seen in the lines of `new` that are not in `old`, as the end of "it …"; "": nothing."""
-    if new.isascii() and _ACTS_IN_ASCII.search(new) is None:
+    if new.isascii() and _ASCII_CONTROLS.search(new) is None:
         return ""
     text = decode_as_shown(new, encoding)
-    if _HIDES.search(text) is None:
+    if _INVISIBLE.search(text) is None:
         return ""
     before = decode_as_shown(old, encoding)
     if text.startswith("\ufeff") and (not before or before.startswith("\ufeff")):
         text, before = text[1:], before.removeprefix("\ufeff")
     earlier = Counter(before.split("\n"))
     unseen_counts = Counter[str]()
-    for line in filter(_HIDES.search, text.split("\n")):
+    for line in filter(_INVISIBLE.search, text.split("\n")):
         if earlier[line]:
             earlier[line] -= 1
         else:
@@ -102,9 +102,9 @@ def _decode_line(line: bytes, encoding: str) -> str:
 
 def find_unseen(line: str) -> Iterator[str]:
     """Yield the characters of a line that can't be seen, but for those that a language or an emoji is written with."""
-    remainder = _AS_WRITTEN.sub("", line)
+    remainder = _LEGITIMATE.sub("", line)
     if _RIGHT_TO_LEFT.search(remainder):
         remainder = _DIRECTION_MARKS.sub("", remainder)
     if _BRAILLE.search(remainder):
         remainder = remainder.replace("\u2800", "")
-    yield from (match[0] for match in _HIDES.finditer(remainder))
+    yield from (match[0] for match in _INVISIBLE.finditer(remainder))

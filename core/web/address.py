@@ -18,7 +18,7 @@ MAX_LENGTH: Final = 4_000  # characters of an address
 _PORTS: Final = {"http": 80, "https": 443}
 _ADDRESS: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<host>[^/?#]*)(?P<rest>[^#]*)(?:#.*)?")
 _HINT: Final = "Give http(s)://host/path."
-_KEPT: Final = "%/?:@!$&'()*+,;=~-._[]"  # what a path and a query may hold as it is
+_UNQUOTED: Final = "%/?:@!$&'()*+,;=~-._[]"  # what a path and a query may hold as it is
 
 
 class WebAddress(Struct, frozen=True):
@@ -64,7 +64,7 @@ def parse_address(text: str) -> WebAddress:
     except ValueError as problem:
         raise _refuse(_describe_host(match["host"], str(problem))) from None
     try:
-        rest = quote(match["rest"], safe=_KEPT)
+        rest = quote(match["rest"], safe=_UNQUOTED)
     except UnicodeEncodeError:
         raise _refuse("it holds half of a character") from None
     return WebAddress(scheme, target, rest if rest.startswith("/") else f"/{rest}")

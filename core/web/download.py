@@ -140,7 +140,7 @@ class _Unpacker:
 
     def __init__(self, window: int) -> None:
         self._window, self._is_begun, self._parts = window, False, 0
-        self._begin()
+        self._start_part()
 
     @property
     def is_full(self) -> bool:
@@ -158,20 +158,20 @@ class _Unpacker:
             if self._inner.eof:
                 if self._window != _WINDOWS["gzip"] or not piece.strip(b"\0"):  # padding
                     return data
-                self._begin()
+                self._start_part()
             try:
                 data += self._inner.decompress(piece, limit - len(data))
             except zlib.error:
                 if self._is_begun or self._window != _WINDOWS["deflate"]:
                     raise _build_damaged("it can't be unpacked") from None
                 self._window = _BARE
-                self._begin()
+                self._start_part()
                 continue
             self._is_begun = True
             piece = self._inner.unused_data
         return data
 
-    def _begin(self) -> None:
+    def _start_part(self) -> None:
         self._inner, self._parts = zlib.decompressobj(self._window), self._parts + 1
         if self._parts > _MAX_PARTS:
             raise _build_damaged("it is packed in too many parts")

@@ -52,7 +52,7 @@ _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 PREVIEW_CHARS: Final = 6_000  # characters of a page's beginning
 PART_CHARS: Final = 16_000  # characters of a part that was asked for
 MAX_HEADINGS: Final = 60
-MAX_FOUND: Final = 12
+MAX_MATCHES: Final = 12
 _AROUND: Final = 240  # characters around words that were found
 _HEADING: Final = re.compile(r"^```[\s\S]*?^```|^(#{1,4}) +(\S.{0,110})", re.MULTILINE)  # or a block of code
 
@@ -207,7 +207,7 @@ def show_part(text: str, offset: int) -> str:
     return text[offset:end] + rest
 
 
-def show_found(text: str, words: str) -> str:
+def show_matches(text: str, words: str) -> str:
     """Return the places where words stand, with what is around them; upper and lower case are the same."""
     places = [match.start() for match in re.finditer(re.escape(words), text, re.IGNORECASE)]
     if not places:
@@ -216,7 +216,7 @@ def show_found(text: str, words: str) -> str:
     for offset in places:
         if offset < end:
             continue
-        if len(parts) == MAX_FOUND:
+        if len(parts) == MAX_MATCHES:
             break
         start, end = max(end, offset - _AROUND), min(len(text), offset + len(words) + _AROUND)
         parts.append(f"[at {offset:,}]\n{text[start:end].strip()}")

@@ -109,7 +109,7 @@ ENGINES: Final[Mapping[str, _Engine]] = {
 }
 
 
-class FoundPage(Struct, frozen=True):
+class EngineHit(Struct, frozen=True):
     """A hit by the names that the engines have for its parts."""
 
     title: str | None = ""
@@ -209,7 +209,7 @@ def _check_status(name: str, response: Download) -> None:
         raise WebFailed(f"{name} answers with an error ({response.status}).", hint="Try again.", code="server_error")
 
 
-def _read_answer(name: str, response: Download) -> tuple[FoundPage, ...]:
+def _read_answer(name: str, response: Download) -> tuple[EngineHit, ...]:
     try:
         answer = decode_json(response.data, _Answer)
     except msgspec.MsgspecError:
@@ -223,15 +223,15 @@ def _read_answer(name: str, response: Download) -> tuple[FoundPage, ...]:
     raise WebFailed(f"{name} did not answer as it is known to.", hint="Do without it.", code="bad_answer")
 
 
-def _read_hit(row: msgspec.Raw) -> FoundPage | None:
+def _read_hit(row: msgspec.Raw) -> EngineHit | None:
     """Read a hit; None for one of another shape, beside which the others stand."""
     try:
-        return decode_json(row, FoundPage)
+        return decode_json(row, EngineHit)
     except msgspec.MsgspecError:
         return None
 
 
-def select_hits(pages: Iterable[FoundPage], query: WebQuery) -> tuple[WebHit, ...]:
+def select_hits(pages: Iterable[EngineHit], query: WebQuery) -> tuple[WebHit, ...]:
     """Select the hits whose address can be fetched and is of the wanted domains, each page once."""
     hits = dict[str, WebHit]()
     for page in pages:
@@ -247,7 +247,7 @@ def select_hits(pages: Iterable[FoundPage], query: WebQuery) -> tuple[WebHit, ..
     return tuple(hits.values())[: query.count]
 
 
-def _build_hit(page: FoundPage, url: str) -> WebHit:
+def _build_hit(page: EngineHit, url: str) -> WebHit:
     return WebHit(
         title=_clean(page.title or "", MAX_TITLE) or url,
         url=url,

@@ -86,11 +86,11 @@ async def test_a_result_waits_until_the_object_store_takes_it_and_says_so_meanwh
 async def test_files_are_found_where_they_were_kept_whatever_is_configured_by_now(postgres, s3):
     both = open_store(postgres.url), open_store(postgres.url, blobs=s3.address())
     async with opened(both[0]) as rows, opened(both[1]) as objects:
-        await rows.keep_file("bga_0000000000000001", "blobs/old", b"in a row")
+        await rows.store_file("bga_0000000000000001", "blobs/old", b"in a row")
         assert [file async for file in objects.read_files("bga_0000000000000001")] == [("blobs/old", b"in a row")]
         large = bytes(range(256)) * 40_000  # of several parts
-        await objects.keep_file("bga_0000000000000002", "blobs/new", large)
-        await objects.keep_file("bga_0000000000000003", "blobs/other", b"of another agent")
+        await objects.store_file("bga_0000000000000002", "blobs/new", large)
+        await objects.store_file("bga_0000000000000003", "blobs/other", b"of another agent")
         assert [file async for file in objects.read_files("bga_0000000000000002")] == [("blobs/new", large)]
         for refused in (rows.read_files("bga_0000000000000002").__anext__(), rows.delete("bga_0000000000000002")):
             with pytest.raises(ConfigError, match="are in s3://team/agents, and no object store is configured"):

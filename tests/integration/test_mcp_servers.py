@@ -253,7 +253,7 @@ async def answer_question(engine: Any, session: str, asked: ev.QuestionAsked, op
 async def test_a_server_that_misbehaves_ends_with_its_call_and_the_next_call_starts_it_anew(
     tmp_path, project, how, monkeypatch
 ):
-    monkeypatch.setattr(server_module, "MOST_UNASKED", 4 << 20)
+    monkeypatch.setattr(server_module, "MAX_UNSOLICITED", 4 << 20)
     configure(timeout=2000 if how == "hang" else 60_000)
     model = script(tmp_path, small("misbehave", how=how), small("say", text="back"), "Done.")
     async with session_in(project, model=model, trust=True) as (engine, session):

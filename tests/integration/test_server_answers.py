@@ -59,7 +59,7 @@ def configure(entry: dict[str, Any]) -> None:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(mended_messages, "NAMELESS_SECONDS", 0.5)
+    monkeypatch.setattr(mended_messages, "UNMATCHED_SECONDS", 0.5)
     root = tmp_path / "project"
     root.mkdir()
     shutil.copy(odd_server.__file__, root / "server.py")

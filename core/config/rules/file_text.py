@@ -18,7 +18,7 @@ FrontMatter = Mapping[str, str | list[str]]
 MAX_BLOCKS = 3  # editors that import rules put a block of their own before the one that is there
 _BLOCK = re.compile(r"\A---[ \t]*\n(?P<front>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _KEY = re.compile(r"(?P<key>[A-Za-z_][\w-]*)\s*:(?:\s+(?P<value>.*)|\s*)")
-_BEGUN = re.compile(r"---[ \t]*\n[A-Za-z_][\w-]*\s*:")
+_OPENED_BLOCK = re.compile(r"---[ \t]*\n[A-Za-z_][\w-]*\s*:")
 _BLOCK_SIGN = re.compile(r"[>|][+-]?[1-9]?[+-]?")
 _YAML_COMMENT = re.compile(r"(?:^|\s)#.*$")
 
@@ -86,7 +86,7 @@ def _describe_stripped(name: str, count: int) -> str:
 
 def is_unclosed(text: str) -> bool:
     """True if a text begins as front matter does, and no second line of dashes ends it."""
-    return _BEGUN.match(text) is not None and _BLOCK.match(text) is None
+    return _OPENED_BLOCK.match(text) is not None and _BLOCK.match(text) is None
 
 
 def split_front_matter(text: str) -> tuple[dict[str, str | list[str]], str]:

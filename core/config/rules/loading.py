@@ -33,9 +33,9 @@ from core.config.rules.places import (
     INSTRUCTION_FILES,
     OVERRIDE,
     RULE_DIRECTORIES,
-    ProjectPlace,
-    RulePlace,
-    UserPlace,
+    ProjectRoot,
+    RuleRoot,
+    UserRoot,
     list_directories_above,
     list_rule_files,
 )
@@ -66,7 +66,7 @@ def find_references(text: str) -> Iterator[str]:
             yield path
 
 
-def has_own_words(text: str) -> bool:
+def has_own_text(text: str) -> bool:
     """True if a text says more than what it imports."""
     lines = _REFERENCE.sub("", text).splitlines()
     return any(line.strip(" \t-*") and not line.startswith("#") for line in lines)
@@ -90,7 +90,7 @@ class ImportReader:
     `accept` returns why bytes of a path may not be used, "" = they may. `problems` tell what was left out and why.
     """
 
-    def __init__(self, rule_place: RulePlace, accept: Accept) -> None:
+    def __init__(self, rule_place: RuleRoot, accept: Accept) -> None:
         self._place = rule_place
         self._accept = accept
         self._seen: set[str] = set()
@@ -159,7 +159,7 @@ class _Source(Struct, frozen=True):
 class _Loader(Struct, eq=False):
     """The rules that were read from one place so far."""
 
-    place: RulePlace
+    place: RuleRoot
     is_trusted: TrustCheck
     rules: list[AgentRule] = field(default_factory=list)
     problems: list[LoadedRule] = field(default_factory=list)
@@ -216,7 +216,7 @@ class _Loader(Struct, eq=False):
             if (imported_rule := self._import(rule, *import_file)) is not None
         ]
         rule = replace(rule, note="; ".join(filter(None, (rule.note, *reader.problems))))
-        if has_own_words(rule.text) or not imported_rules:
+        if has_own_text(rule.text) or not imported_rules:
             self.rules.append(rule)
         elif rule.note:
             self._add_problem(path, rule.note)
@@ -281,13 +281,13 @@ def load_rule_files(
 
     `is_trusted` None: nothing of the project is read.
     """
-    user = _Loader(UserPlace(), trust_everything)
+    user = _Loader(UserRoot(), trust_everything)
     for source in _list_user_sources(user.place):
         user.load(source)
     user.load_notes(workspace.root)
     if is_trusted is None:
         return RuleFiles(rules=tuple(user.rules), problems=tuple(user.problems))
-    project_place = ProjectPlace(workspace)
+    project_place = ProjectRoot(workspace)
     project = _Loader(project_place, is_trusted)
     for directory in _list_directories(project_place.here, nearby_paths):
         for source in _list_sources(project_place, directory):
@@ -308,13 +308,13 @@ def _list_directories(current_directory: str, nearby_paths: Iterable[str]) -> It
     yield from dict.fromkeys((*start, *sorted(above, key=lambda directory: (directory.count("/"), directory))))
 
 
-def _list_user_sources(rule_place: RulePlace) -> Iterator[_Source]:
+def _list_user_sources(rule_place: RuleRoot) -> Iterator[_Source]:
     yield _Source("AGENTS.md", "")
     for path in list_rule_files(rule_place, "rules", ".mdc"):
         yield _Source(path, "")
 
 
-def _list_sources(rule_place: RulePlace, directory: str) -> Iterator[_Source]:
+def _list_sources(rule_place: RuleRoot, directory: str) -> Iterator[_Source]:
     """Iterate over the rule files of one directory, in their order."""
     prefix = f"{directory}/" if directory else ""
     try:

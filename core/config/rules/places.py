@@ -33,7 +33,7 @@ MAX_RULES = 200
 MAX_DEPTH = 6
 
 
-class RulePlace(Protocol):
+class RuleRoot(Protocol):
     """A tree with rules. Paths are relative to its top; `show` returns one as the user and the model know it."""
 
     is_project: bool
@@ -50,7 +50,7 @@ class RulePlace(Protocol):
         """Return the path of what an import names, relative to the top. Raises `PathRefused` where it may not go."""
 
 
-class ProjectPlace:
+class ProjectRoot:
     """The project: its repository, or the workspace where there is none. `here`: the workspace from its top."""
 
     is_project = True
@@ -81,7 +81,7 @@ class ProjectPlace:
         return plain
 
 
-class UserPlace:
+class UserRoot:
     """The user's configuration directory; what they wrote there may import any file of theirs."""
 
     is_project = False
@@ -124,7 +124,7 @@ def _to_refusal(error: Exception) -> PathRefused:
     return PathRefused(f"it can't be read: {reason}")
 
 
-def list_rule_files(rule_place: RulePlace, directory: str, suffix: str) -> list[str]:
+def list_rule_files(rule_place: RuleRoot, directory: str, suffix: str) -> list[str]:
     """Return the paths of the rule files below a directory, sorted; without those that end otherwise."""
     paths: list[str] = []
     waiting = [(directory, 0)]
@@ -151,7 +151,7 @@ def is_rule_path(path: str) -> bool:
     )
 
 
-def iter_places_of_rules(workspace: Workspace) -> Iterator[str]:
+def iterate_rule_paths(workspace: Workspace) -> Iterator[str]:
     """Iterate over paths of the workspace that are rule files or directories of them."""
     waiting, visit_count = [""], 0
     while waiting and visit_count < MAX_DIRECTORIES:

@@ -15,7 +15,7 @@ MAX_TOTAL_BYTES = 128 * 1024
 MEMORY_REASON = "memory: you accepted this note"
 LISTED = "listed: the agent fetches it when it fits"
 NAMED_KINDS = frozenset({"always", "globs", "described", "manual"})
-_FROM_THE_START = frozenset({"always", "agents_md", "claude_md", "memory"})
+_UNCONDITIONAL = frozenset({"always", "agents_md", "claude_md", "memory"})
 
 
 class AgentRule(Struct, frozen=True, kw_only=True):
@@ -114,9 +114,9 @@ def _choose(rule: AgentRule, current_directory: str, paths: Sequence[str], menti
         return RuleChoice(rule=rule, binds=True, reason="named in the prompt")
     is_around = not rule.scope or current_directory == rule.scope or current_directory.startswith(f"{rule.scope}/")
     match = rule.find_match(paths)
-    if rule.kind in _FROM_THE_START:
+    if rule.kind in _UNCONDITIONAL:
         if is_around:
-            return RuleChoice(rule=rule, binds=True, reason=_describe_standing(rule))
+            return RuleChoice(rule=rule, binds=True, reason=_explain_unconditional(rule))
         reason = f"for files below its folder, as {match}" if match else "no file below its folder is at hand"
         return RuleChoice(rule=rule, binds=bool(match), reason=reason)
     if rule.kind == "globs":
@@ -129,7 +129,7 @@ def _choose(rule: AgentRule, current_directory: str, paths: Sequence[str], menti
     return RuleChoice(rule=rule, binds=False, reason=f"only when you name it: @{rule.name}")
 
 
-def _describe_standing(rule: AgentRule) -> str:
+def _explain_unconditional(rule: AgentRule) -> str:
     match rule.kind:
         case "memory":
             return MEMORY_REASON
@@ -139,7 +139,7 @@ def _describe_standing(rule: AgentRule) -> str:
             return f"imported by {rule.owner}" if rule.owner else "stands around every file"
 
 
-def find_named(files: RuleFiles, words: Collection[str]) -> frozenset[str]:
+def find_mentioned_rules(files: RuleFiles, words: Collection[str]) -> frozenset[str]:
     """Return the paths of the rules that these words name: by name, by path, or by path without its ending."""
     return frozenset(
         rule.path

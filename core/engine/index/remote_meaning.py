@@ -27,7 +27,7 @@ from core.index.minilm import MINILM, check_installed
 from core.index.reader import Generation, IndexReader
 from core.index.search.question import SearchQuestion, read_question
 from core.index.search.vectors import STATIC_MODEL, pack_vector
-from core.index.writer import ChunkPlace, IndexWriter, list_without_vector, read_texts, store_vectors
+from core.index.writer import ChunkLocation, IndexWriter, list_without_vector, read_texts, store_vectors
 from core.modes import Access
 from core.permissions.policy import decide_path
 from core.permissions.rules import PermissionRule
@@ -123,8 +123,8 @@ class RemoteMeaning:
             finally:
                 os.close(lock)
             self._is_enough, self._filled = await self._count_known(), generation
-            is_cut = self.sent >= MOST_CHUNKS and not self._is_enough
-            self.problem = f"{self.model} knows the rest after the next start: {_BOUND}" if is_cut else ""
+            is_indexed = self.sent >= MOST_CHUNKS and not self._is_enough
+            self.problem = f"{self.model} knows the rest after the next start: {_BOUND}" if is_indexed else ""
         except (AgentTuiError, sqlite3.Error, OSError) as problem:
             self.problem, self._failed_at = f"{self.model} gave no vectors: {problem}", monotonic()
 
@@ -152,7 +152,7 @@ class RemoteMeaning:
                 await pause(failure.retry_after or 2.0**attempt)
         raise AssertionError("unreachable")
 
-    async def _list_missing(self, after: int) -> list[ChunkPlace]:
+    async def _list_missing(self, after: int) -> list[ChunkLocation]:
         limit = min(BATCH, MOST_CHUNKS - self.sent)
         return await self._index.read(
             lambda reader: list_without_vector(reader.connect(), self.model, after=after, limit=limit)
@@ -173,7 +173,7 @@ class RemoteMeaning:
         total, self.known = await self._index.read(count)
         return bool(total and self.known >= total * _ENOUGH)
 
-    def _read_texts(self, places: Sequence[ChunkPlace]) -> dict[bytes, str]:
+    def _read_texts(self, places: Sequence[ChunkLocation]) -> dict[bytes, str]:
         allowed_chunks = [
             chunk for chunk in places if decide_path(Access.READ, chunk.path, rules=self.rules).choice == "allow"
         ]

@@ -16,7 +16,7 @@ from core.extensions.commands import CommandFile, load_snippets
 from core.extensions.extension_files import SkippedFile
 from core.extensions.plugins import find_extension_places
 from core.extensions.rendering import PromptArguments, render_parts
-from core.extensions.skills import Skill, SkillChoice, SkillOccasion, SkillSet, choose_skills, load_skills
+from core.extensions.skills import Skill, SkillChoice, SkillQuery, SkillSet, choose_skills, load_skills
 from core.permissions.trusted_files import TrustCheck
 from core.protocol import queries as q
 from core.workspace import Workspace
@@ -137,7 +137,7 @@ async def answer_servers(source: QuerySource, query: q.ServersQuery) -> q.Server
 def list_skills(workspace: Workspace, check: TrustCheck | None, paths: tuple[str, ...] = ()) -> q.SkillsAnswer:
     """List every skill as a session that began now would be told of it, for files at hand. Reads many files."""
     skills = load_skills(find_extension_places(workspace, check).folders)
-    return _build_answer(choose_skills(skills.skills, SkillOccasion(paths=paths)), skills, set(), check)
+    return _build_answer(choose_skills(skills.skills, SkillQuery(paths=paths)), skills, set(), check)
 
 
 def _build_answer(

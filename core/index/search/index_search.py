@@ -2,8 +2,8 @@
 
 BM25 is FTS5's own over body, path and symbol; the same score is computed for pending texts, which replace the indexed
 version of their files. The cost of a query grows with the number of chunks that hold its words, so on a large tree only
-its rarest words are searched: as many as occur in `BUDGET` chunks together, and at least three. Word frequencies and
-the matrix of vectors are cached between queries.
+its rarest words are searched: as many as occur in `MAX_MATCHES` chunks together, and at least three. Word frequencies
+and the matrix of vectors are cached between queries.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from core.index.search.ranker import Candidate, RankerInput, rank
 from core.index.search.vectors import STATIC_MODEL, VectorMatrix, compare_vectors, embed_texts, load_static_model
 from core.protocol.queries.search import SearchHit
 
-BUDGET: Final = 15_000
-FEWEST: Final = 3
+MAX_MATCHES: Final = 15_000
+MIN_WORDS: Final = 3
 WEIGHTS: Final = {"body": 1.0, "path": 3.0, "symbol": 2.0}
-_K1: Final = 1.2  # FTS5's own, and not to be set
-_B: Final = 0.75
+_BM25_K1: Final = 1.2  # FTS5's own, and not to be set
+_BM25_B: Final = 0.75
 DEPTH: Final = 200
 """Places that are taken from each list."""
 WORD_SHARE: Final = {"name": 0.7, "short": 0.75, "long": 0.85}
@@ -67,14 +67,14 @@ class Lexicon:
         columns = self._columns(word)
         return columns.get(column, 0) if column else max(columns.values(), default=0)
 
-    def choose(self, words: Sequence[str]) -> list[str]:
+    def choose_rarest(self, words: Sequence[str]) -> list[str]:
         """Return the words that are looked for: the rarest that are known at all, within the budget."""
         word_counts = sorted((count, word) for word in words if (count := self.count(word)))
         rare_words: list[str] = []
         total = 0
         for count, word in word_counts:
             total += count
-            if len(rare_words) >= FEWEST and total > BUDGET:
+            if len(rare_words) >= MIN_WORDS and total > MAX_MATCHES:
                 break
             rare_words.append(word)
         return rare_words
@@ -82,11 +82,11 @@ class Lexicon:
     def find(self, words: Sequence[str], limit: int, directories: Sequence[str] = ()) -> list[tuple[int, float]]:
         """Return the places with the best sums, best first, equals by id. `directories`: those that they are below,
         () = anywhere."""
-        rare_words = self.choose(words)
+        rare_words = self.choose_rarest(words)
         if not rare_words:
             return []
         weights = ", ".join(map(str, WEIGHTS.values()))
-        below, parameters = choose_below(directories)
+        below, parameters = build_directory_filter(directories)
         # Crossed in this order: words are looked up first. Of a chunk that is gone they are still there.
         rows = self._connection.execute(
             f"select fts.rowid, -bm25(fts, {weights}) as score from fts cross join chunks on chunks.id = fts.rowid"
@@ -99,13 +99,13 @@ class Lexicon:
     def score(self, words: Sequence[str], text: WordedText) -> float:
         """Return the sum that a text would have if it stood in the index."""
         places, average = self._averages = self._averages or self._read_averages()
-        damping = _K1 * (1 - _B + _B * text.length / average)
+        damping = _BM25_K1 * (1 - _BM25_B + _BM25_B * text.length / average)
         score = 0.0
         for word in words:
             if count := text.counts.get(word):
                 hits = min(self.count(word) + 1, places)
                 rarity = max(math.log((places - hits + 0.5) / (hits + 0.5)), 1e-6)
-                score += rarity * count * (_K1 + 1) / (count + damping)
+                score += rarity * count * (_BM25_K1 + 1) / (count + damping)
         return score
 
     def _read_averages(self) -> tuple[int, float]:
@@ -115,7 +115,7 @@ class Lexicon:
         return max(places, 1), max(sum(lengths) / max(places, 1), 1.0)
 
 
-def choose_below(directories: Sequence[str]) -> tuple[str, list[str]]:
+def build_directory_filter(directories: Sequence[str]) -> tuple[str, list[str]]:
     """Return the SQL that chooses the files below one of some directories, () = all, with its parameters."""
     below = " or ".join("files.path > ? and files.path < ?" for _ in directories) or "true"
     return f"({below})", [end for name in directories for end in (f"{name}/", f"{name}0")]
@@ -189,11 +189,11 @@ class Overlay:
     def __bool__(self) -> bool:
         return bool(self._chunks)
 
-    def has_hidden(self, path: str) -> bool:
+    def hides(self, path: str) -> bool:
         """True if what the index holds of a file does not count."""
         return path in self._paths
 
-    def get_place(self, key: int) -> Candidate:
+    def get_candidate(self, key: int) -> Candidate:
         return self._chunks[key].place
 
     def find_by_words(self, words: Sequence[str], lexicon: Lexicon) -> list[tuple[int, float]]:
@@ -229,9 +229,9 @@ class IndexSearch:
         self._connection = connection
         self._lexicon = Lexicon(connection)
         self._matrix = VectorMatrix(STATIC_MODEL)
-        self._late: set[int] = set()
+        self._late_chunks: set[int] = set()
         self._version = -1
-        self._chunks = self._counted = 0
+        self._chunks = self._counted_chunks = 0
         self._paths = 1
 
     def search(self, request: SearchRequest) -> list[SearchHit]:
@@ -242,7 +242,7 @@ class IndexSearch:
             return []
         self._refresh(request.model)
         pending = Overlay(request.pending)
-        lists = self._list_by_words(question, request, pending) + self._list_by_meaning(question, request, pending)
+        lists = self._rank_by_words(question, request, pending) + self._rank_by_meaning(question, request, pending)
         definitions = self._find_definitions(question, pending)
         keys = {key for key_list, _ in lists for key in key_list}.union(*definitions.values())
         candidates = self._load_candidates(keys, request, pending)
@@ -254,33 +254,33 @@ class IndexSearch:
     def _refresh(self, model: str) -> None:
         """Notice what was committed since the last question."""
         if model != self._matrix.model:
-            self._matrix, self._late, self._version = VectorMatrix(model), set(), -1
+            self._matrix, self._late_chunks, self._version = VectorMatrix(model), set(), -1
         version = self._connection.execute("pragma data_version").fetchone()[0]
         if version == self._version:
             return
         self._version = version
         self._chunks = self._connection.execute("select count(*) from chunks").fetchone()[0]
-        if abs(self._chunks - self._counted) > self._counted // 10:
+        if abs(self._chunks - self._counted_chunks) > self._counted_chunks // 10:
             self._lexicon.forget()
-            self._counted = self._chunks
+            self._counted_chunks = self._chunks
         self._load_vectors(model)
 
     def _load_vectors(self, model: str) -> None:
         """Let go of vectors of chunks that are gone, and load those of chunks that have none yet in the matrix; they
         come about in the order of the chunks."""
-        self._matrix.keep(self._list_chunks())
+        self._matrix.retain(self._list_chunks())
         rows = self._connection.execute(
             "select chunks.id, vec from chunks left join vectors on model = ? and vectors.text_hash = chunks.text_hash"
             " where chunks.id > ? order by chunks.id",
             (model, self._matrix.last),
         ).fetchall()
-        self._matrix.add((chunk, vec) for chunk, vec in rows if vec is not None and chunk not in self._late)
+        self._matrix.add((chunk, vec) for chunk, vec in rows if vec is not None and chunk not in self._late_chunks)
         first_without = next((chunk for chunk, vec in rows if vec is None), None)
         if rows:
             self._matrix.last = rows[-1][0] if first_without is None else first_without - 1
-        self._late = {chunk for chunk, vec in rows if vec is not None and chunk > self._matrix.last}
+        self._late_chunks = {chunk for chunk, vec in rows if vec is not None and chunk > self._matrix.last}
 
-    def _list_by_words(
+    def _rank_by_words(
         self, question: SearchQuestion, request: SearchRequest, pending: Overlay
     ) -> list[tuple[list[int], float]]:
         share = WORD_SHARE[question.shape]
@@ -296,7 +296,7 @@ class IndexSearch:
         scored_keys += pending.find_by_words(words, self._lexicon)
         return [key for key, _ in sorted(scored_keys, key=lambda pair: (-pair[1], pair[0]))]
 
-    def _list_by_meaning(
+    def _rank_by_meaning(
         self, question: SearchQuestion, request: SearchRequest, pending: Overlay
     ) -> list[tuple[list[int], float]]:
         share = 1 - WORD_SHARE[question.shape]
@@ -316,7 +316,7 @@ class IndexSearch:
 
     def _list_chunks(self, directories: Sequence[str] = ()) -> list[int]:
         """Return the ids of all chunks below some directories, () = of all."""
-        below, parameters = choose_below(directories)
+        below, parameters = build_directory_filter(directories)
         rows = self._connection.execute(
             f"select chunks.id from files join chunks on chunks.file = files.id where {below}", parameters
         )
@@ -351,7 +351,7 @@ class IndexSearch:
     def _load_candidates(self, keys: Iterable[int], request: SearchRequest, pending: Overlay) -> dict[int, Candidate]:
         """Load the places of keys, without those that are gone, hidden by pending texts, or elsewhere."""
         sorted_keys = sorted(keys)
-        candidates = {key: pending.get_place(key) for key in sorted_keys if key < 0}
+        candidates = {key: pending.get_candidate(key) for key in sorted_keys if key < 0}
         stored_keys = [key for key in sorted_keys if key > 0]
         for begin in range(0, len(stored_keys), _BOUND):
             part = stored_keys[begin : begin + _BOUND]
@@ -361,7 +361,7 @@ class IndexSearch:
                 part,
             )
             for key, path, start, end, symbol, kind, defines, piece in rows:
-                if not pending.has_hidden(path):
+                if not pending.hides(path):
                     candidates[key] = Candidate(path, start, end, symbol, kind, tuple(defines.split()), piece)
         below = tuple(directory.strip("/") + "/" for directory in request.directories if directory.strip("/"))
         return {

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from core.index.search.place_kinds import PlaceKind, list_wanted_kinds
+from core.index.search.place_kinds import PathKind, list_wanted_kinds
 from core.index.words import split_words
 
 Shape = Literal["name", "short", "long"]
@@ -59,7 +59,7 @@ class SearchQuestion(Struct, frozen=True, kw_only=True):
     names: dict[str, float]
     paths: tuple[str, ...]
     shape: Shape
-    wanted: frozenset[PlaceKind]
+    wanted: frozenset[PathKind]
 
 
 def read_question(text: str) -> SearchQuestion:

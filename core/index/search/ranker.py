@@ -22,17 +22,17 @@ from core.index.words import split_words
 FUSION: Final = 45
 """Ranks in which the weight of a place in a list halves."""
 
-DEFINED: Final = {"name": 3.0, "short": 0.7, "long": 0.7}
-MENTIONED: Final = 0.3
+DEFINITION_WEIGHT: Final = {"name": 3.0, "short": 0.7, "long": 0.7}
+MENTION_WEIGHT: Final = 0.3
 PATH_WORDS: Final = 0.6
 FOLDER_WORDS: Final = 0.3
 OTHER_LINES: Final = 0.3
 """Weight of a word in the path that stands in the question, but not in its first line."""
 
-SEVERAL: Final = 0.3
-_SEVERAL_DECAY: Final = 0.7
-_SEVERAL_MOST: Final = 5
-AGAIN: Final = {"name": 0.8, "short": 0.5, "long": 0.1}
+SIBLING_WEIGHT: Final = 0.3
+_SIBLING_DECAY: Final = 0.7
+_MAX_SIBLINGS: Final = 5
+REPEAT_WEIGHT: Final = {"name": 0.8, "short": 0.5, "long": 0.1}
 """What a further place of a file keeps of its score: many files are more use than many places of one."""
 
 MOST_DEFINITIONS: Final = 10
@@ -72,7 +72,7 @@ def rank(question: SearchQuestion, ranker_input: RankerInput) -> list[tuple[int,
     for key in scores:
         weight = weigh_path(ranker_input.candidates[key].path, question.wanted)
         scores[key] *= max(weight, 0.6) if question.shape == "name" else weight
-    _spread_files(scores, ranker_input.candidates, AGAIN[question.shape])
+    _spread_files(scores, ranker_input.candidates, REPEAT_WEIGHT[question.shape])
     places = ranker_input.candidates
     return sorted(scores.items(), key=lambda pair: (-pair[1], places[pair[0]].path, places[pair[0]].start, pair[0]))
 
@@ -96,7 +96,7 @@ def _add_definitions(scores: dict[int, float], question: SearchQuestion, ranker_
         if not 0 < len(keys) <= MOST_DEFINITIONS:
             continue
         for key in keys:
-            gain = DEFINED[question.shape] * weight / math.sqrt(len(keys))
+            gain = DEFINITION_WEIGHT[question.shape] * weight / math.sqrt(len(keys))
             scores[key] = scores.get(key, 0.0) + gain
 
 
@@ -113,7 +113,7 @@ def _add_paths(
     for key, score in scores.items():
         path = candidates[key].path
         if path not in gains:
-            gains[path] = min(_weigh_words(path, words), 1.0), MENTIONED * _is_mentioned(path, question.paths)
+            gains[path] = min(_weigh_words(path, words), 1.0), MENTION_WEIGHT * _is_mentioned(path, question.paths)
         times, plus = gains[path]
         scores[key] = score * (1 + times) + plus
 
@@ -146,7 +146,7 @@ def _spread_files(scores: dict[int, float], candidates: Mapping[int, Candidate],
     for key in sorted(scores, key=lambda key: (-scores[key], candidates[key].start, key)):
         by_file[candidates[key].path].append(key)
     for first, *others in by_file.values():
-        few = enumerate(others[:_SEVERAL_MOST])
-        scores[first] += SEVERAL * sum(scores[key] * _SEVERAL_DECAY**number for number, key in few)
+        few = enumerate(others[:_MAX_SIBLINGS])
+        scores[first] += SIBLING_WEIGHT * sum(scores[key] * _SIBLING_DECAY**number for number, key in few)
         for number, key in enumerate(others, 1):
             scores[key] *= decay**number

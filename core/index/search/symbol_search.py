@@ -21,14 +21,14 @@ from core.protocol.queries.search import SearchHit
 from core.syntax.symbols import find_symbols
 from core.text.similarity import find_closest
 
-MOST_NAMES: Final = 40
-_FEWEST: Final = 8
+MAX_NAMES: Final = 40
+_ENOUGH_NAMES: Final = 8
 """Names that are enough: nobody misspells a name that so many others begin with."""
 
-_MOST_WORDS: Final = 5  # more are no name
-_LIKE_NAMES: Final = 0.7
-_WAYS: Final = 7
-_EXACT, _OTHER_CASE, _BEGINNING, _PART, _WORDS, _SHORT_FORM, _SPELLING = range(_WAYS, 0, -1)
+_MAX_WORDS: Final = 5  # more are no name
+_MIN_SIMILARITY: Final = 0.7
+_MATCH_KINDS: Final = 7
+_EXACT, _OTHER_CASE, _BEGINNING, _PART, _WORDS, _SHORT_FORM, _SPELLING = range(_MATCH_KINDS, 0, -1)
 
 
 class _NamedHit(NamedTuple):
@@ -64,14 +64,14 @@ class SymbolSearch:
                 is_owned = not owner or owner.lower() in hit.symbol.lower()
                 if is_owned and (not below or hit.path.startswith(below)):
                     within = likeness * (0.5 + 0.5 * weigh_path(hit.path, frozenset()))
-                    hits.append(replace(hit, score=round((match_kind - 1 + within) / _WAYS, 6)))
+                    hits.append(replace(hit, score=round((match_kind - 1 + within) / _MATCH_KINDS, 6)))
         hits.sort(key=lambda hit: (-hit.score, len(hit.symbol), hit.path, hit.start))
         return hits[: request.limit]
 
     def search_words(self, request: SearchRequest) -> list[SearchHit]:
         """Return what `search` does, also for the words of a name apart: its own, or with those that it stands in."""
         words = request.text.split()
-        if not 1 < len(words) <= _MOST_WORDS:
+        if not 1 < len(words) <= _MAX_WORDS:
             return self.search(request)
         requests = [replace(request, text=joint.join(words)) for joint in (".", "_")]
         hits = {(hit.path, hit.start): hit for variant in requests for hit in self.search(variant)}
@@ -117,16 +117,18 @@ def _choose_names(pattern: str, names: Iterable[str]) -> list[tuple[str, tuple[i
     matches = {
         name: (match_kind, min(len(folded_pattern) / len(name), 1.0))
         for name in sorted_names
-        if (match_kind := _find_way(pattern, parts, name))
+        if (match_kind := _classify_match(pattern, parts, name))
     }
-    if len(matches) < _FEWEST:
+    if len(matches) < _ENOUGH_NAMES:
         others = [name for name in sorted_names if name not in matches and name.lower() not in folded_pattern]
-        nearest = find_closest(folded_pattern, [name.lower() for name in others], limit=_FEWEST, cutoff=_LIKE_NAMES)
+        nearest = find_closest(
+            folded_pattern, [name.lower() for name in others], limit=_ENOUGH_NAMES, cutoff=_MIN_SIMILARITY
+        )
         matches |= {others[index]: (_SPELLING, likeness) for index, likeness in nearest}
-    return sorted(matches.items(), key=lambda pair: (-pair[1][0], -pair[1][1], pair[0]))[:MOST_NAMES]
+    return sorted(matches.items(), key=lambda pair: (-pair[1][0], -pair[1][1], pair[0]))[:MAX_NAMES]
 
 
-def _find_way(pattern: str, parts: frozenset[str], name: str) -> int:
+def _classify_match(pattern: str, parts: frozenset[str], name: str) -> int:
     """Return the way in which a name is meant by `pattern`, whose parts are `parts`; 0: in none but a like spelling."""
     folded_pattern, folded_name = pattern.lower(), name.lower()
     if folded_name == folded_pattern:

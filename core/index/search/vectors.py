@@ -67,7 +67,7 @@ class WordTable:
 
         self._table = np.load(path, mmap_mode="r")
 
-    def add_up(self, rows: Sequence[int]) -> bytes:
+    def sum_rows(self, rows: Sequence[int]) -> bytes:
         """Return the vector of some rows; b"" for none."""
         import numpy as np
 
@@ -166,7 +166,7 @@ class VectorMatrix:
         self._arrays = new
         return new
 
-    def keep(self, chunks: Sequence[int]) -> None:
+    def retain(self, chunks: Sequence[int]) -> None:
         """Let go of all chunks but these."""
         import numpy as np
 
@@ -217,7 +217,7 @@ class StaticModel:
         rows: list[int] = []
         for identifier in _IDENTIFIER.findall(text):
             rows += self._find_rows(identifier)
-        return self._table.add_up(rows)
+        return self._table.sum_rows(rows)
 
     def _list_rows(self, identifier: str) -> tuple[int, ...]:
         if len(identifier) > MAX_WORD:

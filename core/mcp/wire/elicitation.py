@@ -141,12 +141,12 @@ def find_secret_field(fields: Mapping[str, Mapping[str, Any]]) -> str | None:
     """Return the name of a field that asks for a secret, None = there is none. What is chosen, not typed, is none."""
     for name, field in fields.items():
         texts = (name, field.get("title"), field.get("description"), field.get("format"))
-        if not _list_choices(field) and any(_speaks_of_secret(str(text)) for text in texts if text):
+        if not _list_choices(field) and any(_mentions_secret(str(text)) for text in texts if text):
             return name
     return None
 
 
-def _speaks_of_secret(text: str) -> bool:
+def _mentions_secret(text: str) -> bool:
     plain = _WORD_BORDER.sub(" ", text).replace("_", " ")
     pairs = ((sentence, _SECRET.search(sentence)) for sentence in _SENTENCE_END.split(plain))
     return any(match is not None and not _NEGATION.search(sentence[: match.start()]) for sentence, match in pairs)
@@ -154,7 +154,7 @@ def _speaks_of_secret(text: str) -> bool:
 
 def _asks_for_secret(message: str) -> bool:
     """True if a sentence of a message asks for a secret: that one is spoken of is no request."""
-    return any(_REQUEST.search(sentence) and _speaks_of_secret(sentence) for sentence in _SENTENCE.split(message))
+    return any(_REQUEST.search(sentence) and _mentions_secret(sentence) for sentence in _SENTENCE.split(message))
 
 
 def _list_fields(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -163,10 +163,10 @@ def _list_fields(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         raise ConfigError("sent a form that is none.")
     if len(properties) > MAX_FIELDS:
         raise ConfigError(f"sent a form of {len(properties)} fields; at most {MAX_FIELDS} are shown.")
-    return {str(name): _keep_known(field) for name, field in properties.items()}
+    return {str(name): _drop_invalid(field) for name, field in properties.items()}
 
 
-def _keep_known(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_invalid(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema without what is not as the protocol says."""
     clean_schema: dict[str, Any] = {
         key: value for key, value in schema.items() if isinstance(value, _KINDS.get(key, ()))
@@ -179,7 +179,7 @@ def _keep_known(schema: Mapping[str, Any]) -> dict[str, Any]:
     ):
         del clean_schema["default"]
     if "items" in clean_schema:
-        clean_schema["items"] = _keep_known(clean_schema["items"])
+        clean_schema["items"] = _drop_invalid(clean_schema["items"])
     return clean_schema
 
 

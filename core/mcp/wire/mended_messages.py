@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 BOM: Final = "\ufeff"
 NO_JSON: Final = -32700  # JSON-RPC's code of what can't be read
-MOST_SAID: Final = 300  # characters of an odd error that are told
+MAX_QUOTED: Final = 300  # characters of an odd error that are told
 _ANSWER_KEYS: Final = {"id", "result", "error"}
 _BROKEN_ANSWER: Final = re.compile(
     r'\{(?=.*"jsonrpc")(?!.*"method").*?"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,200})")', re.DOTALL
@@ -42,10 +42,10 @@ _METHODS: Final = {
 _CHECKED_VERSION: Final = "2025-11-25"  # what its list of types refuses in an entry, those of the others refuse, too
 LISTENING: Final = "subscriptions/listen"  # a request that lasts as long as the connection
 CANCELLED: Final = "notifications/cancelled"
-NAMELESS_SECONDS: Final = 10.0  # that a call still waits for its answer when one came that names no call
+UNMATCHED_SECONDS: Final = 10.0  # that a call still waits for its answer when one came that names no call
 
 
-def read_messages(line: str) -> list[JSONRPCMessage]:
+def parse_messages(line: str) -> list[JSONRPCMessage]:
     """Return the messages of a line: one, those of a batch, or none. An answer that can't be read is an error."""
     from mcp_types import jsonrpc_message_adapter
 
@@ -60,26 +60,26 @@ def read_messages(line: str) -> list[JSONRPCMessage]:
         match = _BROKEN_ANSWER.match(text[:_SEARCHED])
         number = match and (int(match[1]) if match[1] else match[2])
         return [build_error(number, f"it is no whole JSON ({problem})")] if number is not None else []
-    return _mend_all(payload)
+    return _repair_all(payload)
 
 
-def read_refused(problem: Exception) -> list[JSONRPCMessage]:
+def parse_rejected(problem: Exception) -> list[JSONRPCMessage]:
     """Return the messages in what the SDK refused, by the fault that it puts in their place."""
     for fault in getattr(problem, "errors", list)():
         payload = fault.get("input")
         if isinstance(payload, str | bytes) and fault.get("type") == "json_invalid":
-            return read_messages(payload if isinstance(payload, str) else payload.decode("utf-8", "replace"))
-        if messages := _mend_all(payload):
+            return parse_messages(payload if isinstance(payload, str) else payload.decode("utf-8", "replace"))
+        if messages := _repair_all(payload):
             return messages
     return []
 
 
-def _mend_all(payload: Any) -> list[JSONRPCMessage]:
-    mended_messages = map(mend_message, payload if isinstance(payload, list) else [payload])
+def _repair_all(payload: Any) -> list[JSONRPCMessage]:
+    mended_messages = map(repair_message, payload if isinstance(payload, list) else [payload])
     return [message for message in mended_messages if message is not None]
 
 
-def mend_message(raw_message: Any) -> JSONRPCMessage | None:
+def repair_message(raw_message: Any) -> JSONRPCMessage | None:
     """Return a message as the protocol wants it; None = it is no message. The number of an error may be None: it does
     not say which call it answers."""
     from mcp_types import jsonrpc_message_adapter
@@ -91,7 +91,7 @@ def mend_message(raw_message: Any) -> JSONRPCMessage | None:
         is_answer = _ANSWER_KEYS & raw_message.keys() and (
             "jsonrpc" in raw_message or raw_message.keys() <= _ANSWER_KEYS
         )
-        return _mend_answer(fields) if is_answer else None
+        return _repair_answer(fields) if is_answer else None
     if not isinstance(fields.get("params", {}), dict):
         del fields["params"]
     try:
@@ -100,7 +100,7 @@ def mend_message(raw_message: Any) -> JSONRPCMessage | None:
         return None
 
 
-def _mend_answer(fields: dict[str, Any]) -> JSONRPCMessage:
+def _repair_answer(fields: dict[str, Any]) -> JSONRPCMessage:
     from mcp_types import ErrorData, JSONRPCError, JSONRPCResponse
 
     number, result, error = _read_number(fields.get("id")), fields.get("result"), fields.get("error")
@@ -111,15 +111,15 @@ def _mend_answer(fields: dict[str, Any]) -> JSONRPCMessage:
         message = (
             error_text
             if isinstance(error_text, str) and error_text
-            else f"its error says no more than {str(error)[:MOST_SAID]}"
+            else f"its error says no more than {str(error)[:MAX_QUOTED]}"
         )
         number_of_error = code if isinstance(code, int) and not isinstance(code, bool) else 0
         fault = ErrorData(code=number_of_error, message=message, data=data)
         return JSONRPCError(jsonrpc="2.0", id=number, error=fault)
     if not isinstance(result, dict):
-        return build_error(number, f"its result is no object but {str(result)[:MOST_SAID]!r}")
+        return build_error(number, f"its result is no object but {str(result)[:MAX_QUOTED]!r}")
     if number is None:
-        return build_error(number, f"it has no number that names the call ({str(fields.get('id'))[:MOST_SAID]})")
+        return build_error(number, f"it has no number that names the call ({str(fields.get('id'))[:MAX_QUOTED]})")
     return JSONRPCResponse(jsonrpc="2.0", id=number, result=result)
 
 
@@ -137,19 +137,19 @@ def _read_number(raw_number: object) -> int | str | None:
     return raw_number if isinstance(raw_number, int | str) and not isinstance(raw_number, bool) else None
 
 
-def mend_lists(result: dict[str, Any]) -> None:
+def repair_lists(result: dict[str, Any]) -> None:
     """Mend the lists in the result of a request, in place: each entry stands or goes by itself."""
     for key, method in _METHODS.items():
         if isinstance(entries := result.get(key), list):
             mended_entries = (
-                mend_tools(entries) if key == "tools" else [entry for entry in entries if isinstance(entry, dict)]
+                repair_tools(entries) if key == "tools" else [entry for entry in entries if isinstance(entry, dict)]
             )
             result[key] = [entry for entry in mended_entries if _is_valid(method, key, entry)]
             if not isinstance(cursor := result.get("nextCursor"), str | None):
                 result["nextCursor"] = str(cursor)
 
 
-def mend_tools(tools: list[Any]) -> list[dict[str, Any]]:
+def repair_tools(tools: list[Any]) -> list[dict[str, Any]]:
     """Return the tools that can be called, of each what is as the protocol wants it. A schema of arguments is one of an
     object, as arguments are; that of a result is left out where it is of anything else."""
     mended_tools = []
@@ -161,15 +161,15 @@ def mend_tools(tools: list[Any]) -> list[dict[str, Any]]:
         annotations = {key: flag for key, flag in fields.pop("annotations", {}).items() if isinstance(flag, bool)}
         output = tool.get("outputSchema")
         is_object = isinstance(output, dict) and output.get("type") == "object"
-        extras = {"outputSchema": _mend_schema(output)} if is_object else {}
+        extras = {"outputSchema": _repair_schema(output)} if is_object else {}
         extras |= {"annotations": annotations} if annotations else {}
         mended_tools.append(
-            {**fields, **extras, "name": name, "inputSchema": _mend_schema(fields.get("inputSchema", {}))}
+            {**fields, **extras, "name": name, "inputSchema": _repair_schema(fields.get("inputSchema", {}))}
         )
     return mended_tools
 
 
-def _mend_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _repair_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of an object: a property whose schema is none may be anything."""
     mended_schema = {**schema, "type": "object"}
     if isinstance(properties := schema.get("properties"), dict):
@@ -198,67 +198,67 @@ def _is_valid(method: str, key: str, entry: Mapping[str, Any]) -> bool:
 
 
 @asynccontextmanager
-async def mend_streams(
+async def repair_streams(
     streams: AbstractAsyncContextManager[tuple[Any, Any]], wrap: Callable[[Any], Any]
 ) -> AsyncIterator[tuple[Any, Any]]:
     """Return the streams, with what comes from a server as the protocol wants it. `wrap` makes an item of the streams
     of a message."""
     async with streams as (reading, writing):
-        calls = _OpenCalls()
-        yield _MendedReading(reading, calls, wrap), _NotedWriting(writing, calls)
+        calls = _PendingCalls()
+        yield _RepairedReader(reading, calls, wrap), _TrackedWriter(writing, calls)
 
 
-class _OpenCalls(Struct, eq=False):
-    """Our requests: the numbers of all that were `sent`, and of those that wait for an answer. `nameless`: an answer
+class _PendingCalls(Struct, eq=False):
+    """Our requests: the numbers of all that were `sent`, and of those that wait for an answer. `unmatched`: an answer
     that names none of them, for the one that waits, and when that is to have it."""
 
     sent: set[str] = field(default_factory=set)
     waiting: dict[str, int | str] = field(default_factory=dict)
-    nameless: tuple[Any, float] | None = None
+    unmatched: tuple[Any, float] | None = None
 
-    def note_sent(self, message: Any) -> None:
+    def record_sent(self, message: Any) -> None:
         method, number = getattr(message, "method", ""), getattr(message, "id", None)
         if method == CANCELLED:
-            self._end_waiting((message.params or {}).get("requestId"))
+            self._end_wait((message.params or {}).get("requestId"))
         elif method and number is not None:
             self.sent.add(str(number))
             self.waiting |= {str(number): number} if method != LISTENING else {}
 
-    def note_answer(self, message: Any) -> bool:
+    def match_answer(self, message: Any) -> bool:
         """Note an answer. False: it names no request of ours, and whose it is turns out later."""
         if hasattr(message, "method"):
             return True
         if str(message.id) in self.sent:
-            self._end_waiting(message.id)
+            self._end_wait(message.id)
             return True
-        if len(self.waiting) == 1 and self.nameless is None:
+        if len(self.waiting) == 1 and self.unmatched is None:
             (owner,) = self.waiting.values()
             problem = f"it is for the call {message.id}, which was never made"
             ending = build_error(owner, problem) if message.id is not None else message.model_copy(update={"id": owner})
-            self.nameless = ending, monotonic() + NAMELESS_SECONDS
+            self.unmatched = ending, monotonic() + UNMATCHED_SECONDS
         return False
 
-    def _end_waiting(self, number: object) -> None:
+    def _end_wait(self, number: object) -> None:
         self.waiting.pop(str(number), None)
-        if self.nameless is not None and str(self.nameless[0].id) == str(number):
-            self.nameless = None
+        if self.unmatched is not None and str(self.unmatched[0].id) == str(number):
+            self.unmatched = None
 
-    def compute_patience(self) -> float:
+    def compute_timeout(self) -> float:
         """Return the seconds that the answer which names no call still waits for another one."""
-        return inf if self.nameless is None else max(self.nameless[1] - monotonic(), 0.0)
+        return inf if self.unmatched is None else max(self.unmatched[1] - monotonic(), 0.0)
 
-    def take_nameless(self) -> Any:
+    def take_unmatched(self) -> Any:
         """Return that answer as the one of the call that waits, or None."""
-        ending = self.nameless[0] if self.nameless is not None else None
+        ending = self.unmatched[0] if self.unmatched is not None else None
         if ending is not None:
-            self._end_waiting(ending.id)
+            self._end_wait(ending.id)
         return ending
 
 
-class _Wrapped:
+class _WrappedStream:
     """A stream of the SDK, with what of it is otherwise here."""
 
-    def __init__(self, stream: Any, calls: _OpenCalls) -> None:
+    def __init__(self, stream: Any, calls: _PendingCalls) -> None:
         self._stream, self._calls = stream, calls
 
     def __getattr__(self, name: str) -> Any:
@@ -272,39 +272,41 @@ class _Wrapped:
         return await self._stream.__aexit__(*problem)
 
 
-class _NotedWriting(_Wrapped):
+class _TrackedWriter(_WrappedStream):
     async def send(self, item: Any) -> None:
-        self._calls.note_sent(item.message)
+        self._calls.record_sent(item.message)
         await self._stream.send(item)
 
 
-class _MendedReading(_Wrapped):
-    def __init__(self, stream: Any, calls: _OpenCalls, wrap: Callable[[Any], Any]) -> None:
+class _RepairedReader(_WrappedStream):
+    def __init__(self, stream: Any, calls: _PendingCalls, wrap: Callable[[Any], Any]) -> None:
         super().__init__(stream, calls)
         self._wrap = wrap
-        self._mended = deque[Any]()
+        self._repaired = deque[Any]()
 
-    def __aiter__(self) -> _MendedReading:
+    def __aiter__(self) -> _RepairedReader:
         return self
 
     async def __anext__(self) -> Any:
         import anyio
 
         while True:
-            if not self._mended:
-                with anyio.move_on_after(self._calls.compute_patience()) as patience:
+            if not self._repaired:
+                with anyio.move_on_after(self._calls.compute_timeout()) as patience:
                     item = await self._stream.__anext__()
-                    self._mended.extend(map(self._wrap, read_refused(item)) if isinstance(item, Exception) else (item,))
-                if patience.cancelled_caught and (ending := self._calls.take_nameless()) is not None:
+                    self._repaired.extend(
+                        map(self._wrap, parse_rejected(item)) if isinstance(item, Exception) else (item,)
+                    )
+                if patience.cancelled_caught and (ending := self._calls.take_unmatched()) is not None:
                     return self._wrap(ending)
-            while self._mended:
-                item = self._mended.popleft()
-                if self._calls.note_answer(item.message):
-                    return _mend_result(item)
+            while self._repaired:
+                item = self._repaired.popleft()
+                if self._calls.match_answer(item.message):
+                    return _repair_result(item)
 
 
-def _mend_result(item: Any) -> Any:
+def _repair_result(item: Any) -> Any:
     result = getattr(item.message, "result", None)
     if isinstance(result, dict):
-        mend_lists(result)
+        repair_lists(result)
     return item

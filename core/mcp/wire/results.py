@@ -20,9 +20,9 @@ from core.shell.spill import spill_output
 CHARS_PER_TOKEN: Final = 4
 WARN_CHARS: Final = 10_000 * CHARS_PER_TOKEN
 MAX_CHARS: Final = 25_000 * CHARS_PER_TOKEN
-MOST_CHARS: Final = 500_000  # that a tool may ask for itself
+MAX_REQUESTED_CHARS: Final = 500_000  # that a tool may ask for itself
 MAX_PICTURES: Final = 10
-_WISH: Final = "anthropic/maxResultSizeChars"
+_LIMIT_KEY: Final = "anthropic/maxResultSizeChars"
 
 
 class RenderedAnswer(Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class RenderedAnswer(Struct, frozen=True, kw_only=True):
 
 
 async def render_answer(
-    answer: CallAnswer, directory: Path, call: str, wishes: Any = None, *, max_chars: int = MOST_CHARS
+    answer: CallAnswer, directory: Path, call: str, wishes: Any = None, *, max_chars: int = MAX_REQUESTED_CHARS
 ) -> RenderedAnswer:
     """Render an answer. `wishes`: the tool's own `_meta`, which may ask for a higher limit; `max_chars`: characters
     that are shown whatever it asks for."""
@@ -62,8 +62,12 @@ async def render_answer(
 
 def get_limit(wishes: Any) -> int:
     """Return the characters that a tool's results may have."""
-    wish = wishes.get(_WISH) if isinstance(wishes, dict) else None
-    return min(max(wish, MAX_CHARS), MOST_CHARS) if isinstance(wish, int) and not isinstance(wish, bool) else MAX_CHARS
+    wish = wishes.get(_LIMIT_KEY) if isinstance(wishes, dict) else None
+    return (
+        min(max(wish, MAX_CHARS), MAX_REQUESTED_CHARS)
+        if isinstance(wish, int) and not isinstance(wish, bool)
+        else MAX_CHARS
+    )
 
 
 async def _prepare_picture(block: ContentBlock) -> PreparedAttachment | None:

@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 from core.errors import ToolFailed
 from core.mcp.wire.elicitation import Elicitation, ElicitationAnswer
-from core.mcp.wire.mended_messages import mend_streams, read_messages
+from core.mcp.wire.mended_messages import parse_messages, repair_streams
 from core.records import convert
 from core.tasks import cancel_tasks
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 MAX_TOOLS: Final = 2_000
 MAX_PAGES: Final = 50
 MAX_LINE: Final = 32 << 20  # characters of one message
-MOST_WAITING: Final = 10_000  # messages that were not yet looked at
-MOST_PAGES_TO_OPEN: Final = 5  # that one refused call may name
+MAX_QUEUED: Final = 10_000  # messages that were not yet looked at
+MAX_PAGES_TO_OPEN: Final = 5  # that one refused call may name
 RELISTEN_SECONDS: Final = 5.0
-_PAGES_FIRST: Final = -32042  # the code of a call that is refused until pages were opened
-_UNREAD_BY_SDK: Final = ("Failed to parse JSON response", "Failed to parse SSE message")
+_URL_ELICITATION_REQUIRED: Final = -32042  # the code of a call that is refused until pages were opened
+_SDK_PARSE_ERRORS: Final = ("Failed to parse JSON response", "Failed to parse SSE message")
 _BROKEN_JSON: Final = re.compile(r"Invalid JSON: (.*?) \[")
 _LIST_CHANGES: Final = {f"notifications/{each}/list_changed" for each in ("tools", "resources", "prompts")}
 R = TypeVar("R")
@@ -91,7 +91,7 @@ class MessagePipe:
     """Messages as lines, to and from a server that is no socket. `write` gets bytes; `feed` takes what it printed."""
 
     def __init__(self, write: Callable[[bytes], None], on_stray: Callable[[str], None]) -> None:
-        self._write, self._on_stray = write, on_stray
+        self._write, self._on_stray_line = write, on_stray
         self._rest: list[str] = []
         self._size = 0
         self._incoming: Any = None
@@ -102,17 +102,17 @@ class MessagePipe:
         """Return the two streams that the SDK reads from and writes to."""
         import anyio
 
-        self._incoming, reading = anyio.create_memory_object_stream[Any](MOST_WAITING)
+        self._incoming, reading = anyio.create_memory_object_stream[Any](MAX_QUEUED)
         writing, outgoing = anyio.create_memory_object_stream[Any](0)
 
-        async def pass_on() -> None:
+        async def forward() -> None:
             async for session_message in outgoing:
                 text = session_message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 self._write(f"{text}\n".encode())
 
         if self.problem:
             self._incoming.close()
-        sender = asyncio.create_task(pass_on())
+        sender = asyncio.create_task(forward())
         try:
             yield reading, writing
         finally:
@@ -137,9 +137,9 @@ class MessagePipe:
 
         if self.problem or self._incoming is None or not line.strip():
             return
-        messages = read_messages(line)
+        messages = parse_messages(line)
         if not messages:
-            self._on_stray(f"{line[:500]}\n")
+            self._on_stray_line(f"{line[:500]}\n")
         try:
             for message in messages:
                 self._incoming.send_nowait(SessionMessage(message))
@@ -161,11 +161,11 @@ async def open_http_streams(url: str, client: httpx2.AsyncClient, *, is_sse: boo
     from mcp.client.sse import sse_client
     from mcp.client.streamable_http import streamable_http_client
 
-    def give(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
+    def get_client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
         return client
 
     if is_sse:
-        async with sse_client(url, httpx_client_factory=give) as streams:
+        async with sse_client(url, httpx_client_factory=get_client) as streams:
             yield streams
     else:
         async with client, streamable_http_client(url, http_client=client, max_sse_event_size=MAX_LINE) as streams:
@@ -244,15 +244,15 @@ class SdkConnection:
             answer = await self._answer(_read_elicitation(params))
             return ElicitResult(action=answer.action, content=answer.content)
 
-        async def hear(message: object) -> None:
+        async def on_message(message: object) -> None:
             if getattr(message, "method", "") in _LIST_CHANGES:
                 self._on_change()
 
         return Client(
-            mend_streams(self._streams, SessionMessage),
+            repair_streams(self._streams, SessionMessage),
             list_roots_callback=list_roots if root else None,
             elicitation_callback=elicit,
-            message_handler=hear,
+            message_handler=on_message,
             client_info=Implementation(name="agent-tui", version="1"),
         )
 
@@ -316,18 +316,18 @@ class SdkConnection:
     async def call_tool(self, name: str, arguments: Mapping[str, Any], on_progress: Progress) -> CallAnswer:
         """Call a tool. Raises `ToolFailed`; a time limit is the caller's."""
 
-        async def hear(progress: float, total: float | None, message: str | None) -> None:
+        async def report_progress(progress: float, total: float | None, message: str | None) -> None:
             on_progress(progress, total, message)
 
         try:
-            answer = await self._get_client().call_tool(name, dict(arguments), progress_callback=hear)
+            answer = await self._get_client().call_tool(name, dict(arguments), progress_callback=report_progress)
         except ToolFailed:
             raise
         except Exception as problem:
             if not await self._open_pages(problem):
                 raise _explain(problem) from None
             try:
-                answer = await self._get_client().call_tool(name, dict(arguments), progress_callback=hear)
+                answer = await self._get_client().call_tool(name, dict(arguments), progress_callback=report_progress)
             except Exception as again:
                 raise _explain(again) from None
         record: CallAnswer = _read_record(answer, CallAnswer)
@@ -337,10 +337,10 @@ class SdkConnection:
         """Have the user open the pages that a refused call names. False: it names none, or the user did not."""
         from mcp import MCPError, UrlElicitationRequiredError
 
-        if not isinstance(problem, MCPError) or problem.error.code != _PAGES_FIRST:
+        if not isinstance(problem, MCPError) or problem.error.code != _URL_ELICITATION_REQUIRED:
             return False
         try:
-            pages = UrlElicitationRequiredError.from_error(problem.error).elicitations[:MOST_PAGES_TO_OPEN]
+            pages = UrlElicitationRequiredError.from_error(problem.error).elicitations[:MAX_PAGES_TO_OPEN]
         except (ValueError, KeyError, TypeError):
             return False
         for page in pages:
@@ -383,7 +383,7 @@ def _explain(problem: BaseException) -> ToolFailed:
     while isinstance(problem, BaseExceptionGroup):
         problem = problem.exceptions[0]
     text = " ".join(str(problem).split())[:500]
-    if text.startswith(_UNREAD_BY_SDK):
+    if text.startswith(_SDK_PARSE_ERRORS):
         match = _BROKEN_JSON.search(text)
         text = f"the server's answer can't be read: it is no {f'whole JSON ({match[1]})' if match else 'answer'}"
     if isinstance(problem, ValueError) and (errors := getattr(problem, "errors", None)) is not None:

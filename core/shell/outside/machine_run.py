@@ -24,7 +24,7 @@ from core.providers.catalog.presets import KNOWN
 from core.sandbox.environment import FIXED
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
-from core.search_paths import restore_users
+from core.search_paths import restore_user_paths
 from core.secrets import holds_secret, list_masked_values
 from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.command_output import CommandOutput
@@ -53,7 +53,7 @@ def build_requested_environment(*, is_attended: bool) -> dict[str, str]:
     """Return the environment of a command that the agent asked for. Git takes no directory for a bare repository there:
     any files can look like one, with programs to run. A command that a rule lets out, which nobody looks at
     (`is_attended` False), finds no program of the project either."""
-    environment = build_machine_environment(restore_users(os.environ) if is_attended else os.environ)
+    environment = build_machine_environment(restore_user_paths(os.environ) if is_attended else os.environ)
     allow_no_bare_repository(environment)
     return environment
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from core.config.rules.places import ProjectPlace
+from core.config.rules.places import ProjectRoot
 from core.extensions.agents import load_agents
 from core.extensions.extension_files import MAX_DEPTH, is_extension_path, list_extension_folders
 from core.workspace import Workspace
@@ -59,7 +59,7 @@ def test_a_file_larger_than_a_rule_is_read_whole_and_so_is_what_its_trust_is_of(
     seen = {}
     (agent,) = load_agents(places.folders(lambda path, data: bool(seen.update({path: data}) or True))).agents
     assert agent.prompt.count("word") == 10_000
-    assert ProjectPlace(places.workspace).read_shown(".claude/agents/a.md") == seen[".claude/agents/a.md"]
+    assert ProjectRoot(places.workspace).read_shown(".claude/agents/a.md") == seen[".claude/agents/a.md"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from core.extensions.skills import BUDGET, MAX_NAMES, SkillOccasion, choose_skills, load_skills, rank_skills
+from core.extensions.skills import BUDGET, MAX_NAMES, SkillQuery, choose_skills, load_skills, rank_skills
 
 WORDS = ("parse", "render", "compile", "deploy", "migrate", "encrypt", "paginate", "throttle", "bisect", "invoice")
 
@@ -24,13 +24,13 @@ def offered(choices):
 
 
 def test_all_are_told_while_there_is_room(places):
-    choices = choose_skills(many(places, 5), SkillOccasion())
+    choices = choose_skills(many(places, 5), SkillQuery())
     assert len(offered(choices)) == 6
 
 
 def test_beyond_the_budget_the_words_of_the_prompt_choose_and_the_others_are_named(places):
     skills = many(places, 200)
-    choices = choose_skills(skills, SkillOccasion(prompt="please fill these forms"))
+    choices = choose_skills(skills, SkillQuery(prompt="please fill these forms"))
     names = offered(choices)
     assert "zz-pdf" in names
     assert (
@@ -43,12 +43,12 @@ def test_beyond_the_budget_the_words_of_the_prompt_choose_and_the_others_are_nam
 
 def test_what_was_told_stays_as_long_as_it_holds_the_best(places):
     skills = many(places, 200)
-    previous_names = offered(choose_skills(skills, SkillOccasion(prompt="please fill these forms")))
-    assert set(offered(choose_skills(skills, SkillOccasion(prompt="thank you", told=previous_names)))) == set(
+    previous_names = offered(choose_skills(skills, SkillQuery(prompt="please fill these forms")))
+    assert set(offered(choose_skills(skills, SkillQuery(prompt="thank you", offered=previous_names)))) == set(
         previous_names
     )
     (best, _), *_ = rank_skills(skills, "throttle invoice bisect")
-    fresh = offered(choose_skills(skills, SkillOccasion(prompt="throttle invoice bisect", told=["zz-pdf"])))
+    fresh = offered(choose_skills(skills, SkillQuery(prompt="throttle invoice bisect", offered=["zz-pdf"])))
     assert best.name in fresh
 
 
@@ -60,9 +60,9 @@ def test_a_manual_skill_and_one_for_other_files_are_not_told_with_the_reason(pla
         }
     )
     skills = load_skills(places.folders()).skills
-    choices = choose_skills(skills, SkillOccasion(paths=("a.py",)))
+    choices = choose_skills(skills, SkillQuery(paths=("a.py",)))
     assert [(choice.is_offered, choice.reason) for choice in choices] == [
         (False, "only you call it: /a"),
         (False, "no file at hand matches **/*.sql"),
     ]
-    assert offered(choose_skills(skills, SkillOccasion(paths=("db/x.sql",)))) == ["b"]
+    assert offered(choose_skills(skills, SkillQuery(paths=("db/x.sql",)))) == ["b"]

@@ -144,7 +144,7 @@ def test_vectors_of_texts_that_were_seen_are_not_made_again(project, database, m
 
 
 def test_words_of_what_is_gone_are_swept_out(project, database, monkeypatch):
-    monkeypatch.setattr("core.index.writer._FEW", 10)
+    monkeypatch.setattr("core.index.writer._MIN_DEAD", 10)
     builder = make_builder(project, database)
     builder.sweep()
     finish(builder)
@@ -187,7 +187,7 @@ def test_a_full_disk_is_told_and_what_was_written_stays(project, database):
 
 
 def test_more_files_than_it_takes_are_left_out_and_that_is_said(project, database, monkeypatch):
-    monkeypatch.setattr("core.index.builder.MOST_FILES", 20)
+    monkeypatch.setattr("core.index.builder.MAX_FILES", 20)
     builder = make_builder(project, database)
     builder.sweep()
     finish(builder)

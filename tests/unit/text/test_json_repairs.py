@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from core.text.json_repairs import (
     extract_call_name,
     is_object,
-    may_be_whole,
-    settle_arguments,
+    may_be_complete,
+    repair_arguments,
 )
 
 WHOLE = '{"path": "a.txt"}'
@@ -58,7 +58,7 @@ SPACES = [" ", "\n", "\t", "\x1c", "\xa0", "\u2028"]
     ],
 )
 def test_one_object_is_read_whatever_stands_round_it(text):
-    assert json.loads(settle_arguments(text)) == json.loads(WHOLE)
+    assert json.loads(repair_arguments(text)) == json.loads(WHOLE)
 
 
 @pytest.mark.parametrize(
@@ -78,18 +78,18 @@ def test_one_object_is_read_whatever_stands_round_it(text):
     ],
 )
 def test_what_is_none_or_could_be_two_stays_as_it_came(text):
-    assert settle_arguments(text) == text
+    assert repair_arguments(text) == text
 
 
 def test_line_ends_and_tabs_in_strings_are_escaped_and_nothing_else():
     raw, escaped = '{"a": "one\n\ttwo\\\\",\n "b": "\\"\n"}', '{"a": "one\\n\\ttwo\\\\",\n "b": "\\"\\n"}'
-    assert settle_arguments(raw) == escaped
+    assert repair_arguments(raw) == escaped
 
 
 @given(OBJECTS, st.sampled_from([None, 0, 2]), st.text(" \n\t", max_size=3))
 def test_a_valid_object_is_never_touched(value, indent, space):
     text = f"{space}{json.dumps(value, indent=indent)}{space}"
-    assert settle_arguments(text) == text
+    assert repair_arguments(text) == text
 
 
 @given(OBJECTS, st.integers(0, 3), st.sampled_from(["", "}", "\n</tool_call>", "\n```"]))
@@ -97,12 +97,12 @@ def test_layers_of_encoding_are_taken_off(value, layers, end):
     text = json.dumps(value)
     for _ in range(layers):
         text = json.dumps(text)
-    assert json.loads(settle_arguments(text + end)) == value
+    assert json.loads(repair_arguments(text + end)) == value
 
 
 @given(st.text())
 def test_any_text_is_returned_or_becomes_an_object(text):
-    settled = settle_arguments(text)
+    settled = repair_arguments(text)
     assert settled == text or isinstance(json.loads(settled), dict)
 
 
@@ -117,7 +117,7 @@ def test_any_text_is_returned_or_becomes_an_object(text):
 @example("", WHOLE, "</tool_call>\x1c")
 def test_what_can_not_be_whole_by_its_end_is_never_made_an_object_of(start, arguments, end):
     text = start + arguments + end
-    assert may_be_whole(text) or not is_object(settle_arguments(text))
+    assert may_be_complete(text) or not is_object(repair_arguments(text))
 
 
 @pytest.mark.parametrize(

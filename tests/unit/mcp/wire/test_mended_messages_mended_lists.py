@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.mcp.wire.mended_messages import mend_lists, mend_tools
+from core.mcp.wire.mended_messages import repair_lists, repair_tools
 
 GOOD = {"name": "good", "description": "Does it.", "inputSchema": {"type": "object", "properties": {"a": {}}}}
 
@@ -19,7 +19,7 @@ GOOD = {"name": "good", "description": "Does it.", "inputSchema": {"type": "obje
     ],
 )
 def test_a_schema_of_arguments_is_one_of_an_object(schema):
-    (mended,) = mend_tools([{"name": "odd", "inputSchema": schema}])
+    (mended,) = repair_tools([{"name": "odd", "inputSchema": schema}])
     assert mended["inputSchema"] == {**schema, "type": "object"}
 
 
@@ -34,7 +34,7 @@ def test_a_schema_of_arguments_is_one_of_an_object(schema):
 )
 def test_a_property_whose_schema_is_none_may_be_anything(schema, mended):
     result = {"tools": [{"name": "odd", "inputSchema": schema}, GOOD]}
-    mend_lists(result)
+    repair_lists(result)
     assert result["tools"] == [{"name": "odd", "inputSchema": {**mended, "type": "object"}}, GOOD]
 
 
@@ -49,7 +49,7 @@ def test_a_property_whose_schema_is_none_may_be_anything(schema, mended):
 )
 def test_an_entry_that_the_protocol_refuses_goes_alone(key, good, bad):
     result = {key: [bad, good, None, 7, "text"], "nextCursor": 2}
-    mend_lists(result)
+    repair_lists(result)
     assert good in result[key]
     assert len(result[key]) <= 2
     assert result["nextCursor"] == "2"
@@ -57,7 +57,7 @@ def test_an_entry_that_the_protocol_refuses_goes_alone(key, good, bad):
 
 @pytest.mark.parametrize("tool", [None, 1, {}, {"name": ""}, {"name": 1}, {"name": "x" * 129}, []])
 def test_what_can_not_be_called_by_a_name_is_left_out_and_the_others_stay(tool):
-    assert mend_tools([tool, GOOD]) == [GOOD]
+    assert repair_tools([tool, GOOD]) == [GOOD]
 
 
 def test_what_is_not_as_the_protocol_wants_it_is_left_out_of_a_tool():
@@ -70,7 +70,7 @@ def test_what_is_not_as_the_protocol_wants_it_is_left_out_of_a_tool():
         "icons": "none",
         "_meta": [],
     }
-    assert mend_tools([odd]) == [
+    assert repair_tools([odd]) == [
         {"name": "good", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
     ]
 
@@ -78,4 +78,4 @@ def test_what_is_not_as_the_protocol_wants_it_is_left_out_of_a_tool():
 def test_what_a_tool_says_of_itself_stays():
     fields = {"annotations": {"readOnlyHint": True}, "_meta": {"anthropic/maxResultSizeChars": 9}, "title": "Good"}
     tool = {**GOOD, **fields, "outputSchema": {"type": "object"}}
-    assert mend_tools([tool]) == [tool]
+    assert repair_tools([tool]) == [tool]

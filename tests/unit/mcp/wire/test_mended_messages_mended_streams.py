@@ -12,7 +12,7 @@ import pytest
 from mcp.shared.message import SessionMessage
 
 from core.mcp.wire import mended_messages
-from core.mcp.wire.mended_messages import NO_JSON, mend_message, mend_streams
+from core.mcp.wire.mended_messages import NO_JSON, repair_message, repair_streams
 
 NAMELESS = {"jsonrpc": "2.0", "id": None, "error": "no"}
 FOREIGN = {"jsonrpc": "2.0", "id": 9, "result": {}}
@@ -32,19 +32,19 @@ class Ends:
 
     def say(self, *messages: dict[str, Any]) -> None:
         for message in messages:
-            self.sending.send_nowait(SessionMessage(mend_message(message)))
+            self.sending.send_nowait(SessionMessage(repair_message(message)))
 
 
 async def ask(writing: Any, *numbers: int) -> None:
     for number in numbers:
-        await writing.send(SessionMessage(mend_message({"id": number, "method": "tools/call"})))
+        await writing.send(SessionMessage(repair_message({"id": number, "method": "tools/call"})))
 
 
 @pytest.mark.parametrize(("answer", "code"), [(NAMELESS, 0), (FOREIGN, NO_JSON)])
 async def test_a_call_ends_with_an_answer_that_names_no_call_when_nothing_else_comes(monkeypatch, answer, code):
-    monkeypatch.setattr(mended_messages, "NAMELESS_SECONDS", 0.01)
+    monkeypatch.setattr(mended_messages, "UNMATCHED_SECONDS", 0.01)
     ends = Ends()
-    async with mend_streams(ends.open(), SessionMessage) as (reading, writing), asyncio.timeout(30):
+    async with repair_streams(ends.open(), SessionMessage) as (reading, writing), asyncio.timeout(30):
         await ask(writing, 1)
         ends.say(answer)
         ended = (await reading.__anext__()).message
@@ -53,7 +53,7 @@ async def test_a_call_ends_with_an_answer_that_names_no_call_when_nothing_else_c
 
 async def test_an_answer_to_a_notification_costs_the_call_that_waits_nothing():
     ends = Ends()
-    async with mend_streams(ends.open(), SessionMessage) as (reading, writing), asyncio.timeout(30):
+    async with repair_streams(ends.open(), SessionMessage) as (reading, writing), asyncio.timeout(30):
         await ask(writing, 1)
         ends.say(NAMELESS, FOREIGN, {"id": 1, "result": {"a": 1}}, NAMELESS)
         assert (await reading.__anext__()).message.result == {"a": 1}
@@ -65,28 +65,28 @@ async def test_an_answer_to_a_notification_costs_the_call_that_waits_nothing():
 
 @pytest.mark.parametrize("numbers", [(), (1, 2)])
 async def test_an_answer_that_may_be_of_nobody_or_of_several_is_passed_over(monkeypatch, numbers):
-    monkeypatch.setattr(mended_messages, "NAMELESS_SECONDS", 0.0)
+    monkeypatch.setattr(mended_messages, "UNMATCHED_SECONDS", 0.0)
     ends = Ends()
-    async with mend_streams(ends.open(), SessionMessage) as (reading, writing), asyncio.timeout(30):
+    async with repair_streams(ends.open(), SessionMessage) as (reading, writing), asyncio.timeout(30):
         await ask(writing, *numbers)
         ends.say(NAMELESS, {"method": "notifications/message"})
         assert (await reading.__anext__()).message.method == "notifications/message"
 
 
 async def test_a_call_that_was_given_up_has_no_answer_any_more(monkeypatch):
-    monkeypatch.setattr(mended_messages, "NAMELESS_SECONDS", 0.0)
+    monkeypatch.setattr(mended_messages, "UNMATCHED_SECONDS", 0.0)
     ends = Ends()
-    async with mend_streams(ends.open(), SessionMessage) as (reading, writing), asyncio.timeout(30):
+    async with repair_streams(ends.open(), SessionMessage) as (reading, writing), asyncio.timeout(30):
         await ask(writing, 1)
         cancelled = {"method": "notifications/cancelled", "params": {"requestId": 1}}
-        await writing.send(SessionMessage(mend_message(cancelled)))
+        await writing.send(SessionMessage(repair_message(cancelled)))
         ends.say(NAMELESS, {"method": "notifications/message"})
         assert (await reading.__anext__()).message.method == "notifications/message"
 
 
 async def test_the_end_of_a_connection_is_heard_while_an_answer_waits_for_its_call():
     ends = Ends()
-    async with mend_streams(ends.open(), SessionMessage) as (reading, writing), asyncio.timeout(30):
+    async with repair_streams(ends.open(), SessionMessage) as (reading, writing), asyncio.timeout(30):
         await ask(writing, 1)
         ends.say(NAMELESS)
         await ends.sending.aclose()
