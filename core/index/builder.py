@@ -49,7 +49,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode_files = build_msgpack_decoder(list[FoundFile]).decode
 _decode_rows = build_msgpack_decoder(list[FileRows]).decode
 _FEW_FILES: Final = 40
-"""Files that are read at once and here: starting a chunker takes longer."""
+"""Number of files up to which the builder reads them itself: starting a chunker takes longer."""
 _FILES_PER_COMMIT: Final = 1_000
 _SECONDS_PER_COMMIT: Final = 1.0
 _OPTIMISE_AFTER: Final = 500
@@ -60,7 +60,7 @@ _READ: Final = 1 << 16
 
 
 class _Chunker:
-    """One process, with the files that it was given: some to read, and some for when those are done."""
+    """One process, with its current batch of files and the next ones."""
 
     def __init__(self, top: int, others: Iterable[Connection]) -> None:
         self.pipe, child_pipe = Pipe()
@@ -74,11 +74,11 @@ class _Chunker:
 
     def send_batch(self, files: list[FoundFile]) -> None:
         self.batches.append(files)
-        with suppress(OSError):  # it has died: seen when it is read from
+        with suppress(OSError):  # it has died, which `take` detects
             self.pipe.send_bytes(_encode(files))
 
     def take(self) -> list[FileRows]:
-        """Return the rows of the files that were given first. Raises OSError, `EOFError` if the process is gone."""
+        """Return the rows of the first batch. Raises OSError, `EOFError` if the process is gone."""
         rows = _decode_rows(self.pipe.recv_bytes())
         self.batches.popleft()
         return rows
@@ -90,10 +90,10 @@ class _Chunker:
 
 
 def _serve(top: int, pipe: Connection) -> None:
-    """Be a chunker until the builder is gone; never returns."""
+    """Process batches until the builder is gone; never returns."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        gc.disable()  # rows and nodes are many and never form cycles: looking for some takes a fifth of the time
+        gc.disable()  # many rows and nodes, but no cycles: collection takes a fifth of the time
         while True:
             pipe.send_bytes(_encode([read_rows(top, file) for file in _decode_files(pipe.recv_bytes())]))
     except (OSError, EOFError):
@@ -103,25 +103,27 @@ def _serve(top: int, pipe: Connection) -> None:
 
 
 class ChunkerPool:
-    """Up to `count` chunkers below the directory descriptor `top`, while they have something to do."""
+    """Up to `count` chunkers below the directory descriptor `top`, started on demand."""
 
     def __init__(self, top: int, count: int) -> None:
         self._top = top
         self.count = count
         self._chunkers: list[_Chunker] = []
-        self._retries: deque[FoundFile] = deque()  # one of them has ended a chunker
+        self._retries: deque[FoundFile] = (
+            deque()
+        )  # files of a lost batch, read one by one: one of them has killed a chunker
 
     @property
     def is_busy(self) -> bool:
-        """True if files were taken whose rows are not collected yet."""
+        """True if rows of accepted files are not collected yet."""
         return bool(self._retries) or any(chunker.batches for chunker in self._chunkers)
 
     def count_files(self) -> int:
-        """Count the files that were taken whose rows are not collected yet."""
+        """Count the accepted files whose rows are not collected yet."""
         return len(self._retries) + sum(len(batch) for chunker in self._chunkers for batch in chunker.batches)
 
     def feed(self, waiting: deque[FoundFile]) -> None:
-        """Give the first of the files to chunkers that have little to do."""
+        """Move the first files of the queue to chunkers with short queues."""
         self._start()
         for chunker in self._chunkers:
             while len(chunker.batches) < _MAX_QUEUED and (
@@ -130,7 +132,7 @@ class ChunkerPool:
                 chunker.send_batch(batch)
 
     def collect(self) -> list[FileRows]:
-        """Wait for the next files to be done; none if there are none."""
+        """Wait for the next finished batch; [] if none is pending."""
         self.feed(deque())
         busy = {candidate.pipe.fileno(): candidate for candidate in self._chunkers if candidate.batches}
         if not busy:
@@ -143,7 +145,7 @@ class ChunkerPool:
             return self._replace(chunker)
 
     def stop(self) -> None:
-        """End all chunkers; what they were given is lost. Safe to call twice."""
+        """Kill all chunkers; their batches are lost. Idempotent."""
         while self._chunkers:
             self._chunkers.pop().end()
 
@@ -152,7 +154,7 @@ class ChunkerPool:
             self._chunkers.append(_Chunker(self._top, [chunker.pipe for chunker in self._chunkers]))
 
     def _replace(self, chunker: _Chunker) -> list[FileRows]:
-        """Let go of a chunker that died; its files are read one by one, and one that it died of alone is not."""
+        """Remove a dead chunker. Its files are read one by one, except a single file that killed it."""
         self._chunkers.remove(chunker)
         chunker.end()
         current, *others = chunker.batches
@@ -166,8 +168,8 @@ def _take_first(files: deque[FoundFile], size: int) -> list[FoundFile]:
 
 
 class IndexBuilder:
-    """The only writer of an index; `report` is called with each commit. All methods raise `sqlite3.Error`, after which
-    `recover` has to be called; the constructor OSError, too."""
+    """The only writer of an index; `report` is called with the status after every commit. All methods raise
+    `sqlite3.Error`, after which `recover` has to be called; the constructor also OSError."""
 
     def __init__(self, workspace: Workspace, database: Path, report: ReportStatus, *, chunkers: int = 0) -> None:
         self._workspace = workspace
@@ -176,12 +178,12 @@ class IndexBuilder:
         self._top = os.open(workspace.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._pool = ChunkerPool(self._top, chunkers)
         self._waiting: deque[FoundFile] = deque()
-        self._unmerged_count = 0  # files since the words were merged
+        self._unmerged_count = 0  # files written since the last merge of the words
         self._status = IndexStatus(state="building")
         self._open()
 
     def _open(self) -> None:
-        self._connection, self._note = connect_for_writing(self._database)  # what the status says beside its numbers
+        self._connection, self._note = connect_for_writing(self._database)  # a remark in the status
         self._status = replace(read_status(self._connection), state="building", problem=self._note)
         self._writer = IndexWriter(self._connection)
         self._vectors = VectorFiller(self._connection, self._top)
@@ -191,7 +193,7 @@ class IndexBuilder:
         return self._status
 
     def sweep(self) -> None:
-        """Compare all files with the index; what differs waits to be read, what is gone is removed."""
+        """Compare all files with the index; queue changed ones, remove missing ones."""
         check_damage_report(self._database)
         self._finish_batches()
         self._waiting.clear()
@@ -210,7 +212,7 @@ class IndexBuilder:
             self._writer.remove(known_files)
 
     def note_changed(self, paths: Iterable[str]) -> None:
-        """Bring some paths up to date, directories with all below them."""
+        """Update some paths, directories with everything below them."""
         check_damage_report(self._database)
         self._finish_batches()
         paths = list(dict.fromkeys(paths))
@@ -237,12 +239,12 @@ class IndexBuilder:
                 self._write(read_rows(self._top, file) for file in files_by_path.values())
 
     def finish(self) -> None:
-        """Do all work that is left."""
+        """Do all remaining work."""
         while self.step():
             pass
 
     def step(self) -> bool:
-        """Do the next piece of work; False if nothing is left, or it stands still until something changes."""
+        """Do the next step of work; False if nothing is left to do before a change."""
         if self._status.state == "failed":
             return False
         if self._waiting or self._pool.is_busy:
@@ -260,7 +262,7 @@ class IndexBuilder:
         return True
 
     def _read_waiting(self) -> None:
-        """Read files and write them, for about a second."""
+        """Read files and write their rows, for about a second."""
         start_time, count = monotonic(), 0
         with self._commit():
             while count < _FILES_PER_COMMIT and monotonic() - start_time < _SECONDS_PER_COMMIT:
@@ -279,7 +281,7 @@ class IndexBuilder:
         return [read_rows(self._top, self._waiting.popleft())] if self._waiting else []
 
     def _finish_batches(self) -> None:
-        """Write what is being read: it may not come after what is read from now on."""
+        """Write the rows of running batches first: they must not overwrite later reads."""
         rows: list[FileRows] = []
         while self._pool.is_busy:
             rows += self._pool.collect()
@@ -288,7 +290,7 @@ class IndexBuilder:
                 self._write(rows)
 
     def _rewrite(self) -> None:
-        """Write all files anew without the words of those that are gone; until it is done, readers see what was."""
+        """Write all files again without the words of removed ones; until the commit, readers see the old state."""
         files = deque(ProjectWalk(self._workspace).iterate_files())
         with self._commit():
             self._writer.delete_all()
@@ -303,7 +305,7 @@ class IndexBuilder:
 
     @contextmanager
     def _commit(self) -> Iterator[None]:
-        """Commit what is written in the block, and tell how far it is then."""
+        """Commit the writes of the block, and report the status."""
         with self._writer.commit():
             yield
             self._status = self._measure()
@@ -317,11 +319,11 @@ class IndexBuilder:
         self._vectors.is_behind = True
 
     def _measure(self) -> IndexStatus:
-        """Return how far it is."""
+        """Return the current status."""
         indexed_count, chunks = self._writer.count_files(), self._writer.count_chunks()
         waiting = len(self._waiting) + self._pool.count_files()
         behind = waiting > _FEW_FILES or (waiting > 0 and self._status.state == "building")
-        last_chunk = self._vectors.done  # 0 = not looked yet: what was told last holds
+        last_chunk = self._vectors.done  # 0 = unknown yet: the last reported number holds
         embedded_count = self._writer.count_chunks(last_chunk) if last_chunk else min(self._status.embedded, chunks)
         return IndexStatus(
             state="building" if behind else "ready",
@@ -333,7 +335,7 @@ class IndexBuilder:
         )
 
     def recover(self, error: sqlite3.Error) -> None:
-        """Go on after an error: a damaged index is made anew, else it says why it stands still."""
+        """Recover from an error: rebuild a damaged index, else report the failure."""
         self._pool.stop()
         self._waiting.clear()
         if is_damaged(error):
@@ -355,8 +357,8 @@ class IndexBuilder:
 
 
 def open_builder(root: Path, database: Path, report: ReportStatus) -> IndexBuilder:
-    """Open the builder of a workspace, with as many processes as help. Raises what opening a workspace and an index
-    raise: `AgentTuiError`, OSError, `sqlite3.Error`."""
+    """Open the builder of a workspace with a suitable number of chunkers. Raises the errors of opening a workspace and
+    an index: `AgentTuiError`, OSError, `sqlite3.Error`."""
     chunkers = min(_MAX_CHUNKERS, os.cpu_count() or 1)
     return IndexBuilder(Workspace(root), database, report, chunkers=chunkers)
 
@@ -366,7 +368,7 @@ def _is_below(path: str, others: Iterable[str]) -> bool:
 
 
 def main() -> None:
-    """Build the index of the workspace named on the command line until the standard input ends."""
+    """Build the index of the workspace on the command line until the standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_NICENESS)
     with suppress(BrokenPipeError):
@@ -387,14 +389,14 @@ def _write_status(status: IndexStatus) -> None:
 
 
 class BuilderService:
-    """Does what is asked, between two pieces of work; waits without any work when nothing is left."""
+    """A loop that handles requests between two steps of work, and waits when nothing is left."""
 
     def __init__(self, builder: IndexBuilder, requests: _RequestLines) -> None:
         self._builder = builder
         self._requests = requests
 
     def run(self) -> None:
-        """Return when nobody can ask any more."""
+        """Serve requests until the standard input ends."""
         busy = self._guard(self._builder.sweep)
         while (requests := self._requests.read(wait=not busy)) is not None:
             busy = self._guard(partial(self._do_next, requests))
@@ -407,7 +409,7 @@ class BuilderService:
         return self._builder.step()
 
     def _guard(self, work: Callable[[], bool | None]) -> bool:
-        """Do some work; True if there is more, False if it is done or can't be."""
+        """Do some work; True if there is more, False if it is done or impossible."""
         try:
             return work() is not False
         except sqlite3.Error as problem:
@@ -417,7 +419,7 @@ class BuilderService:
 
 
 class _RequestLines:
-    """The requests that come in on a descriptor."""
+    """The requests that arrive on a descriptor."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -425,7 +427,7 @@ class _RequestLines:
         self._decode = build_json_decoder(BuilderRequest).decode
 
     def read(self, *, wait: bool) -> list[BuilderRequest] | None:
-        """Return what was asked meanwhile; `wait`: at least one. None: nobody asks any more."""
+        """Return the requests that have arrived; with `wait`, at least one. None: the input has ended."""
         lines: list[bytes] = []
         while select.select([self._descriptor], [], [], None if wait and not lines else 0)[0]:
             data = os.read(self._descriptor, _READ)

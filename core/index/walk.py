@@ -1,4 +1,4 @@
-"""The files of a project that its index knows: not what git or the user excludes, no secrets, nothing behind a link."""
+"""The files of a project that its index holds: not excluded by git or the user, no secrets, nothing behind a link."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from core.workspace.secret_names import is_secret, may_be_secret_path
 MAX_FILES: Final = 200_000
 _MARKER_FILES: Final = frozenset({b"pyvenv.cfg", b"CACHEDIR.TAG"})
 RULE_FILES: Final = frozenset({".gitignore", ".cursorignore", NOT_INDEXED, *map(os.fsdecode, _MARKER_FILES)})
-"""Names of files that decide on others."""
+"""Names of files that exclude other files."""
 
 LARGEST: Final = 1_000_000
-"""Bytes of a file whose text is read; a notebook may have more, as most of them are what it has put out."""
+"""Bytes of a file whose text is read; a notebook may be larger, as most of it is output."""
 
 _MOST_RULES: Final = 1_000_000
-# Made by programs, in projects whose rules do not say so; an installed Python is known by its pyvenv.cfg.
+# Generated directories, for projects that do not ignore them; a virtual environment has a pyvenv.cfg.
 _GENERATED_DIRECTORIES: Final = """
 .git .hg .svn .jj node_modules bower_components __pycache__ .mypy_cache .ruff_cache .pytest_cache .tox .nox .venv .eggs
 .gradle .terraform .next .nuxt .svelte-kit .turbo .parcel-cache .cache .idea"""
 _SKIPPED: Final = frozenset(_GENERATED_DIRECTORIES.split())
-# Pictures, sound, fonts, archives, programs; then text that is written and read by programs.
+# Pictures, audio, fonts, archives, executables; then text for programs.
 _ENDINGS_OF_DATA: Final = """
 png jpg jpeg gif bmp ico webp avif tif tiff psd mp3 mp4 wav ogg webm mov avi flac ttf otf woff woff2 eot pdf zip gz tgz
 bz2 xz zst 7z rar jar war whl so o a dylib dll exe bin class pyc pyo wasm node db sqlite sqlite3 mo parquet npy npz pkl
@@ -47,8 +47,8 @@ _DAY: Final = 86_400
 
 
 class FoundFile(NamedTuple):
-    """A file of the project. `changed` is when it was changed or renamed last (st_ctime_ns, which nobody can set);
-    `modified` the time that users see, in seconds."""
+    """A file of the project. `changed` is st_ctime_ns, the time of the last change or rename, which users can't set;
+    `modified` the visible time in seconds."""
 
     path: str
     changed: int
@@ -57,9 +57,9 @@ class FoundFile(NamedTuple):
 
 
 class ProjectWalk:
-    """Finds the files below a workspace. Its rules are read when it is made, so it serves one walk.
+    """One walk over the files below a workspace; its rules are read at the start.
 
-    `known_paths`: paths that are no secrets, which is not looked at again.
+    `known_paths`: paths that are known not to be secrets.
     """
 
     def __init__(self, workspace: Workspace, known_paths: Container[str] = ()) -> None:
@@ -70,8 +70,8 @@ class ProjectWalk:
         self._open_rules = IgnoreRules(workspace, self._read_rules).open_snapshot(NOT_INDEXED)
 
     def iterate_files(self, directory: str = ".") -> Iterator[FoundFile]:
-        """Iterate over the files below a directory that is itself not excluded; in no order. What can't be read is
-        passed over."""
+        """Iterate over the files below a directory that is itself not excluded, in no order. Unreadable directories are
+        skipped."""
         waiting = [directory]
         while waiting:
             parent = waiting.pop()
@@ -89,7 +89,7 @@ class ProjectWalk:
                     yield file
 
     def find(self, path: str) -> list[FoundFile]:
-        """Return the file at a path, or all files below it; none if it is excluded, or there is none."""
+        """Return the file at a path, or all files below it; [] if it is excluded or missing."""
         directory, _, name = path.rpartition("/")
         if not _SKIPPED.isdisjoint(path.split("/")) or self._is_behind_link(directory) or self._is_generated(directory):
             return []
@@ -110,7 +110,7 @@ class ProjectWalk:
         return os.path.realpath(path) != path
 
     def _is_generated(self, directory: str) -> bool:
-        """True if a program has made a directory, or one above it."""
+        """True if a program has generated a directory or one above it."""
         parts = to_os_name(directory).split(b"/") if directory else []
         above = (b"/".join((self._root, *parts[:count])) for count in range(1, len(parts) + 1))
         return any(os.path.lexists(parent + b"/" + mark) for parent in above for mark in _MARKER_FILES)
@@ -123,7 +123,7 @@ class ProjectWalk:
     def _examine(
         self, entry: os.DirEntry[bytes], path: str, name: str, is_ignored: Callable[[str, bool], bool]
     ) -> FoundFile | None:
-        """Return the entry of a directory if it is a file that belongs to the project."""
+        """Return a directory entry if it is a file of the project."""
         if not entry.is_file(follow_symlinks=False) or is_ignored(name, False):
             return None
         if path not in self._known and may_be_secret_path(path) and is_secret(path, lambda _path, _is_dir: False):
@@ -134,7 +134,7 @@ class ProjectWalk:
         return None
 
     def _read_rules(self, path: str) -> bytes | None:
-        """Return the content of a file with rules; most directories that were listed have none."""
+        """Return the content of a rule file; a listed directory tells whether there is one."""
         directory, slash, name = path.rpartition("/")
         names = self._listed.get(directory + slash)
         if names is not None and os.fsencode(name) not in names:
@@ -145,15 +145,15 @@ class ProjectWalk:
 
 
 def is_indexed(path: str, size: int) -> bool:
-    """True if the text of a file is worth being cut: not of pictures, tables and bundles, which are known by name."""
+    """True if the text of a file is indexed; pictures, tables and bundles only count by name."""
     name = path.rpartition("/")[2].lower()
     largest = LARGEST_NOTEBOOK if is_notebook_path(name) else LARGEST
     return size <= largest and name.rpartition(".")[2] not in _DATA and not _GENERATED.fullmatch(name)
 
 
 def sort_by_use(files: Iterable[FoundFile]) -> list[FoundFile]:
-    """Sort files: source, tests, other text, and what is known by its name alone; in each the last modified day
-    first. Git is not asked what is changed: the index is built before a project is trusted."""
+    """Sort files: source, tests, other text, and files without indexed text; within these by day of modification,
+    latest first. Git is not queried, because the index is built before a project is trusted."""
     return sorted(files, key=lambda file: (_classify(file), -(file.modified // _DAY), file.path))
 
 

@@ -24,15 +24,15 @@ from core.text.lines import split_lines
 if TYPE_CHECKING:  # it imports the protocol, which the first server loads
     from core.lsp.connection import ServerConnection
 
-LARGEST: Final = 2_000_000  # bytes of a file that a server is given
-MOST_BASES: Final = 50  # texts of the user's that are held
-CHECK_LIMIT: Final = 20.0  # seconds that a server has for the diagnostics of one file
-MAX_UNANSWERED: Final = 3  # in a row
-MAX_FILES: Final = 20  # files that are looked at again after an edit of one of them
+LARGEST: Final = 2_000_000  # bytes of a file that a server gets
+MOST_BASES: Final = 50  # cached texts of the user
+CHECK_LIMIT: Final = 20.0  # seconds for the diagnostics of one file
+MAX_UNANSWERED: Final = 3  # consecutive timeouts
+MAX_FILES: Final = 20  # files that are checked again after an edit of one of them
 
 
 class TextPair(Struct, frozen=True):
-    """A file as it is pending, and as the user has it; `base` None: they have no such file."""
+    """The pending text of a file and the user's own; `base` None: the user has no such file."""
 
     text: str
     base: str | None
@@ -45,7 +45,7 @@ class ProjectTexts(Struct, eq=False):
     _bases: dict[str, str] = field(default_factory=dict)
 
     def load_pair(self, path: str) -> TextPair | None:
-        """Return both texts of a file; None: it is gone, no text, too large, or kept from the agent."""
+        """Return both texts of a file; None: it is missing, binary, too large, or hidden from the agent."""
         change = self.shadow.state.changes.get(path)
         text = self.read(path)
         if text is None:
@@ -73,22 +73,23 @@ class ProjectTexts(Struct, eq=False):
         return self._bases[state.blob]
 
     def exists(self, path: str) -> bool:
-        """True if the agent sees something at a path."""
+        """True if the agent sees anything at a path."""
         try:
             return self.shadow.stat(path) is not None
         except AgentTuiError:
             return False
 
     def read_beginning(self, path: str) -> bytes | None:
-        """Return the first part of a file; None if there is none."""
+        """Return the first megabyte of a file; None if there is none."""
         try:
             return self.shadow.read(path, 1_000_000)
         except AgentTuiError:
             return None
 
     def compute_stamp(self, marks: frozenset[str], *, is_linter: bool) -> object:
-        """Return what a server that runs can't see change: layers of commands, files that came and went, and pending
-        versions of files that configure it (`marks`, by name); for a linter, which looks at no other file, the last."""
+        """Return the state that a running server can't see change: layers of commands, added and removed files, and
+        pending versions of configuration files (`marks`, by name). A linter, which reads no other file, needs only the
+        last."""
         presence_changes, config_blobs = set(), set()
         for path, change in self.shadow.state.changes.items():
             if not is_linter and "absent" in (change.base.kind, change.pending.kind):
@@ -108,7 +109,7 @@ class Baseline(Struct, frozen=True):
 
 
 class CheckedFiles(Struct, eq=False):
-    """The files that a server was given, by path. `unanswered`: how many answers in a row did not come in time."""
+    """The files that a server got, by path. `unanswered`: the number of consecutive timeouts."""
 
     pairs: dict[str, TextPair] = field(default_factory=dict)
     baselines: dict[str, Baseline] = field(default_factory=dict)
@@ -116,11 +117,11 @@ class CheckedFiles(Struct, eq=False):
 
     @property
     def is_silent(self) -> bool:
-        """True if the server has left too much unanswered to be waited for any longer."""
+        """True if the server timed out too often to wait for it any longer."""
         return self.unanswered >= MAX_UNANSWERED
 
     async def update(self, server: ServerConnection, text_pairs: Mapping[str, TextPair | None]) -> None:
-        """Give the server these files as they are now (None = gone), and learn what it says of the user's texts."""
+        """Send the server the current files (None = removed), and diagnose the user's versions that are new."""
         for path, pair in text_pairs.items():
             if pair is None:
                 self.forget(server, path)
@@ -132,7 +133,7 @@ class CheckedFiles(Struct, eq=False):
             server.set_text(path, pair.text)
 
     def forget(self, server: ServerConnection, path: str) -> None:
-        """Take a file back."""
+        """Close a file."""
         self.pairs.pop(path, None)
         server.close_document(path)
 
@@ -151,7 +152,7 @@ class CheckedFiles(Struct, eq=False):
                 self.baselines[path] = Baseline(base, split_lines(base).bodies, diagnostics)
 
     async def check(self, server: ServerConnection, changed_paths: Iterable[str], *, alone: bool) -> None:
-        """Have the changed files looked at, and the other ones, unless each stands `alone`."""
+        """Diagnose the changed files, and the other ones unless files are independent (`alone`)."""
         paths = [path for path in changed_paths if path in self.pairs]
         others = [] if alone else [path for path in reversed(self.pairs) if path not in paths]
         for path in (*paths, *others[: MAX_FILES - len(paths)]):
@@ -165,7 +166,7 @@ class CheckedFiles(Struct, eq=False):
         return diagnostics
 
     def find_new(self, server: ServerConnection, path: str) -> list[Diagnostic] | None:
-        """Return what the pending text has and the user's has not; None: not known (yet)."""
+        """Return the diagnostics of the pending text that the user's text does not have; None: not known yet."""
         document, pair = server.documents.get(path), self.pairs.get(path)
         if document is None or pair is None or document.diagnostics is None or document.text != pair.text:
             return None

@@ -20,13 +20,17 @@ from core.errors import ToolFailed
 from core.lsp.messages import UNREADABLE
 from core.records import decode_json
 
-LARGEST_FRAME: Final = 16 << 20  # bytes of a body that is read; a larger one is skipped
+LARGEST_FRAME: Final = 16 << 20  # bytes; larger bodies are skipped
 _LARGEST_HEAD: Final = 16 << 10
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
 _LENGTH: Final = re.compile(rb"(?im)^content-length[ \t]*:[ \t]*(\d{1,18})[ \t]*\r?$")
-MAX_UNSOLICITED: Final = 64 << 20  # bytes of messages that a server may send between two of our requests
+MAX_UNSOLICITED: Final = 64 << 20  # bytes that a server may send between two of our requests
 METHOD_NOT_FOUND: Final = -32601
-CANCELLED: Final = (-32800, -32801, -32802)  # by us, since the content changed, by the server: worth asking again
+CANCELLED: Final = (
+    -32800,
+    -32801,
+    -32802,
+)  # cancelled by the client, content modified, cancelled by the server: worth a retry
 _NOTHING: Final = msgspec.Raw(b"null")
 
 
@@ -36,15 +40,15 @@ def build_frame(body: bytes) -> bytes:
 
 
 class FrameReader:
-    """Cuts a stream of bytes into bodies. Other headers than the length are read over."""
+    """A parser of a byte stream into bodies. It ignores headers other than `Content-Length`."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._wanted = -1  # bytes of the body whose header was read
-        self._skipped = 0  # bytes that are still to come of a body that is too large
+        self._wanted = -1  # length of the current body, -1 before its header
+        self._skipped = 0  # remaining bytes of a body that is too large
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the bodies that `data` completes. Raises `ToolFailed` for what is no frame."""
+        """Yield the bodies that `data` completes. Raises `ToolFailed` for an invalid frame."""
         self._buffer += data
         while True:
             if self._skipped:
@@ -83,7 +87,7 @@ class RpcError(Struct, frozen=True):
 
 
 class RpcMessage(Struct, frozen=True):
-    """Any message: a request has id and method, a notification a method alone, an answer an id alone."""
+    """Any message: a request has id and method, a notification only a method, a response only an id."""
 
     id: int | str | None = None
     method: str = ""
@@ -99,11 +103,12 @@ class RequestRefused(ToolFailed, code="server_refused"):
 
 
 class ServerGone(ToolFailed, code="server_gone"):
-    """There is no server (any more) that could answer."""
+    """The server is not running or not connected."""
 
 
 class LspClient:
-    """A connection. `on_notification(method, params)` gets what a server tells; `settings` are those it may ask for."""
+    """A connection. `on_notification(method, params)` receives notifications; `settings` answer configuration
+    requests."""
 
     def __init__(
         self,
@@ -120,7 +125,7 @@ class LspClient:
         self.on_end: Callable[[], None] = lambda: None
 
     def feed(self, data: bytes) -> None:
-        """Take what the server wrote. A message that can't be read is passed over; a stream that can't be is left."""
+        """Process output of the server. Invalid messages are skipped; an invalid stream ends the connection."""
         if self.problem:
             return
         self._unsolicited += len(data)
@@ -136,7 +141,7 @@ class LspClient:
             self.fail("It floods its client with messages.")
 
     def fail(self, reason: str) -> None:
-        """End the connection: whoever waits is told why."""
+        """End the connection; pending requests fail with the reason."""
         self.problem = self.problem or reason
         for future in self._waiting.values():
             if not future.done():
@@ -145,7 +150,7 @@ class LspClient:
         self.on_end()
 
     async def request(self, method: str, params: object, *, seconds: float) -> msgspec.Raw:
-        """Return the result. Raises `RequestRefused`, `ServerGone`, and `TimeoutError` after so many seconds."""
+        """Return the result of a request. Raises `RequestRefused`, `ServerGone`, and `TimeoutError` after `seconds`."""
         if self.problem:
             raise ServerGone(self.problem)
         self._last_id += 1
@@ -165,7 +170,7 @@ class LspClient:
             self._waiting.pop(number, None)
 
     def notify(self, method: str, params: object) -> None:
-        """Tell the server something; nothing comes back."""
+        """Send a notification."""
         if not self.problem:
             self._write({"method": method, "params": params})
 
@@ -186,7 +191,7 @@ class LspClient:
                 waiting.set_exception(refusal)
 
     def _answer(self, request: RpcMessage) -> None:
-        """Answer what a server asks: some wait for it before they say anything else."""
+        """Answer a request of the server; some servers wait for it before they continue."""
         match request.method:
             case "workspace/configuration":
                 self._write({"id": request.id, "result": self._find_settings(request.params)})
@@ -208,7 +213,7 @@ class LspClient:
                 self._write({"id": request.id, "error": {"code": METHOD_NOT_FOUND, "message": "not known here"}})
 
     def _find_settings(self, params: msgspec.Raw) -> list[object]:
-        """Return the settings of each section that is asked for, None where there are none."""
+        """Return the settings of every requested section, None where there are none."""
         request: Any = None
         with suppress(*UNREADABLE):
             request = decode_json(params)

@@ -1,7 +1,7 @@
-"""A language server that runs: the documents it was given, and what it says of them.
+"""A running language server: its open documents and their diagnostics.
 
-Pulled diagnostics belong to the text that was sent before. With pushed ones the version tells; where there is none,
-what comes after the last change counts, once it stands still. None is "not known in time", which is not "nothing".
+Pulled diagnostics belong to the text that was sent before the request. Pushed ones carry a version; without it, the
+last push after a change counts once no further one follows. None means "not known in time", which is not "none".
 """
 
 from __future__ import annotations
@@ -30,17 +30,15 @@ from core.lsp.messages import (
 from core.protocol.language import Diagnostic
 from core.records import decode_json
 
-_QUIET_SECONDS: Final = (
-    0.4  # seconds without a further push, where pushes have no version: some tell of types after syntax
-)
+_QUIET_SECONDS: Final = 0.4  # pause after which unversioned pushes are complete: some servers push syntax before types
 _LANGUAGE_IDS: Final = {"tsx": "typescriptreact", "jsx": "javascriptreact", "csharp": "csharp", "bash": "shellscript"}
 _MAX_ATTEMPTS: Final = 3
 QuestionKind = Literal["definition", "references", "hover", "rename"]
 
 
 class ServerDocument:
-    """A document that a server was given. `diagnostics`: those of its present text, None = not known; `is_certain`: no
-    earlier text can be meant."""
+    """An open document. `diagnostics`: those of its current text, None = unknown; `is_certain`: they can't be of an
+    earlier text."""
 
     def __init__(self, path: str, uri: str, text: str, encoding: Encoding) -> None:
         self.path, self.uri, self.version = path, uri, 0
@@ -59,14 +57,14 @@ class ServerDocument:
 
     @property
     def lines(self) -> LineTable:
-        """The lines of its present text; most texts are never asked for them."""
+        """The lines of the current text, computed on demand."""
         if self._lines is None:
             self._lines = LineTable(self.text, self._encoding)
         return self._lines
 
 
 class ServerCapabilities(Struct, frozen=True, rename="camel"):
-    """The abilities of a server, as far as it is asked for them."""
+    """The capabilities of a server that this client uses."""
 
     position_encoding: str = "utf-16"
     diagnostic_provider: Any = None
@@ -81,7 +79,7 @@ class _InitializeResult(Struct, frozen=True):
 
 
 class ServerConnection:
-    """One server over the workspace at `root`. Paths are relative to it. Not for concurrent use but by `ask`."""
+    """One server over the workspace at `root`. Paths are relative to it. Callers serialise its use."""
 
     def __init__(self, name: str, root: Path, send: Callable[[bytes], None], settings: Mapping[str, Any]) -> None:
         self.name, self._root = name, str(root)
@@ -94,22 +92,23 @@ class ServerConnection:
 
     @property
     def uses_pull(self) -> bool:
-        """True if it is asked for diagnostics; else it pushes them."""
+        """True if the server answers pulls for diagnostics; otherwise it pushes them."""
         return bool(self.capabilities.diagnostic_provider)
 
     @property
     def encoding(self) -> Encoding:
-        """The units that it counts columns in."""
+        """The encoding in which the server counts columns."""
         return next(
             (candidate for candidate in ENCODINGS if candidate == self.capabilities.position_encoding), "utf-16"
         )
 
     def can_answer(self, kind: QuestionKind) -> bool:
-        """True if it answers questions of a kind."""
+        """True if the server supports requests of a kind."""
         return bool(getattr(self.capabilities, f"{kind}_provider"))
 
     async def initialize(self, directory: str, options: Mapping[str, Any], *, seconds: float) -> None:
-        """Begin, for a directory of the workspace ("." = all of it). Raises `ToolFailed` and `TimeoutError`."""
+        """Initialize the server for a directory of the workspace ("." = all of it). Raises `ToolFailed` and
+        `TimeoutError`."""
         uri = build_uri(self._root if directory == "." else f"{self._root}/{directory}")
         params = {
             "processId": None,
@@ -129,7 +128,7 @@ class ServerConnection:
             self.client.notify("workspace/didChangeConfiguration", {"settings": self._settings})
 
     def set_text(self, path: str, text: str) -> ServerDocument:
-        """Give it the text of a file, which is from now on what it sees there."""
+        """Open a document, or change its text; the server no longer reads the file."""
         document = self.documents.get(path)
         if document is None:
             uri = build_uri(f"{self._root}/{path}")
@@ -144,12 +143,12 @@ class ServerConnection:
         return document
 
     def close_document(self, path: str) -> None:
-        """Take a document back: it sees the file on disk again."""
+        """Close a document; the server reads the file on disk again."""
         if (document := self.documents.pop(path, None)) is not None:
             self.client.notify("textDocument/didClose", {"textDocument": {"uri": document.uri}})
 
     async def diagnose(self, path: str, *, seconds: float) -> tuple[Diagnostic, ...] | None:
-        """Return the diagnostics of a document's present text; None: not known in time. Raises `ToolFailed`."""
+        """Return the diagnostics of a document's current text; None: not known in time. Raises `ToolFailed`."""
         document = self.documents[path]
         if document.diagnostics is None or self.uses_pull:
             document.diagnostics = None
@@ -184,7 +183,7 @@ class ServerConnection:
                 raise ServerGone(self.client.problem)
             await document.pushed.wait()
             document.pushed.clear()
-        while not document.is_certain:  # what was on its way when the text changed may have come first
+        while not document.is_certain:  # the first push may be of the previous text
             document.pushed.clear()
             try:
                 async with asyncio.timeout(_QUIET_SECONDS):
@@ -213,13 +212,13 @@ class ServerConnection:
         self.on_push(path)
 
     def to_relative(self, uri: str) -> str:
-        """Return the path in the workspace that an address names, else the absolute path; "" for no file."""
+        """Return the path of a URI relative to the workspace, else the absolute path; "" if it is no file."""
         path = parse_uri(uri)
         return path[len(self._root) + 1 :] if path.startswith(f"{self._root}/") else path
 
 
 def _to_wire(text: str) -> str:
-    """Return the text as JSON can carry it: a lone surrogate stands for nothing that a server could read."""
+    """Return the text with lone surrogates replaced, as JSON can't carry them."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -229,7 +228,7 @@ CLIENT_CAPABILITIES: Final[Mapping[str, Any]] = {
         "configuration": True,
         "workspaceFolders": True,
         "didChangeConfiguration": {"dynamicRegistration": False},
-        # None is told: a server is begun anew when files come or go. So it does not watch them itself.
+        # Stops the server from watching files itself. No change is reported: it restarts when files appear or vanish.
         "didChangeWatchedFiles": {"dynamicRegistration": True},
         "workspaceEdit": {"documentChanges": True},
     },

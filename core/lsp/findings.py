@@ -1,4 +1,4 @@
-"""Diagnostics compared and told: which of them are new, which come first, and the lines that a model reads."""
+"""Comparison and formatting of diagnostics: which are new, in which order, and the lines for the model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.text.lines import diff_lines
 
 MAX_SHOWN: Final = 20
 MAX_REPORTED: Final = 100
-"""Findings of a file in its event, which is written with each edit that moves one: of more nobody reads each."""
+"""Diagnostics per file in an event, which is written again with every edit that moves one."""
 
 _ORDER: Final = ("error", "warning", "information", "hint")
 _LONGEST: Final = 300
@@ -24,11 +24,11 @@ Places = Mapping[int, range]
 def find_new_diagnostics(
     now: Sequence[Diagnostic], before: Sequence[Diagnostic], now_lines: Lines = (), before_lines: Lines = ()
 ) -> list[Diagnostic]:
-    """Return those of `now` that are not among `before`, in their order.
+    """Return the diagnostics of `now` that are not among `before`, in order.
 
-    Two are the same if message, code and line read alike. Of what is left over, they are if they say the same of a line
-    that took the place of the other's: an old finding does not become new because its line was touched. Without the
-    texts, what says the same is the same, the nearest lines first.
+    Two are the same if message, code and text of the line are equal. The rest is compared again by message and code
+    with the lines that replaced the old line, so that an old diagnostic is not new because its line was edited. Without
+    the texts, equal messages match, nearest lines first.
     """
     if not now_lines or not before_lines:
         return _drop_nearest(now, before, None)
@@ -47,7 +47,8 @@ def find_new_diagnostics(
 def _drop_nearest(
     fresh: Sequence[Diagnostic], remaining: Iterable[Diagnostic], places: Places | None
 ) -> list[Diagnostic]:
-    """Return `fresh` without the nearest that says the same as each one left; `places`: only where its line is now."""
+    """Return `fresh` without the nearest equal diagnostic of every remaining old one; `places`: allowed lines by old
+    line."""
     candidates_by_key: dict[tuple[str, str, str], list[tuple[int, int]]] = {}  # lines with indexes in `fresh`, in order
     for index, diagnostic in enumerate(fresh):
         candidates_by_key.setdefault((diagnostic.path, diagnostic.code, diagnostic.message), []).append(
@@ -66,7 +67,7 @@ def _drop_nearest(
 
 
 def _find_nearest(candidates: Sequence[tuple[int, int]], line: int, allowed_lines: range) -> int | None:
-    """Return where the nearest to a line stands among sorted lines, the upper one of two; None: none is allowed."""
+    """Return the index of the candidate nearest to a line, the upper one of two; None: none is in `allowed_lines`."""
     first, end = bisect_left(candidates, (allowed_lines.start, -1)), bisect_left(candidates, (allowed_lines.stop, -1))
     below = min(max(bisect_left(candidates, (line, -1)), first), end)
     above = max(bisect_left(candidates, (candidates[below - 1][0], -1)), first) if below > first else below
@@ -75,7 +76,7 @@ def _find_nearest(candidates: Sequence[tuple[int, int]], line: int, allowed_line
 
 
 def cut_diagnostics(diagnostics: Sequence[Diagnostic]) -> tuple[tuple[Diagnostic, ...], int, int]:
-    """Return as many as a file is reported with, and how many errors and warnings more there are."""
+    """Return the diagnostics to report of a file, and the numbers of further errors and warnings."""
     rest = Counter(diagnostic.severity for diagnostic in diagnostics[MAX_REPORTED:])
     return tuple(diagnostics[:MAX_REPORTED]), rest["error"], rest["warning"]
 
@@ -91,7 +92,7 @@ def _take(counts: Counter[tuple[str, str, str, str]], key: tuple[str, str, str, 
 
 
 def _map_lines(before: Lines, now: Lines) -> Places:
-    """Return which lines (1-indexed) took the place of each old line that is not there any more."""
+    """Map the lines (1-indexed) that are gone to the ranges of lines that replaced them."""
     ranges: dict[int, range] = {}
     for tag, i1, i2, j1, j2 in diff_lines(before, now):
         if tag == "replace":
@@ -100,7 +101,7 @@ def _map_lines(before: Lines, now: Lines) -> Places:
 
 
 def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Return errors first, then by place; of two tools that mark the same place as an error the first one."""
+    """Return errors first, then by location; of several errors at one location only the first."""
     sorted_diagnostics = sorted(
         diagnostics,
         key=lambda diagnostic: (_ORDER.index(diagnostic.severity), diagnostic.path, diagnostic.line, diagnostic.column),
@@ -115,13 +116,13 @@ def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 def format_diagnostics(diagnostics: Sequence[Diagnostic]) -> list[str]:
-    """Return a line for each, at most so many as a model is told."""
+    """Return a line per diagnostic, up to `MAX_SHOWN`."""
     rows = [f"  {format_diagnostic(diagnostic)}" for diagnostic in diagnostics[:MAX_SHOWN]]
     return [*rows, f"  [... {len(diagnostics) - MAX_SHOWN} more]"] if len(diagnostics) > MAX_SHOWN else rows
 
 
 def format_diagnostic(diagnostic: Diagnostic) -> str:
-    """Return place, severity, message and code in one line."""
+    """Return location, severity, message and code in one line."""
     location = f"{diagnostic.path}:{diagnostic.line}:{diagnostic.column}" if diagnostic.line else diagnostic.path
     code = f" [{diagnostic.code}]" if diagnostic.code else ""
     first = next((line for line in diagnostic.message.splitlines() if line.strip()), "")

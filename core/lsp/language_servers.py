@@ -1,7 +1,7 @@
-"""The language servers of a session: begun with the first edit or question of a language, asked after each edit.
+"""The language servers of a session: started with the first edit or request of a language, queried after every edit.
 
-They run in the box over the merged view and are given the pending texts, so nothing is written for them. Nobody waits
-for them longer than asked: what comes late is told later. What they find new is an event for each file.
+They run in the sandbox over the merged view and get the pending texts, so nothing is written for them. Callers wait for
+a bounded time; late results are reported later. New diagnostics become one event per file.
 """
 
 from __future__ import annotations
@@ -28,21 +28,22 @@ from core.shell.command_host import CommandHost
 from core.tasks import TaskOwner, is_loop_running
 from core.text.lines import split_lines
 
-if TYPE_CHECKING:  # the protocol is read when the first server begins
+if TYPE_CHECKING:  # the protocol is imported when the first server starts
     from core.lsp.connection import QuestionKind, ServerConnection
     from core.lsp.supervision import StartServer, SupervisedServer
 
 MAX_SERVERS: Final = 6
-QUESTION_LIMIT: Final = 20.0  # seconds that a question for diagnostics waits
-MAX_READ: Final = 20  # files that the model has read and that are looked at when others change
-MAX_CHANGED: Final = 200  # files that are looked at after a command that changed very many
+QUESTION_LIMIT: Final = 20.0  # seconds that a request for diagnostics waits
+MAX_READ: Final = 20  # files that the model has read and that are checked when others change
+MAX_CHANGED: Final = 200  # files that are checked after a command that changed very many
 _REPORTED_SEVERITIES: Final = frozenset({"error", "warning"})
 ServerKey = tuple[str, str]
 Pairs = dict[str, TextPair | None]
 
 
 class LanguageServers:
-    """The servers of one session. `explain_refusal(command, directory)`: why one may not run, "" = it may."""
+    """The servers of one session. `explain_refusal(command, directory)`: the reason why one may not run, "" = it
+    may."""
 
     def __init__(
         self,
@@ -60,21 +61,19 @@ class LanguageServers:
         self._dirty: dict[str, None] = {}
         self._read: dict[str, None] = {}
         self._reported: dict[str, tuple[tuple[Diagnostic, ...], Sequence[str]]] = {}
-        self._all_diagnostics: dict[str, tuple[Diagnostic, ...]] = {}  # what was found, also what the events leave out
+        self._all_diagnostics: dict[str, tuple[Diagnostic, ...]] = {}  # including those that the events omit
         self._checked_servers: dict[str, None] = {}
         self._disk_count = 0
         self._check_task: asyncio.Task[None] | None = None
         self._tasks = TaskOwner()
         self._is_closed = False
 
-    # what happens in the session
-
     def observe_change(self, event: ev.ChangeProposed | ev.ChangeRevised | ev.ChangeResolved) -> None:
-        """Take note of a change; it is looked at as soon as possible."""
+        """Record a change, which is checked as soon as possible."""
         self._mark_dirty(event.path if isinstance(event, ev.ChangeResolved) else event.change.path)
 
     def observe_read(self, path: str) -> None:
-        """Take note of a file that the model has read, where it may edit: what is done elsewhere may break it."""
+        """Record a file that the model has read, if it may edit: other edits may break it."""
         if path not in self._read and Access.PROPOSE in Mode(self._host.state.mode).rules.grants:
             self._read[path] = None
             for oldest in list(self._read)[:-MAX_READ]:
@@ -82,13 +81,13 @@ class LanguageServers:
             self._mark_dirty(path)
 
     def observe_disk(self, paths: Iterable[str]) -> None:
-        """Take note of files that changed on disk (none = too many to name)."""
+        """Record files that changed on disk (none = too many to name)."""
         tracked_paths = {path for files in self._files.values() for path in files.pairs}
         paths = tuple(paths)
         for path in tracked_paths.intersection(paths):
             self._mark_dirty(path)
         if self._servers and (not paths or any(path not in tracked_paths and detect_language(path) for path in paths)):
-            self._disk_count += 1  # the servers are begun anew before they are asked again
+            self._disk_count += 1  # the servers restart before the next request
         self._located.clear()
 
     def _mark_dirty(self, path: str) -> None:
@@ -98,10 +97,8 @@ class LanguageServers:
         if self._check_task is None or self._check_task.done():
             self._check_task = self._tasks.start(self._check_dirty(), name="language servers")
 
-    # checks
-
     async def settle(self, seconds: float) -> bool:
-        """Wait for what is being looked at, at most so long. True if nothing is left."""
+        """Wait for pending checks, at most `seconds`. True if none is left."""
         if self._check_task is not None and not self._check_task.done():
             await asyncio.wait({self._check_task}, timeout=seconds)
         return self._check_task is None or self._check_task.done()
@@ -123,20 +120,20 @@ class LanguageServers:
         return [(path, self.texts.load_pair(path), self._find_servers(path)) for path in paths]
 
     async def can_run(self) -> bool:
-        """True if a server may run: the box can hold it unasked."""
+        """True if the sandbox can contain a server without asking the user."""
         box = await self._host.box.find()
         return box is not None and box.tier.can_run_unasked
 
     def _find_servers(self, path: str) -> tuple[LocatedServer, ...]:
         language = detect_language(path)
         key = (str(PurePosixPath(path).parent), language)
-        servers = self._located.get(key)  # which may be cleared meanwhile
+        servers = self._located.get(key)  # another thread may clear the table
         if servers is None:
             servers = self._located[key] = tuple(self.build_finder().find_servers(path, language))
         return servers
 
     def build_finder(self) -> ServerFinder:
-        """Return what finds the servers of this project."""
+        """Return the finder of this project's servers."""
         return ServerFinder(
             root=str(self._host.workspace.root),
             specs=configure_servers(self._get_settings()),
@@ -146,7 +143,7 @@ class LanguageServers:
         )
 
     def _admit(self, server: LocatedServer) -> ServerKey:
-        """Return the key of the server to ask; ("", "") if none may be."""
+        """Return the key of the server to use; ("", "") if it may not run."""
         from core.lsp.supervision import SupervisedServer, format_command, start_in_box
 
         key, host = server.key, self._host
@@ -168,7 +165,7 @@ class LanguageServers:
                 await self._check_files(server, pairs)
                 break
             except AgentTuiError as problem:
-                if problem.code != "server_gone":  # else it is begun again, or given up with a word
+                if problem.code != "server_gone":  # a lost server restarts or is given up with a notice
                     break
 
     async def _check_files(self, server: SupervisedServer, pairs: Pairs) -> None:
@@ -184,8 +181,8 @@ class LanguageServers:
             connection.on_push = lambda path: self._publish({path})
 
     async def _prepare(self, server: SupervisedServer, pairs: Pairs) -> tuple[ServerConnection, list[str]]:
-        """Return the server, with these files as they are now, and their paths; of one that was begun for it, those of
-        all pending files. Raises `ToolFailed`."""
+        """Return the server with these files up to date, and their paths; a newly started one gets all pending files.
+        Raises `ToolFailed`."""
         files, spec = self._files[server.located.key], server.located.spec
         marks = frozenset((*spec.roots, *spec.marks, *spec.mark_words))
         stamp = (self.texts.compute_stamp(marks, is_linter=spec.is_linter), self._disk_count)
@@ -201,7 +198,7 @@ class LanguageServers:
         return connection, list(text_pairs)
 
     def _load_known(self, server: LocatedServer) -> Pairs:
-        """Return the files of a server that are pending or were read."""
+        """Return a server's files that are pending or were read."""
         known_paths = list(dict.fromkeys((*self._host.shadow.state.changes, *self._read)))[-MAX_CHANGED:]
         own_paths = (
             path for path in known_paths if server.key in {candidate.key for candidate in self._find_servers(path)}
@@ -210,7 +207,8 @@ class LanguageServers:
 
     @asynccontextmanager
     async def borrow(self, path: str, kind: QuestionKind) -> AsyncIterator[ServerConnection]:
-        """Give the first server of a file that answers such questions, with the file as it is. Raises `ToolFailed`."""
+        """Yield the first server of a file that answers such requests, with the file up to date. Raises
+        `ToolFailed`."""
         if await self.can_run() and not self._is_closed:
             for server in await asyncio.to_thread(self._find_servers, path):
                 key = self._admit(server)
@@ -224,10 +222,8 @@ class LanguageServers:
                         return
         raise ToolFailed(f"No language server here answers that for {path}.", hint="Use grep.", code="server_missing")
 
-    # what is found
-
     def _publish(self, paths: Iterable[str]) -> None:
-        """Emit what is new in these files, as far as it is news."""
+        """Emit the new diagnostics of these files where they changed."""
         review = self._host.shadow.state
         for path in sorted(paths):
             sources, news = [], list[Diagnostic]()
@@ -257,7 +253,7 @@ class LanguageServers:
                 self._host.emit_outside_turn(event)
 
     async def diagnose(self, paths: Iterable[str]) -> tuple[ev.DiagnosticsReported, ...]:
-        """Return all that is known of these files once the servers have looked at them, or had the time to."""
+        """Return the known diagnostics of these files after the servers have checked them, or the time is up."""
         paths = tuple(paths)
         for path in paths:
             self._mark_dirty(path)
@@ -272,7 +268,7 @@ class LanguageServers:
         )
 
     def take_new_diagnostics(self) -> list[Diagnostic]:
-        """Return what is new and was not returned before, errors first."""
+        """Return diagnostics that are new since the last call, errors first."""
         news: list[Diagnostic] = []
         review = self._host.shadow.state
         for path in self._reported.keys() - review.diagnostics.keys():
@@ -288,19 +284,19 @@ class LanguageServers:
         return sort_diagnostics(news)
 
     def list_errors(self) -> list[Diagnostic]:
-        """Return the errors that are new in the pending texts."""
+        """Return the new errors in the pending texts."""
         events = self._host.shadow.state.diagnostics.values()
         return sort_diagnostics(
             diagnostic for event in events for diagnostic in event.diagnostics if diagnostic.severity == "error"
         )
 
     def take_sources(self) -> tuple[str, ...]:
-        """Return the names of the servers that looked at something since they were last returned."""
+        """Return the names of the servers that checked something since the last call."""
         names, self._checked_servers = tuple(self._checked_servers), {}
         return names
 
     async def close(self) -> None:
-        """End all servers."""
+        """Stop all servers."""
         self._is_closed = True
         await self._tasks.cancel()
         await asyncio.gather(*(server.close() for server in self._servers.values()))

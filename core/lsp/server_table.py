@@ -1,7 +1,7 @@
-"""The language servers that are known, what the user's configuration makes of them, and where they are found.
+"""The known language servers, the user's configuration of them, and their location on this machine.
 
-A server is looked for in the project's environments (`.venv/bin`, `venv/bin`, `node_modules/.bin`) around the file and
-above it, then on PATH. None is ever fetched.
+A server is searched in the project's environments (`.venv/bin`, `venv/bin`, `node_modules/.bin`) next to the file and
+above, then on PATH. None is downloaded.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _SCRIPTS: Final = ("typescript", "tsx", "javascript", "jsx")
 
 
 class ServerSpec(Struct, frozen=True, kw_only=True):
-    """A server. `roots`: files that mark the directory it is started for. Of a `group` one alone runs for a language.
+    """A server. `roots`: files that mark its root directory. Only one server of a `group` runs per language.
 
-    `marks`: files that make it the project's choice; `mark_words`: words that do in shared ones. `options` are sent
-    when it begins, `bare_options` in their place where nothing configures it. `is_linter`: one file says nothing of
-    others.
+    `marks`: files that select it for the project; `mark_words`: words in shared files that do so, by file name.
+    `options` are sent at initialization; `bare_options` replace them if the project does not configure the server.
+    `is_linter`: its diagnostics of a file do not depend on other files.
     """
 
     name: str
@@ -110,7 +110,7 @@ KNOWN: Final[tuple[ServerSpec, ...]] = (
 
 
 class LocatedServer(Struct, frozen=True, kw_only=True):
-    """A server to be started: `program` is where it lies, `directory` the root that it is started for."""
+    """A server to start: `program` is the path of its executable, `directory` its root."""
 
     spec: ServerSpec
     program: str
@@ -122,7 +122,7 @@ class LocatedServer(Struct, frozen=True, kw_only=True):
 
 
 def configure_servers(settings_by_name: Mapping[str, ServerSettings]) -> tuple[ServerSpec, ...]:
-    """Return the servers as the user configured them, theirs first; without those that are switched off."""
+    """Return the user's servers, then the known ones; without those that are switched off."""
     user_specs = [
         _apply_settings(name, next((spec for spec in KNOWN if spec.name == name), None), settings)
         for name, settings in settings_by_name.items()
@@ -141,7 +141,7 @@ def _apply_settings(name: str, base_spec: ServerSpec | None, settings: ServerSet
 
 
 class ServerFinder(Struct, frozen=True, kw_only=True):
-    """Finds the servers of a file. `read(path)`: the first bytes of a file of the project, None = there is none."""
+    """The finder of the servers of a file. `read(path)`: the first bytes of a project file, None = there is none."""
 
     root: str
     specs: tuple[ServerSpec, ...]
@@ -150,7 +150,7 @@ class ServerFinder(Struct, frozen=True, kw_only=True):
     search_path: str
 
     def find_servers(self, path: str, language: str) -> Iterator[LocatedServer]:
-        """Yield what is to run for a file: all servers of its language, of a group the first that is there."""
+        """Yield the servers to run for a file: all of its language, but only the first of a group."""
         taken_groups: set[str] = set()
         specs = [candidate for candidate in self.specs if language in candidate.languages]
         for spec in sorted(specs, key=lambda candidate: not (candidate.group and self.is_configured(candidate, path))):
@@ -164,7 +164,7 @@ class ServerFinder(Struct, frozen=True, kw_only=True):
                 )
 
     def find_program(self, spec: ServerSpec, path: str = "") -> str:
-        """Return the absolute path of a server's program, "" = it is not there."""
+        """Return the absolute path of a server's program; "" = it is not installed."""
         name = spec.command[0]
         if "/" in name:
             return name if name.startswith("/") and Path(name).exists() else ""
@@ -179,7 +179,7 @@ class ServerFinder(Struct, frozen=True, kw_only=True):
         return program if not spec.is_native_typescript or self._is_native_typescript(program) else ""
 
     def is_configured(self, spec: ServerSpec, path: str) -> bool:
-        """True if a file beside this one or above it speaks of the server."""
+        """True if a file in a directory of the path configures the server."""
         for above in PurePosixPath(path).parents:
             if any(self.exists(str(above / mark)) for mark in spec.marks):
                 return True
@@ -198,7 +198,7 @@ class ServerFinder(Struct, frozen=True, kw_only=True):
         return "."
 
     def _is_native_typescript(self, program: str) -> bool:
-        """True for a TypeScript that is a language server itself, which it is from version 7 on."""
+        """True for TypeScript 7 or later, which is a language server itself."""
         if not program:
             return False
         inside = program.removeprefix(f"{self.root}/")

@@ -22,7 +22,7 @@ from core.shell.execution import get_memory_limit
 from core.tasks import TaskOwner
 
 _LONGEST_ERRORS: Final = 2_000
-_UNBOUNDED: Final = 1 << 50  # the client ends what floods
+_UNBOUNDED: Final = 1 << 50  # the client detects floods
 MAX_STARTS: Final = 4  # the first one, and three after crashes
 START_LIMIT: Final = 30.0  # seconds
 IDLE_LIMIT: Final = 600.0
@@ -30,7 +30,7 @@ StartServer = Callable[[LocatedServer, Callable[[str], None], "ServerErrors"], A
 
 
 class ServerErrors:
-    """The end of what a server wrote on standard error."""
+    """The end of a server's standard error."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -39,20 +39,21 @@ class ServerErrors:
         self._text = (self._text + text)[-_LONGEST_ERRORS:]
 
     def describe(self) -> str:
-        """Return its last line, "" = it wrote nothing."""
+        """Return its last line; "" = it is empty."""
         lines = [line.strip() for line in self._text.splitlines() if line.strip()]
         return lines[-1][:300] if lines else ""
 
 
 def format_command(server: LocatedServer) -> str:
-    """The command as a rule of the user would speak of it."""
+    """Return the command line that permission rules match."""
     return shlex.join(server.spec.command)
 
 
 async def start_in_box(
     host: CommandHost, server: LocatedServer, on_output: Callable[[str], None], errors: ServerErrors
 ) -> RunningCommand:
-    """Start a server. `on_output` gets its bytes as PEP 383 has them. Raises `ToolFailed` if it can't be started."""
+    """Start a server in the sandbox. `on_output` gets its bytes decoded with surrogate escapes (PEP 383). Raises
+    `ToolFailed`."""
     box = await host.box.find()
     if box is None or not box.tier.can_run_unasked:
         raise ToolFailed("nothing on this machine holds a command well enough to run it unasked")
@@ -67,8 +68,8 @@ async def start_in_box(
 
 
 class SupervisedServer:
-    """A server of a session. `lock`: what is asked of its documents, one after the other. `stamp`: the state of the
-    project that it was begun over; `given_up` says why it is not begun any more."""
+    """A server of a session. `lock` serialises the use of its documents. `stamp`: the state of the project at its
+    start; `given_up`: the reason why it is not started any more."""
 
     def __init__(
         self, server: LocatedServer, root: Path, start: StartServer, on_given_up: Callable[[SupervisedServer], None]
@@ -92,12 +93,12 @@ class SupervisedServer:
 
     @property
     def connection(self) -> ServerConnection | None:
-        """The connection, None while it does not run."""
+        """The connection; None while the server does not run."""
         connection = self._connection
         return connection if connection is not None and not connection.client.problem else None
 
     async def ensure_running(self) -> ServerConnection:
-        """Return the connection, after starting it if need be. Raises `ToolFailed`: it can't be started."""
+        """Return the connection, starting the server if necessary. Raises `ToolFailed`."""
         self._check_crash()
         self._postpone_end()
         if (connection := self.connection) is not None:
@@ -137,13 +138,13 @@ class SupervisedServer:
         connection.client.fail(f"{reason}: {error_text}" if error_text else reason)
 
     def _check_crash(self) -> None:
-        """Count the end of a server that nobody ended."""
+        """Record the end of a server that was not stopped."""
         connection = self._connection
         if connection is not None and connection.client.problem and not self._is_stopping:
             self.record_crash(connection.client.problem.rstrip("."))
 
     def record_crash(self, reason: str) -> None:
-        """End a server that does not do its work, or has ended by itself."""
+        """Stop a server that failed, and count the failure."""
         self._crashes += 1
         self.stop()
         if self._crashes >= MAX_STARTS and not self.given_up:
@@ -164,7 +165,7 @@ class SupervisedServer:
         self._endings.spawn(end(), name=f"idle {self.name}")
 
     async def close(self) -> None:
-        """End it for good."""
+        """Stop the server for good."""
         self.given_up = self.given_up or "the session is closed"
         if self._idle_timer is not None:
             self._idle_timer.cancel()
@@ -172,7 +173,7 @@ class SupervisedServer:
         await self._endings.wait()
 
     def stop(self) -> None:
-        """End it, if it runs, without waiting for its end; it can be begun again at once."""
+        """Stop the server without waiting for its end; it can be started again at once."""
         self._is_stopping = True
         running, connection = self._running, self._connection
         self._running = self._connection = None

@@ -1,7 +1,7 @@
-"""A browser as a server of tools: Playwright's MCP server over a Chromium of this machine, both found by path.
+"""The browser as a built-in MCP server: Playwright's server over an installed Chromium, both located on this machine.
 
-It runs in the box like any server of a command, and is led through the session's proxy, so it reaches the hosts that
-were granted and no other. Nothing is downloaded by us.
+It runs in the sandbox like any server with a command, and through the session's proxy, so it reaches only granted
+hosts. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _BROWSER_PATHS: Final = (
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
 )
 _PACKAGE: Final = "node_modules/@playwright/mcp/cli.js"
-# What Chromium asks its maker's hosts for by itself would be told as wanted by the page. Of two lists of features the
-# later one counts, so ours repeats Playwright's.
+# Disables Chromium's own background requests, which would look like requests of the page. Of two feature lists the last
+# one wins, so ours repeats Playwright's.
 _BROWSER_CONFIG: Final = Path(__file__).with_name("chromium.json")
 OUTPUT: Final = "/tmp/browser"  # in the box, whose /tmp is its own
 NO_BROWSER: Final = "There is no Chromium on this machine."
@@ -37,7 +37,8 @@ INSTALL_SERVER: Final = "npm install -g @playwright/mcp, or name how it is start
 
 
 def build_browser_server(settings: BrowserSettings) -> ServerConfig:
-    """Build the entry of the browser's server. Raises `ConfigError`, which says what is missing and how to get it."""
+    """Build the configuration of the browser's server. Raises `ConfigError` with the missing part and how to install
+    it."""
     executable = _find_executable(settings)
     return ServerConfig(
         name=SERVER,
@@ -45,25 +46,25 @@ def build_browser_server(settings: BrowserSettings) -> ServerConfig:
         command=(
             *_find_command(settings),
             *("--headless", "--isolated", "--no-webmcp", "--block-service-workers"),
-            "--no-sandbox",  # the box is one; Chromium's own can't be made within it
-            "--allow-unrestricted-file-access",  # the box says which files there are
+            "--no-sandbox",  # Chromium's own sandbox can't be created inside of ours
+            "--allow-unrestricted-file-access",  # our sandbox limits the files
             *("--config", str(_BROWSER_CONFIG)),
             *("--executable-path", executable),
             *("--output-dir", OUTPUT),
             *("--proxy-server", f"http://127.0.0.1:{PROXY_PORT}"),
-            *("--proxy-bypass", "<-loopback>,localhost,127.0.0.1"),  # where granted services are
+            *("--proxy-bypass", "<-loopback>,localhost,127.0.0.1"),  # granted services
         ),
         is_own=True,
     )
 
 
 def find_programs(settings: BrowserSettings) -> tuple[str, str]:
-    """Find Chromium, and the last word of what starts its server. Raises `ConfigError`."""
+    """Find Chromium and the script of its server. Raises `ConfigError`."""
     return _find_executable(settings), _find_command(settings)[-1]
 
 
 def explain_no_browser(settings: BrowserSettings) -> str:
-    """Explain what is missing for a browser, and how to get it; "" = nothing is."""
+    """Explain which part of the browser is missing and how to install it; "" = none."""
     try:
         build_browser_server(settings)
     except ConfigError as problem:
@@ -97,7 +98,8 @@ def _find_command(settings: BrowserSettings) -> tuple[str, ...]:
 
 
 def _list_scripts() -> Iterator[Path]:
-    """List where its script may be: behind the program that npm installs, and in the user's own folder."""
+    """List the possible paths of the server's script: beside the program that npm installs, and in the user's
+    folder."""
     if (program := shutil.which("playwright-mcp")) is not None:
         yield Path(program).resolve()
     yield get_config_dir() / "browser" / _PACKAGE

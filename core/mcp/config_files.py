@@ -37,11 +37,11 @@ MAX_BYTES: Final = 8 << 20
 _UNTRUSTED: Final = "it is not as it was when you trusted this project"
 SERVERS_KEY: Final = "mcpServers"
 _INDENT: Final = "  "
-_SHARED_MODE: Final = 0o644  # permissions of a file that the project has from now on; the user's own are 0600
+_SHARED_MODE: Final = 0o644  # permissions of a new file of the project; the user's own get 0600
 
 
 class ConfiguredServers(Struct, frozen=True):
-    """The servers by name, the strongest entry of each, and what makes none."""
+    """The servers, one per name with the strongest entry, and the invalid entries."""
 
     servers: tuple[ServerConfig, ...] = ()
     problems: tuple[ServerProblem, ...] = ()
@@ -56,8 +56,8 @@ class _ConfigFile(Struct, frozen=True):
 def load_servers(
     workspace: Workspace, is_trusted: TrustCheck | None, extra_configs: tuple[ServerConfig, ...] = ()
 ) -> ConfiguredServers:
-    """Load all that is configured. `is_trusted` None: nothing of the project is read. `extra_configs`: those that stand
-    in no file, and count before all others."""
+    """Load all configured servers. `is_trusted` None: no file of the project is read. `extra_configs`: servers of no
+    file, which take precedence."""
     servers = {config.name: config for config in extra_configs}
     problems: list[ServerProblem] = []
     file_problems: list[ServerProblem] = []
@@ -94,7 +94,7 @@ def _iterate_entries(
 
 
 def _iterate_plugin_entries(workspace: Workspace, is_trusted: TrustCheck | None) -> Iterator[Parsed]:
-    """Iterate over the servers of plug-ins, each under the plug-in's name and its own."""
+    """Iterate over the servers of plug-ins, named by the plug-in and the server."""
     for plugin in find_extension_places(workspace, is_trusted).plugins.plugins:
         wrong = [problem for problem in plugin.problems if ".mcp.json" in problem or "mcpServers" in problem]
         yield (), tuple(ServerProblem(plugin.name, plugin.path, problem) for problem in wrong)
@@ -104,7 +104,7 @@ def _iterate_plugin_entries(workspace: Workspace, is_trusted: TrustCheck | None)
 
 
 def _parse_plugin_source(source: PluginSource, folder: str) -> Parsed:
-    """Parse the entries of a file, with "mcpServers" around them or without."""
+    """Parse the entries of a file, with or without an enclosing "mcpServers"."""
     try:
         document = decode_json(_PLUGIN_ROOT.sub(lambda _: json.dumps(folder)[1:-1], source.data.decode("utf-8")))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
@@ -132,7 +132,7 @@ def _read_project_files(
 
 
 def read_project_file(workspace: Workspace, path: str) -> bytes | None:
-    """Read a file of the project that names servers; None = there is none that can be read."""
+    """Read a project file that names servers; None: it is missing or unreadable."""
     try:
         return workspace.read_bytes(path, MAX_READ_BYTES + 1)
     except AgentTuiError:
@@ -140,7 +140,7 @@ def read_project_file(workspace: Workspace, path: str) -> bytes | None:
 
 
 def show_project_files(workspace: Workspace, is_trusted: TrustCheck) -> None:
-    """Show the project's files that name servers to a check."""
+    """Pass every project file that names servers to a trust check."""
     for path in PROJECT_FILES:
         if (data := read_project_file(workspace, path)) is not None:
             is_trusted(path, data)
@@ -164,7 +164,7 @@ def _parse_local_scope(data: bytes, root: Path) -> Parsed:
 
 
 def _decode_object(data: bytes) -> dict[str, Any]:
-    """Decode another program's own file, of which a part is read; what is none of it holds nothing for us."""
+    """Decode a file of another program, of which only a part is of interest; an invalid one counts as empty."""
     try:
         document = decode_json(data)
     except (msgspec.MsgspecError, RecursionError):
@@ -178,8 +178,8 @@ def _show(path: Path) -> str:
 
 
 def add_entry(text: str, name: str, entry: Mapping[str, Any]) -> str:
-    """Return the text of a file ("" = it is new) with one entry more. Raises `ConfigError`: the file is broken, the
-    entry makes no server, or there is one of this name."""
+    """Return the text of a file ("" = a new one) with one more entry. Raises `ConfigError`: the file is invalid, the
+    entry is invalid, or the name exists."""
     _, problems = parse_entries({name: entry}, "the entry", is_project=False)
     if problems:
         raise ConfigError(f"{name[:64]} makes no server: {problems[0].reason}.")
@@ -194,7 +194,7 @@ def add_entry(text: str, name: str, entry: Mapping[str, Any]) -> str:
 
 
 def remove_entry(text: str, name: str) -> str:
-    """Return the text of a file without an entry. Raises `ConfigError`: the file is broken, or has no such entry."""
+    """Return the text of a file without an entry. Raises `ConfigError`: the file is invalid or has no such entry."""
     servers = _scan(text)[1] if text.strip() else None
     members = list(scan_members(text, servers.start).values()) if servers is not None else []
     index = next((number for number, member in enumerate(members) if member.key == name), None)
@@ -210,7 +210,7 @@ def remove_entry(text: str, name: str) -> str:
 
 
 def _scan(text: str) -> tuple[Value, Value | None]:
-    """Return the object of the file and that of its servers, None = it has none. Raises `ConfigError`."""
+    """Return the top object of a file and its object of servers, None if it has none. Raises `ConfigError`."""
     try:
         top = scan_value(text, 0)
         if not isinstance(top.value, dict) or skip_space(text, top.end) < len(text):
@@ -227,7 +227,7 @@ def _scan(text: str) -> tuple[Value, Value | None]:
 
 
 def _insert(text: str, target: Value, key: str, value: Any) -> str:
-    """Return the text with one member more at the end of an object, indented as the others are."""
+    """Return the text with one more member at the end of an object, indented like the others."""
     members = list(scan_members(text, target.start).values())
     outer = _find_indent(text, target.key_start if target.key else target.start)
     inner = _find_indent(text, members[-1].key_start) if members else None
@@ -244,13 +244,13 @@ def _insert(text: str, target: Value, key: str, value: Any) -> str:
 
 
 def _find_indent(text: str, offset: int) -> str | None:
-    """Return the white space that the line of a place begins with; None = other things stand before the place."""
+    """Return the white space at the start of an offset's line; None: other text precedes the offset."""
     before = text[text.rfind("\n", 0, offset) + 1 : offset]
     return before if not before.strip(" \t") else None
 
 
 def _find_unit(text: str) -> str:
-    """Return the white space of one level: that of the first line which has some."""
+    """Return the white space of one level: that of the first indented line."""
     match = re.search(r"^[ \t]+(?=\S)", text, re.MULTILINE)
     return match[0] if match else _INDENT
 
@@ -258,7 +258,7 @@ def _find_unit(text: str) -> str:
 def change_file(path: Path, name: str, entry: Mapping[str, Any] | None, *, is_shared: bool) -> None:
     """Add an entry to a file, or remove the one of that name (`entry` None). Raises `ConfigError`, `StateError`.
 
-    `is_shared`: it is one of a project; where that is a link, it is left alone.
+    `is_shared`: the file belongs to a project; a link there is refused.
     """
     if not NAME.fullmatch(name):
         raise ConfigError(

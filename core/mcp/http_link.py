@@ -35,22 +35,22 @@ from core.shell.servers.boxed_process import ServerProcess
 from core.web.address import WebAddress, parse_address
 from core.web.network import Connector, GuardedNetwork, connect_directly
 
-MAX_BYTES: Final = 64 << 20  # of one answer
+MAX_BYTES: Final = 64 << 20  # per response
 _TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-_ANSWERED: Final = frozenset({400, 404, 409, 413, 422})  # with a JSON body the server's own answer to one request
+_ANSWERED: Final = frozenset({400, 404, 409, 413, 422})  # with a JSON body these are answers to one request, not faults
 _MAX_REASON: Final = 200
-FIRST_REFUSED_STATUS: Final = 300  # the status from which on a request was not taken: no redirect is followed
+FIRST_REFUSED_STATUS: Final = 300  # redirects are not followed, so they refuse a request, too
 CONNECT_SECONDS: Final = 15.0
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 _OWN_HEADERS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
 HEADERS_SECONDS: Final = 10.0
-MAX_HEADERS_TEXT: Final = 65_536  # characters of an output
+MAX_HEADERS_TEXT: Final = 65_536  # characters of output
 _HEADERS_HINT: Final = 'It has to print an object such as {"Authorization": "Bearer …"}, and to need no network.'
 
 
 class HttpFault(Struct, frozen=True):
-    """The fault of a request. `status` 0: there was no answer; `is_unsent`: the server can't have acted on it;
-    `is_transient`: it may be gone when it is tried again."""
+    """The fault of a request. `status` 0: no response; `is_unsent`: the server can't have acted on it; `is_transient`:
+    a retry may succeed."""
 
     text: str
     hint: str = ""
@@ -62,15 +62,15 @@ class HttpFault(Struct, frozen=True):
 def build_server_network(
     inner: Collection[str], resolve: Resolver = resolve_host, connect: Connector = connect_directly
 ) -> GuardedNetwork:
-    """Return the network of one server. `inner`: hosts that may be in an inner network."""
+    """Return the network of one server. `inner`: hosts that may have private addresses."""
     return GuardedNetwork(resolve, connect, is_admitted=lambda target: target.host.lower().removesuffix(".") in inner)
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
-    """The transport of a client of one server. `fault`: of the last request to `watched`, None = it went well.
+    """The HTTP transport for one server. `fault`: of the last watched request, None = it succeeded.
 
-    `is_watched` selects the requests whose status counts: a probe of another address says nothing of the server.
-    `on_refusal` is called with each request that was not taken.
+    `is_watched` selects the requests whose status describes the server; probes of other addresses do not. `on_refusal`
+    is called with every refused request.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """The body of an answer, up to what one may have; a packed one is refused, as it was not asked for."""
+    """The body of a response, up to `MAX_BYTES`. A compressed one is refused, because the request does not allow it."""
 
     def __init__(self, stream: Any, transport: GuardedTransport, host: str, is_packed: bool) -> None:
         self._stream, self._transport, self._host, self._is_packed = stream, transport, host, is_packed
@@ -143,7 +143,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
 
 def explain_status(status: int, host: str) -> HttpFault | None:
-    """Return what a status says is wrong, None = nothing is."""
+    """Return the fault of a status; None = success."""
     if status < 400:
         return None
     if status == 401:
@@ -160,7 +160,7 @@ def explain_status(status: int, host: str) -> HttpFault | None:
 
 
 def explain_exception(problem: Exception, host: str) -> HttpFault:
-    """Return why a host gave no answer."""
+    """Return the fault of a failed request."""
     if isinstance(problem, WebFailed):
         if problem.code != "refused_address":
             return HttpFault(problem.message, problem.hint, is_unsent=True, is_transient=problem.code == "unreachable")
@@ -177,20 +177,20 @@ def explain_exception(problem: Exception, host: str) -> HttpFault:
 
 
 def is_loopback_host(host: str) -> bool:
-    """True if a host says by itself that it is this machine."""
+    """True if a host name denotes this machine without a lookup."""
     ip_address = parse_ip_address(host)
     return ip_address.is_loopback if ip_address is not None else host == "localhost" or host.endswith(".localhost")
 
 
 def is_private_address(address: WebAddress) -> bool:
-    """True if an address says by itself that it is on this machine or in an inner network."""
+    """True if an address denotes this machine or a private network without a lookup."""
     host = address.host
     ip_address = parse_ip_address(host)
     return not is_public(ip_address) if ip_address is not None else host == "localhost" or host.endswith(".localhost")
 
 
 class RemoteTarget(Struct, frozen=True):
-    """The place of a server. `inner`: the hosts that may be in an inner network."""
+    """The address of a server and the headers for it. `inner`: hosts that may have private addresses."""
 
     address: WebAddress
     headers: Mapping[str, str]
@@ -200,7 +200,7 @@ class RemoteTarget(Struct, frozen=True):
 def build_target(
     config: ServerConfig, variables: Variables, command_headers: Mapping[str, str] = NO_HEADERS
 ) -> RemoteTarget:
-    """Build it from an entry, and the headers that its command printed. Raises `ConfigError`."""
+    """Build the target of an entry with the headers that its command printed. Raises `ConfigError`."""
     try:
         address = parse_address(variables.expand(config.url))
     except WebFailed as problem:
@@ -220,8 +220,8 @@ def build_target(
 
 
 class HttpLink:
-    """One connection. `problem`: why it is no more, "" = it is. `auth`: what logs it in; None: the stored login, unless
-    the entry says itself what authorizes it. `on_loss` is called when no answer can come any more."""
+    """One connection. `problem`: why it is unusable, "" = it is usable. `auth`: None = the stored login, unless the
+    entry has an authorization header. `on_loss` is called when no answer can arrive any more."""
 
     def __init__(self, config: ServerConfig, target: RemoteTarget, auth: httpx2.Auth | None = None) -> None:
         self._config, self._target = config, target
@@ -233,7 +233,7 @@ class HttpLink:
 
     @property
     def fault(self) -> HttpFault | None:
-        """The fault of the last request, None = it went well."""
+        """The fault of the last request; None = it succeeded."""
         return self._transport.fault if self._transport is not None else None
 
     @property
@@ -250,24 +250,24 @@ class HttpLink:
         return fault.text
 
     def close(self, reason: str) -> None:
-        """Note why it is of no use any more."""
+        """Record why the link is unusable."""
         self._closed = self._closed or reason
 
     def is_watched(self, request: httpx2.Request) -> bool:
-        """True if the status of this request tells how the server is."""
+        """True if the status of this request describes the server."""
         is_here = str(request.url) == str(self._target.address)
         if self._config.transport == "sse":
             return is_here or request.method == "POST"
         return is_here and request.method == "POST"
 
     def _note_refusal(self, request: httpx2.Request) -> None:
-        """Over SSE the SDK sends nothing more when a message was not taken, and tells nobody who waits."""
+        """Report a refused message: over SSE the SDK then sends nothing more, and does not notify the callers."""
         if self._config.transport == "sse" and request.method == "POST":
             self.on_loss()
 
     @asynccontextmanager
     async def open_streams(self) -> AsyncIterator[tuple[Any, Any]]:
-        """Return the two streams that the SDK reads from and writes to."""
+        """Open the streams that the SDK reads from and writes to."""
         target = self._target
         context = await asyncio.to_thread(ssl.create_default_context)
         network = build_server_network(target.inner)
@@ -283,7 +283,7 @@ class HttpLink:
             yield streams
 
     def build_error(self, message: str) -> ToolFailed:
-        """Build the error of a connection that could not be used."""
+        """Build the error of a failed connection."""
         fault = self.fault
         return ToolFailed(self._describe(fault), hint=fault.hint) if fault is not None else ToolFailed(message)
 
@@ -291,9 +291,9 @@ class HttpLink:
 async def read_headers(
     config: ServerConfig, variables: Variables, host: CommandHost, log: Callable[[str], None]
 ) -> Mapping[str, str]:
-    """Return the headers that the command of an entry prints, none if it has no command. `log` takes its errors.
+    """Return the headers that an entry's command prints; none without a command. `log` receives its errors.
 
-    Raises `ConfigError` for an output that is none, `ToolFailed` where there is no box.
+    Raises `ConfigError` for invalid output, `ToolFailed` without a sandbox.
     """
     if not config.headers_command:
         return {}

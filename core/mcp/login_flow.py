@@ -1,7 +1,7 @@
-"""A login to a remote server: the user's browser goes to the issuer and comes back to a port of this machine.
+"""The login flow of a remote server: the user's browser goes to the issuer and returns to a port on loopback.
 
-The SDK finds the issuer, registers this program with it and proves that who comes back is who went (PKCE, state, the
-issuer's name). What comes out is a `Login`; from then on it is `stored_login` that keeps it alive.
+The SDK discovers the issuer, registers this program, and verifies the returning browser (PKCE, state, issuer). The
+result is a `Login`, which `logins` stores and refreshes.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from core.sandbox.plain_text import strip_escapes
 if TYPE_CHECKING:
     from mcp.client.auth import OAuthClientProvider
 
-SECONDS: Final = 300.0  # that a login may take
+SECONDS: Final = 300.0  # limit of a login
 MAX_HEAD: Final = 16_384  # bytes of a browser's request
 _PATH: Final = "/callback"
 _PAGE: Final = "<!doctype html><meta charset=utf-8><title>agent-tui</title><p>{}</p>"
 
 
 class RedirectResult(Struct, frozen=True):
-    """The way that a browser came back."""
+    """The result of a redirect back to this program."""
 
     code: str = ""
     state: str = ""
@@ -44,11 +44,13 @@ class RedirectResult(Struct, frozen=True):
 
 
 class RedirectListener:
-    """Waits on loopback for a browser that comes back with the state that it was sent away with."""
+    """An HTTP listener on loopback for the browser that returns with the expected state."""
 
     def __init__(self, options: OAuthOptions) -> None:
         self._port = options.port
-        self._host = "localhost" if options.client_id else "127.0.0.1"  # a client of the user's is known by its name
+        self._host = (
+            "localhost" if options.client_id else "127.0.0.1"
+        )  # the user registered their own client with this name
         self._server: asyncio.Server | None = None
         self._redirect: asyncio.Future[RedirectResult] = asyncio.get_running_loop().create_future()
         self.state = ""
@@ -69,11 +71,11 @@ class RedirectListener:
 
     @property
     def address(self) -> str:
-        """The address that the browser comes back to."""
+        """The redirect address."""
         return f"http://{self._host}:{self._port}{_PATH}"
 
     async def wait(self) -> RedirectResult:
-        """Return what the browser brought. Raises `ToolFailed` for a refusal."""
+        """Return the result of the redirect. Raises `ToolFailed` for a refusal."""
         result = await self._redirect
         if result.problem:
             raise ToolFailed(f"the login was refused: {result.problem}")
@@ -91,7 +93,7 @@ class RedirectListener:
         writer.close()
 
     def _parse_request(self, line: str) -> tuple[str, str]:
-        """Take a request line; return the status and the words of the page."""
+        """Parse a request line; return the status and the text of the page."""
         method, _, rest = line.partition(" ")
         url = urlsplit(rest.partition(" ")[0])
         if method != "GET" or url.path != _PATH:
@@ -112,7 +114,7 @@ class RedirectListener:
 
 
 class _TokenStorage:
-    """The SDK's storage while a login goes on. A client of the user's own is there from the beginning."""
+    """The SDK's storage during a login. It provides the user's own client, if one is configured."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -121,19 +123,19 @@ class _TokenStorage:
         return None
 
     async def set_tokens(self, tokens: object) -> None:
-        """Leave them where they are: in the provider."""
+        """Leave the tokens in the provider."""
 
     async def get_client_info(self) -> Any:
         return self._client
 
     async def set_client_info(self, client_info: object) -> None:
-        """Leave it where it is: in the provider."""
+        """Leave the client in the provider."""
 
 
 async def log_in(
     config: ServerConfig, variables: Variables, show_page: Callable[[str], None], *, seconds: float = SECONDS
 ) -> str:
-    """Log in to a server; return what came of it, as a sentence. `show_page`: shows the user the address to open.
+    """Log in to a server; return the outcome as a sentence. `show_page` shows the user the address to open.
 
     Raises `ConfigError`, `StateError`, `ToolFailed`.
     """
@@ -171,7 +173,7 @@ async def log_in(
 
 
 def open_in_browser(url: str) -> bool:
-    """Open a page in the user's browser. False: there is no screen for one, or none opened."""
+    """Open a page in the user's browser. False: there is no display, or no browser opened."""
     if sys.platform != "darwin" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return False
     with suppress(webbrowser.Error, OSError):
@@ -180,7 +182,7 @@ def open_in_browser(url: str) -> bool:
 
 
 def log_out(config: ServerConfig, variables: Variables) -> bool:
-    """Forget the login to a server. False: there was none. Raises `ConfigError`, `StateError`."""
+    """Remove the login to a server. False: there was none. Raises `ConfigError`, `StateError`."""
     return LoginStore(str(build_target(config, variables).address)).remove()
 
 
@@ -215,14 +217,14 @@ def _build_provider(
 
 
 def list_scopes(store: LoginStore) -> tuple[str, ...]:
-    """List the rights that the last login had, and those that the server missed in it; () = it missed none."""
+    """List the scopes of the last login and those that the server has required since; () = it required none."""
     missing_rights = store.find_entry().wanted.split()
     login = store.load() if missing_rights else None
     return (*(login.scope.split() if login is not None else ()), *missing_rights)
 
 
 def choose_scope(url: str, configured_scopes: tuple[str, ...], extra_scopes: tuple[str, ...]) -> str:
-    """Return the address of a login that asks for the configured rights, () = its own, and for more besides."""
+    """Return the login address with the configured scopes (() = those in the address) and further ones."""
     parts = urlsplit(url)
     fields = dict(parse_qsl(parts.query, keep_blank_values=True))
     if not configured_scopes and not extra_scopes:
@@ -232,7 +234,8 @@ def choose_scope(url: str, configured_scopes: tuple[str, ...], extra_scopes: tup
 
 
 def check_addresses(*addresses: str) -> None:
-    """Raise `ToolFailed` for an address of an issuer where a login could be read on its way."""
+    """Raise `ToolFailed` for an issuer that is reached neither by https nor on loopback: the login could be
+    intercepted."""
     for address in addresses:
         url = urlsplit(address)
         if url.scheme != "https" and not is_loopback_host(url.hostname or ""):

@@ -34,7 +34,7 @@ from core.secrets import register_secret
 from core.user_dirs import get_state_dir
 
 FILE_NAME: Final = "mcp-logins.json"
-MARGIN_MS: Final = 30_000  # before the end of a token that it counts as ended
+MARGIN_MS: Final = 30_000  # before its expiry a token counts as expired
 LOCK_SECONDS: Final = 30.0
 _LOCK_PAUSE: Final = 0.05
 _SCOPE: Final = re.compile(r"""\bscope="([!#-\[\]-~ ]{1,500})\"""")
@@ -42,7 +42,8 @@ _REFUSED: Final = frozenset({400, 401, 403})
 
 
 class Login(Struct, frozen=True, kw_only=True):
-    """A login. `issuer`: who gave it, `resource`: what it is for, "" = was not said; `expires_ms` 0: not known."""
+    """A login. `issuer`: the authorization server; `resource`: the audience, "" = unspecified; `expires_ms` 0:
+    unknown."""
 
     issuer: str
     token_endpoint: str
@@ -57,13 +58,13 @@ class Login(Struct, frozen=True, kw_only=True):
 
     @property
     def is_expired(self) -> bool:
-        """True if its token is known to be of no use any more."""
+        """True if the access token is known to be expired."""
         return bool(self.expires_ms) and now_ms() >= self.expires_ms - MARGIN_MS
 
 
 class LoginEntry(Struct, frozen=True):
-    """That there is a login for a server: its issuer, and the number of times that it was written. `wanted`: the rights
-    that the server missed in it since."""
+    """The public record of a login: its issuer, and the number of writes. `wanted`: scopes that the server has required
+    since."""
 
     issuer: str = ""
     number: int = 0
@@ -75,18 +76,18 @@ class _LoginBook(Struct, frozen=True, kw_only=True):
 
 
 class LoginStore:
-    """The login for one server, by its address. Raises `StateError` and `ConfigError` where it can't be kept."""
+    """The login for one server, by its address. Raises `StateError` and `ConfigError` if it can't be stored."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._book = StateFile(FILE_NAME, _LoginBook)
 
     def find_entry(self) -> LoginEntry:
-        """Return what is known without its secrets; number 0 = there never was a login."""
+        """Return the public record; number 0 = there never was a login."""
         return self._book.read().logins.get(self._url, LoginEntry())
 
     def load(self) -> Login | None:
-        """Load the login; None = there is none. Blocks, as a keyring may be asked."""
+        """Load the login; None = there is none. Blocks, because a keyring may be queried."""
         entry = self.find_entry()
         if not entry.issuer:
             return None
@@ -102,7 +103,7 @@ class LoginStore:
         return login
 
     def save(self, login: Login) -> str:
-        """Keep a login; return where. Blocks."""
+        """Store a login; return the location. Blocks."""
         location = ""
 
         def change(book: _LoginBook) -> _LoginBook:
@@ -118,7 +119,7 @@ class LoginStore:
         return location
 
     def record_missing_scope(self, scope: str) -> None:
-        """Note rights that the server missed, for the next login. Blocks."""
+        """Record scopes that the server requires, for the next login. Blocks."""
 
         def change(book: _LoginBook) -> _LoginBook:
             before = book.logins.get(self._url, LoginEntry())
@@ -127,7 +128,7 @@ class LoginStore:
         self._book.update(change)
 
     def remove(self) -> bool:
-        """Forget the login. False: there was none. Blocks."""
+        """Remove the login. False: there was none. Blocks."""
         entry = self.find_entry()
 
         def change(book: _LoginBook) -> _LoginBook:
@@ -140,7 +141,7 @@ class LoginStore:
 
     @asynccontextmanager
     async def lock(self) -> AsyncIterator[None]:
-        """Be the one process that refreshes this login; one that hangs is waited for `LOCK_SECONDS`."""
+        """Hold the lock of refreshes of this login; gives up waiting after `LOCK_SECONDS`, since a holder may hang."""
         directory = get_state_dir() / "mcp-logins"
         make_private_directory(directory)
         name = f"{hashlib.sha256(self._url.encode()).hexdigest()[:32]}.lock"
@@ -166,7 +167,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 async def load_login(store: LoginStore) -> Login | None:
-    """Load a login without holding anybody up."""
+    """Load a login in a thread."""
     return await asyncio.to_thread(store.load)
 
 
@@ -178,8 +179,8 @@ class _TokenAnswer(Struct, frozen=True):
 
 
 class StoredLogin(httpx2.Auth):
-    """The login of the requests of one connection, if there is one. `missing_scope`: rights that it had not, "" =
-    none."""
+    """The authentication of one connection with the stored login, if there is one. `missing_scope`: scopes that the
+    server required, "" = none."""
 
     def __init__(self, store: LoginStore) -> None:
         self._store = store
@@ -210,7 +211,7 @@ class StoredLogin(httpx2.Auth):
             yield _sign(request, fresh)
 
     async def _load(self) -> Login | None:
-        """Load the login, if it is another one than before."""
+        """Load the login if it changed."""
         try:
             number = self._store.find_entry().number
             if number != self._number:
@@ -220,7 +221,7 @@ class StoredLogin(httpx2.Auth):
         return self._login
 
     async def _record_missing_scope(self, challenge: str) -> None:
-        """Note the rights that a refusal names, so that the next login asks for them (RFC 6750, 3.1)."""
+        """Record the scopes that a refusal names, so that the next login requests them (RFC 6750, 3.1)."""
         match = _SCOPE.search(challenge) if "insufficient_scope" in challenge else None
         if match is not None:
             self.missing_scope = match[1]
@@ -228,7 +229,7 @@ class StoredLogin(httpx2.Auth):
                 await asyncio.to_thread(self._store.record_missing_scope, self.missing_scope)
 
     async def _apply_refresh(self, login: Login, response: httpx2.Response) -> Login:
-        """Take the answer to a refresh, and keep what it changes."""
+        """Apply the response to a refresh, and store the result."""
         data = await response.aread()
         if response.status_code in _REFUSED:
             new_login = replace(login, refresh_token="")
@@ -243,12 +244,12 @@ class StoredLogin(httpx2.Auth):
         try:
             await asyncio.to_thread(self._store.save, new_login)
         except AgentTuiError:
-            self._login = new_login  # it holds as long as this connection
+            self._login = new_login  # valid for this connection only
         return new_login
 
 
 def update_tokens(login: Login, access: str, refresh: str, scope: str, seconds: float | None) -> Login:
-    """Return a login with new tokens; what an answer leaves out is as it was."""
+    """Return a login with new tokens; omitted values stay the same."""
     return replace(
         login,
         access_token=access,
@@ -259,7 +260,7 @@ def update_tokens(login: Login, access: str, refresh: str, scope: str, seconds: 
 
 
 def build_refresh(login: Login) -> httpx2.Request:
-    """Build the request that refreshes a login, at the issuer that gave it (RFC 6749, 6)."""
+    """Build the refresh request to the issuer of a login (RFC 6749, 6)."""
     data = {"grant_type": "refresh_token", "refresh_token": login.refresh_token, "client_id": login.client_id}
     headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
     if login.resource:

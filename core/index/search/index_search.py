@@ -28,26 +28,26 @@ from core.protocol.queries.search import SearchHit
 MAX_MATCHES: Final = 15_000
 MIN_WORDS: Final = 3
 WEIGHTS: Final = {"body": 1.0, "path": 3.0, "symbol": 2.0}
-_BM25_K1: Final = 1.2  # FTS5's own, and not to be set
+_BM25_K1: Final = 1.2  # fixed in FTS5
 _BM25_B: Final = 0.75
 DEPTH: Final = 200
-"""Places that are taken from each list."""
+"""Chunks per ranked list."""
 WORD_SHARE: Final = {"name": 0.7, "short": 0.75, "long": 0.85}
-"""Weight of words; the rest is that of meaning."""
-_BOUND: Final = 500  # parameters of one statement
+"""Weight of words; the remainder is the weight of meaning."""
+_BOUND: Final = 500  # parameters per statement
 _NOTHING_PENDING: Final[Mapping[str, str | None]] = MappingProxyType({})
 
 
 class WordedText(Struct, frozen=True):
-    """The words of a text by the column that they would stand in."""
+    """The words of a text by column."""
 
     counts: dict[str, float]
-    """Each word with how often it stands there, times the weight of the column."""
+    """The frequency of every word, times the weight of its column."""
     length: int
 
 
 class Lexicon:
-    """The words of an index. `forget` has to be called when it has changed by much: how common words are is kept."""
+    """The words of an index. It caches frequencies, so `forget` has to be called after large changes."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -63,12 +63,12 @@ class Lexicon:
         return {column: count for column, count in rows if isinstance(count, int)}
 
     def count(self, word: str, column: str = "") -> int:
-        """Return in how many places a word stands, about; in a column if one is named."""
+        """Return the approximate number of chunks with a word; in one column if given."""
         columns = self._columns(word)
         return columns.get(column, 0) if column else max(columns.values(), default=0)
 
     def choose_rarest(self, words: Sequence[str]) -> list[str]:
-        """Return the words that are looked for: the rarest that are known at all, within the budget."""
+        """Return the rarest known words, within the limit of matches."""
         word_counts = sorted((count, word) for word in words if (count := self.count(word)))
         rare_words: list[str] = []
         total = 0
@@ -80,14 +80,14 @@ class Lexicon:
         return rare_words
 
     def find(self, words: Sequence[str], limit: int, directories: Sequence[str] = ()) -> list[tuple[int, float]]:
-        """Return the places with the best sums, best first, equals by id. `directories`: those that they are below,
-        () = anywhere."""
+        """Return the chunks with the best scores, best first, ties by id. `directories`: those that contain them, () =
+        any."""
         rare_words = self.choose_rarest(words)
         if not rare_words:
             return []
         weights = ", ".join(map(str, WEIGHTS.values()))
         below, parameters = build_directory_filter(directories)
-        # Crossed in this order: words are looked up first. Of a chunk that is gone they are still there.
+        # The cross joins force the lookup of words first; the join drops words of removed chunks.
         rows = self._connection.execute(
             f"select fts.rowid, -bm25(fts, {weights}) as score from fts cross join chunks on chunks.id = fts.rowid"
             f" cross join files on files.id = chunks.file where fts match ? and {below}"
@@ -97,7 +97,7 @@ class Lexicon:
         return [(rowid, score) for rowid, score in rows]
 
     def score(self, words: Sequence[str], text: WordedText) -> float:
-        """Return the sum that a text would have if it stood in the index."""
+        """Return the score that a text would have in the index."""
         places, average = self._averages = self._averages or self._read_averages()
         damping = _BM25_K1 * (1 - _BM25_B + _BM25_B * text.length / average)
         score = 0.0
@@ -109,20 +109,20 @@ class Lexicon:
         return score
 
     def _read_averages(self) -> tuple[int, float]:
-        """Return the number of places and their average length, as FTS5 keeps them: a row of varints."""
+        """Return the number of chunks and their average length as FTS5 stores them: a row of varints."""
         row = self._connection.execute("select block from fts_data where id = 1").fetchone()
         places, *lengths = _read_varints(row[0]) if row and row[0] else [0]
         return max(places, 1), max(sum(lengths) / max(places, 1), 1.0)
 
 
 def build_directory_filter(directories: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the SQL that chooses the files below one of some directories, () = all, with its parameters."""
+    """Return SQL with parameters that selects the files below some directories; () = all."""
     below = " or ".join("files.path > ? and files.path < ?" for _ in directories) or "true"
     return f"({below})", [end for name in directories for end in (f"{name}/", f"{name}0")]
 
 
 def count_words(columns: dict[str, Iterable[str]]) -> WordedText:
-    """Return the words of a text by the names of their columns as they are compared with a question."""
+    """Count the words of a text by column."""
     counts: Counter[str] = Counter()
     length = 0
     for column, words in columns.items():
@@ -134,7 +134,7 @@ def count_words(columns: dict[str, Iterable[str]]) -> WordedText:
 
 
 def _read_varints(block: bytes) -> list[int]:
-    """Return numbers as SQLite packs them: seven bits a byte, the highest bit says that more follow."""
+    """Return numbers in SQLite's encoding: seven bits per byte, the high bit marks continuation."""
     numbers, value = list[int](), 0
     for byte in block:
         value = value << 7 | byte & 0x7F
@@ -145,7 +145,7 @@ def _read_varints(block: bytes) -> list[int]:
 
 
 class PendingChunk(Struct, frozen=True, eq=False):
-    """A chunk of a pending text. `vector` is of the static model, whatever the index has."""
+    """A chunk of a pending text. `vector` is of the built-in model, whatever the index uses."""
 
     place: Candidate
     words: WordedText
@@ -177,7 +177,7 @@ def cut_pending(path: str, text: str) -> tuple[PendingChunk, ...]:
 
 
 class Overlay:
-    """The pending texts of a session, by path; None is a file that is deleted. Their chunks have keys below 0."""
+    """The pending texts of a session by path; None is a deleted file. Their chunks have negative keys."""
 
     def __init__(self, texts: Mapping[str, str | None]) -> None:
         self._paths = texts.keys()
@@ -190,29 +190,29 @@ class Overlay:
         return bool(self._chunks)
 
     def hides(self, path: str) -> bool:
-        """True if what the index holds of a file does not count."""
+        """True if the indexed version of a file does not count."""
         return path in self._paths
 
     def get_candidate(self, key: int) -> Candidate:
         return self._chunks[key].place
 
     def find_by_words(self, words: Sequence[str], lexicon: Lexicon) -> list[tuple[int, float]]:
-        """Return the keys of all chunks with one of the words, and what they score."""
+        """Return the keys and scores of all chunks with one of the words."""
         scores = ((key, lexicon.score(words, chunk.words)) for key, chunk in self._chunks.items())
         return [(key, score) for key, score in scores if score > 0]
 
     def compare(self, vector: bytes) -> list[tuple[int, float]]:
-        """Return the keys of all chunks, and how near they are to a vector of the static model."""
+        """Return the keys of all chunks with their similarity to a vector of the built-in model."""
         return [(key, compare_vectors(vector, chunk.vector)) for key, chunk in self._chunks.items()]
 
     def list_definitions(self) -> list[tuple[str, str, int]]:
-        """Return each name that is defined, the symbol of its chunk, and the key of that."""
+        """Return every defined name with the symbol and key of its chunk."""
         return [(name, chunk.place.symbol, key) for key, chunk in self._chunks.items() for name in chunk.place.defines]
 
 
 class SearchRequest(Struct, frozen=True, kw_only=True):
-    """A question. `pending`: texts that stand in the place of those in the index, None = deleted. `vectors`: those of
-    the whole text and of its first line by the model `model`, None = that model is not to be asked."""
+    """A query. `pending`: texts that replace those in the index, None = deleted. `vectors`: of the whole text and its
+    first line by `model`, None = do not use that model."""
 
     text: str
     limit: int = 50
@@ -223,7 +223,7 @@ class SearchRequest(Struct, frozen=True, kw_only=True):
 
 
 class IndexSearch:
-    """Searches through a connection that reads; for one thread at a time. All methods raise `sqlite3.Error`."""
+    """A search through a reading connection; for one thread at a time. All methods raise `sqlite3.Error`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -235,8 +235,8 @@ class IndexSearch:
         self._paths = 1
 
     def search(self, request: SearchRequest) -> list[SearchHit]:
-        """Return the places that answer a question, without their text, best first; the same for the same index and
-        question."""
+        """Return the chunks that match a query, without their text, best first; deterministic for one index and
+        query."""
         question = read_question(request.text)
         if not question.words or request.limit < 1:
             return []
@@ -252,7 +252,7 @@ class IndexSearch:
         return [_build_hit(candidates[key], score) for key, score in ranked_keys[: request.limit]]
 
     def _refresh(self, model: str) -> None:
-        """Notice what was committed since the last question."""
+        """Update the caches after a commit of the builder."""
         if model != self._matrix.model:
             self._matrix, self._late_chunks, self._version = VectorMatrix(model), set(), -1
         version = self._connection.execute("pragma data_version").fetchone()[0]
@@ -266,8 +266,7 @@ class IndexSearch:
         self._load_vectors(model)
 
     def _load_vectors(self, model: str) -> None:
-        """Let go of vectors of chunks that are gone, and load those of chunks that have none yet in the matrix; they
-        come about in the order of the chunks."""
+        """Drop vectors of removed chunks, and load those of new ones, which arrive roughly in the order of chunks."""
         self._matrix.retain(self._list_chunks())
         rows = self._connection.execute(
             "select chunks.id, vec from chunks left join vectors on model = ? and vectors.text_hash = chunks.text_hash"
@@ -315,7 +314,7 @@ class IndexSearch:
         ]
 
     def _list_chunks(self, directories: Sequence[str] = ()) -> list[int]:
-        """Return the ids of all chunks below some directories, () = of all."""
+        """Return the ids of all chunks below some directories; () = of all."""
         below, parameters = build_directory_filter(directories)
         rows = self._connection.execute(
             f"select chunks.id from files join chunks on chunks.file = files.id where {below}", parameters
@@ -332,7 +331,7 @@ class IndexSearch:
         return [key for key, _ in nearest]
 
     def _find_definitions(self, question: SearchQuestion, pending: Overlay) -> dict[str, list[int]]:
-        """Find the chunks that define what the question names: those of its spelling, else of any."""
+        """Find the chunks that define the names of the query: in its spelling, else in any."""
         names = list(question.names)[:_BOUND]
         lasts = {name: name.rpartition(".")[2] for name in names}
         marks = ", ".join(["lower(?)"] * len(names))
@@ -349,7 +348,8 @@ class IndexSearch:
         return {name: _choose_definitions(name, by_name[lasts[name].lower()]) for name in names}
 
     def _load_candidates(self, keys: Iterable[int], request: SearchRequest, pending: Overlay) -> dict[int, Candidate]:
-        """Load the places of keys, without those that are gone, hidden by pending texts, or elsewhere."""
+        """Load the candidates of keys, without those that are removed, hidden by pending texts, or outside of the
+        directories."""
         sorted_keys = sorted(keys)
         candidates = {key: pending.get_candidate(key) for key in sorted_keys if key < 0}
         stored_keys = [key for key in sorted_keys if key > 0]
@@ -369,13 +369,13 @@ class IndexSearch:
         }
 
     def _rate_rarity(self, word: str) -> float:
-        """Return how little common a word is in paths: 1 in none, 0 in all."""
+        """Return the rarity of a word in paths, from 0 (in all) to 1 (in none)."""
         count = self._lexicon.count(word, "path")
         return math.log(1 + self._chunks / (1 + count)) / math.log(2 + self._chunks)
 
 
 def _choose_definitions(name: str, rows: Sequence[tuple[str, str, int]]) -> list[int]:
-    """Return the chunks that define a name: qualified as it is, else those of the same case, else all."""
+    """Return the chunks that define a name: with the same qualified name, else the same case, else all."""
     last = name.rpartition(".")[2]
     for fits in (
         lambda row: "." in name and f".{row[1]}".endswith(f".{name}"),
@@ -388,7 +388,7 @@ def _choose_definitions(name: str, rows: Sequence[tuple[str, str, int]]) -> list
 
 
 def _choose_directories(directories: Sequence[str]) -> tuple[str, ...]:
-    """Return the directories that limit a search; () for all, as one of them is the whole project."""
+    """Return the directories that limit a search; () if one of them is the whole project."""
     names = tuple(directory.strip("/") for directory in directories)
     return names if all(names) else ()
 

@@ -1,4 +1,4 @@
-"""Kinds of places that are seldom what a question means, told by their paths: tests, documents, foreign code …"""
+"""Kinds of paths that a query seldom means, by their spelling: tests, documents, third-party code …"""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ PENALTIES: Final = {
     PathKind.FOREIGN: 0.35,
     PathKind.STUBS: 0.6,
 }
-"""What the score of a place is multiplied with for each kind that it is of."""
+"""The factor on the score of a path for every kind that it has."""
 
 WANTED_PENALTY: Final = 0.8
-"""The same for a kind that is asked for: a question that names tests may still be about what they test."""
+"""The factor for a kind that the query asks for: one that mentions tests may still be about the tested code."""
 
 _SECONDARY: Final = frozenset({PathKind.TESTS, PathKind.EXAMPLES, PathKind.FOREIGN})
 _FOLDERS: Final = {
@@ -71,22 +71,22 @@ _QUESTIONS: Final = {kind: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for ki
 
 @lru_cache(maxsize=1 << 16)
 def list_kinds(path: str) -> tuple[PathKind, ...]:
-    """Return the kinds that a path is of; () is the code of the project itself."""
+    """Return the kinds of a path; () = the project's own code."""
     return tuple(kind for kind, pattern in _PATH_PATTERNS.items() if pattern.search(path))
 
 
 def is_secondary_path(path: str) -> bool:
-    """True if a path names tests, examples or somebody else's code, which stand beside the source."""
+    """True if a path is of tests, examples or third-party code."""
     return not _SECONDARY.isdisjoint(list_kinds(path))
 
 
 def list_wanted_kinds(line: str) -> frozenset[PathKind]:
-    """Return the kinds of places that a question asks for in its first line."""
+    """Return the kinds of paths that the first line of a query asks for."""
     return frozenset(kind for kind, pattern in _QUESTIONS.items() if pattern.search(line))
 
 
 def weigh_path(path: str, requested_kinds: frozenset[PathKind]) -> float:
-    """Return what the score of a place is multiplied with."""
+    """Return the factor on the score of a path."""
     weight = 1.0
     for kind in list_kinds(path):
         weight *= max(PENALTIES[kind], WANTED_PENALTY) if kind in requested_kinds else PENALTIES[kind]

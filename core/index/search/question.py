@@ -1,7 +1,7 @@
-"""A question as the search reads it: its words, the names and paths in it, and how it wants to be ranked.
+"""A parsed query: its words, names and paths, and how it is ranked.
 
-An issue is long and full of names: its first line tells most, so it is searched for itself, and words weigh more than
-meaning. A short question is words and meaning in equal parts; of a bare name the definition is wanted.
+An issue is long and full of names: its first line is the most specific, so it is searched separately, and words weigh
+more than meaning. A short query counts words and meaning equally; a bare name asks for its definition.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from core.index.words import split_words
 Shape = Literal["name", "short", "long"]
 
 MAX_TEXT: Final = 20_000
-"""Characters of a question that are read: a log that was pasted whole tells no more."""
+"""Characters of a query that are read; a longer one is a pasted log."""
 
 LONG_WORDS: Final = 30
 STOP_WORDS: Final = frozenset(
@@ -31,7 +31,7 @@ STOP_WORDS: Final = frozenset(
 
 _NAME = re.compile(r"[^\W\d]\w*(?:(?:\.|::|->|#)[^\W\d]\w*)*")
 _JOINT = re.compile(r"\.|::|->|#")
-# Tried at the beginning of a run of such characters only: a long one without a match must not cost its square.
+# Anchored at the start of a run of such characters, so that a long run without a match takes linear time.
 _PATH = re.compile(r"(?<![\w.@+\\/-])[\w.@+\\/-]*[\w+-]\.[A-Za-z]\w{0,4}\b|(?<![\w.@+/-])/*(?:[\w.@+-]+/)+[\w@+-]+")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _ADDRESS = re.compile(r"\b(?:https?|ftp)://\S+")
@@ -45,11 +45,11 @@ _TRACEBACK_FRAME = re.compile(r'File "[^"\n]+", line \d+, in (\w+)')
 
 
 class SearchQuestion(Struct, frozen=True, kw_only=True):
-    """`words` are those of the whole text, `first_words` those of its first line; each once, without the common ones.
+    """`words` are those of the whole text, `first_words` those of its first line, without duplicates and stop words.
 
-    `names`: what is named as in code, with its weight (1 = in the first line); `Class.method` stands for itself and
-    for its last part. `paths`: files and modules that are mentioned, with "/" between their parts. `wanted`: kinds of
-    places that are asked for and so not put behind others.
+    `names`: names as in code with their weight (1 = in the first line); `Class.method` counts as itself and as its last
+    part. `paths`: mentioned files and modules, with "/" between their parts. `wanted`: kinds of paths that the query
+    asks for, which lose no score.
     """
 
     text: str
@@ -63,9 +63,9 @@ class SearchQuestion(Struct, frozen=True, kw_only=True):
 
 
 def read_question(text: str) -> SearchQuestion:
-    """Return the question that a text asks."""
+    """Return the query of a text."""
     raw = text.strip()[:MAX_TEXT]
-    comment_end = raw.rfind("-->") + len("-->")  # behind it no comment ends, and none is looked for
+    comment_end = raw.rfind("-->") + len("-->")  # no comment ends after it, so none is searched there
     clean_text = _ADDRESS.sub(" ", _COMMENT.sub(" ", raw[:comment_end]) + raw[comment_end:]).strip() or raw
     first = _find_first_line(clean_text)
     shape = _find_shape(clean_text)
@@ -83,7 +83,7 @@ def read_question(text: str) -> SearchQuestion:
 
 
 def _find_first_line(text: str) -> str:
-    """Return the first line that says something: headers of issue templates do not."""
+    """Return the first line with content; headers of issue templates have none."""
     lines = [line.strip() for line in text.split("\n")]
     return next((line for line in lines if line and not _HEADER.fullmatch(line)), text)[:400]
 
@@ -100,7 +100,7 @@ def _list_words(text: str) -> tuple[str, ...]:
 
 
 def _weigh_names(text: str, first: str, shape: Shape) -> dict[str, float]:
-    """Return what is named as in code; a plain word counts where it is called, quoted, or all that is asked."""
+    """Return names as in code; a plain word counts if it is called, quoted, or the whole query."""
     weights: dict[str, float] = {}
     frames = set(_TRACEBACK_FRAME.findall(text))
     for match in _NAME.finditer(text):

@@ -1,8 +1,8 @@
-"""The ranker makes one list of several; what it weighs was measured on issues of public repositories (docs/index.md).
+"""The ranker merges several lists into one; its weights were measured on issues of public repositories (docs/index.md).
 
-Reciprocal-rank fusion first; then a place gains if it defines what the question names, if the question's words are in
-its path, if its file is mentioned or has several good places. Tests, examples and documents lose unless they are asked
-for.
+Reciprocal-rank fusion comes first. A chunk gains if it defines a name of the query, if its path contains words of the
+query, if its file is mentioned, or if its file has several good chunks. Tests, examples and documents lose unless the
+query asks for them.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from core.index.search.question import STOP_WORDS, SearchQuestion
 from core.index.words import split_words
 
 FUSION: Final = 45
-"""Ranks in which the weight of a place in a list halves."""
+"""The rank at which the weight in a list halves."""
 
 DEFINITION_WEIGHT: Final = {"name": 3.0, "short": 0.7, "long": 0.7}
 MENTION_WEIGHT: Final = 0.3
 PATH_WORDS: Final = 0.6
 FOLDER_WORDS: Final = 0.3
 OTHER_LINES: Final = 0.3
-"""Weight of a word in the path that stands in the question, but not in its first line."""
+"""Weight of a path's word that is in the query, but not in its first line."""
 
 SIBLING_WEIGHT: Final = 0.3
 _SIBLING_DECAY: Final = 0.7
 _MAX_SIBLINGS: Final = 5
 REPEAT_WEIGHT: Final = {"name": 0.8, "short": 0.5, "long": 0.1}
-"""What a further place of a file keeps of its score: many files are more use than many places of one."""
+"""The factor on the score of a file's further chunks: many files are more useful than many chunks of one."""
 
 MOST_DEFINITIONS: Final = 10
-"""A name that is defined in more places tells nothing."""
+"""A name with more definitions is ambiguous."""
 
 
 class Candidate(Struct, frozen=True):
-    """A chunk that may be an answer; `defines` are the names that are defined in it."""
+    """A chunk that may be a result; `defines` are the names that it defines."""
 
     path: str
     start: int
@@ -53,9 +53,9 @@ class Candidate(Struct, frozen=True):
 
 
 class RankerInput(Struct, eq=False, kw_only=True):
-    """Findings for a question: lists of keys with their weights, and the places by their keys.
+    """The input for a query: lists of keys with weights, and candidates by key.
 
-    `definitions`: for each name the keys of the chunks that define it. `rarity`: 0 to 1, of a word in paths.
+    `definitions`: for every name the keys of the chunks that define it. `rarity`: of a word in paths, 0 to 1.
     """
 
     lists: Sequence[tuple[Sequence[int], float]]
@@ -65,7 +65,7 @@ class RankerInput(Struct, eq=False, kw_only=True):
 
 
 def rank(question: SearchQuestion, ranker_input: RankerInput) -> list[tuple[int, float]]:
-    """Return the keys of all candidates with their scores, best first; equals by path and line."""
+    """Return the keys of all candidates with their scores, best first; ties by path and line."""
     scores = _fuse(ranker_input)
     _add_definitions(scores, question, ranker_input)
     _add_paths(scores, question, ranker_input.candidates, ranker_input.rarity)
@@ -78,7 +78,7 @@ def rank(question: SearchQuestion, ranker_input: RankerInput) -> list[tuple[int,
 
 
 def _fuse(ranker_input: RankerInput) -> dict[int, float]:
-    """Return the reciprocal ranks of all lists, added up; the best is 1."""
+    """Return the sums of reciprocal ranks over all lists; the best is 1."""
     scores: defaultdict[int, float] = defaultdict(float)
     for keys, weight in ranker_input.lists:
         position = 0
@@ -106,7 +106,7 @@ def _add_paths(
     candidates: Mapping[int, Candidate],
     rarity: Callable[[str], float],
 ) -> None:
-    """Add what the words of a path say, in proportion to the score, and what a mention of the file says."""
+    """Add the gain of matching path words, proportional to the score, and the gain of mentioned files."""
     words = {word: OTHER_LINES * rarity(word) for word in question.words if len(word) > 2 and word not in STOP_WORDS}
     words |= {word: rarity(word) for word in question.first_words if word in words}
     gains: dict[str, tuple[float, float]] = {}
@@ -126,13 +126,13 @@ def _weigh_words(path: str, words: Mapping[str, float]) -> float:
 
 @lru_cache(maxsize=1 << 15)
 def _split_path(path: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the words of a file's name without its ending, and those of its folders."""
+    """Return the words of a file's stem, and those of its folders."""
     folders, _, name = path.rpartition("/")
     return frozenset(split_words(name.rpartition(".")[0] or name)), frozenset(split_words(folders))
 
 
 def _is_mentioned(path: str, mentions: Iterable[str]) -> bool:
-    """True if the end of a path, or of a path without its ending, stands in the question, or the other way round."""
+    """True if the end of a path, with or without its suffix, is mentioned, or the reverse."""
     full_path, bare = f"/{path}", f"/{path.rpartition('.')[0]}"
     return any(
         full_path.endswith(f"/{mention}") or bare.endswith(f"/{mention}") or f"/{mention}".endswith(full_path)
@@ -141,7 +141,7 @@ def _is_mentioned(path: str, mentions: Iterable[str]) -> bool:
 
 
 def _spread_files(scores: dict[int, float], candidates: Mapping[int, Candidate], decay: float) -> None:
-    """Let the best place of a file gain by its others, and these lose by it."""
+    """Raise the best chunk of a file for its others, and lower these."""
     by_file: defaultdict[str, list[int]] = defaultdict(list)
     for key in sorted(scores, key=lambda key: (-scores[key], candidates[key].start, key)):
         by_file[candidates[key].path].append(key)

@@ -1,7 +1,6 @@
-"""Definitions by names that are only roughly known: as they are written, by their beginning, their parts, or nearly.
+"""Search of definitions by approximate names: exact, by prefix, by part, by words, by abbreviation, or by similarity.
 
-The ways in which a name may be meant come one behind the other, whatever lies where: what is spelled so, what begins
-with it, what holds it, what holds its words, what it is short for, and what is spelled nearly so.
+Kinds of matches come in this order, regardless of the path.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from core.text.similarity import find_closest
 
 MAX_NAMES: Final = 40
 _ENOUGH_NAMES: Final = 8
-"""Names that are enough: nobody misspells a name that so many others begin with."""
+"""A number of matches that makes a misspelling unlikely."""
 
-_MAX_WORDS: Final = 5  # more are no name
+_MAX_WORDS: Final = 5  # more words are not a name
 _MIN_SIMILARITY: Final = 0.7
 _MATCH_KINDS: Final = 7
 _EXACT, _OTHER_CASE, _BEGINNING, _PART, _WORDS, _SHORT_FORM, _SPELLING = range(_MATCH_KINDS, 0, -1)
@@ -39,7 +38,7 @@ class _NamedHit(NamedTuple):
 
 
 class SymbolSearch:
-    """Searches the names of an index; for one thread at a time. `search` raises `sqlite3.Error`."""
+    """A search of the names of an index; for one thread at a time. `search` raises `sqlite3.Error`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -47,7 +46,7 @@ class SymbolSearch:
         self._version = -1
 
     def search(self, request: SearchRequest) -> list[SearchHit]:
-        """Return definitions whose names are like the text ("name", "Class.method"), the likest first."""
+        """Return definitions with names similar to the text ("name", "Class.method"), best first."""
         pending = _list_pending(request.pending)
         owner, pattern = _split_name(request.text)
         if not pattern or " " in pattern:
@@ -69,7 +68,7 @@ class SymbolSearch:
         return hits[: request.limit]
 
     def search_words(self, request: SearchRequest) -> list[SearchHit]:
-        """Return what `search` does, also for the words of a name apart: its own, or with those that it stands in."""
+        """Return the results of `search`, also for a name given as separate words."""
         words = request.text.split()
         if not 1 < len(words) <= _MAX_WORDS:
             return self.search(request)
@@ -105,13 +104,13 @@ def is_named(text: str, symbol: str) -> bool:
 
 
 def _split_name(text: str) -> tuple[str, str]:
-    """Return what a name is part of, "" = that was not said, and its last part."""
+    """Return the qualifier of a name, "" = none, and its last part."""
     owner, _, name = text.strip().removesuffix("()").replace("::", ".").replace("#", ".").rpartition(".")
     return owner, name
 
 
 def _choose_names(pattern: str, names: Iterable[str]) -> list[tuple[str, tuple[int, float]]]:
-    """Return the names that are meant most likely, with the way in which they are and their likeness from 0 to 1."""
+    """Return the best matching names with their kind of match and similarity from 0 to 1."""
     sorted_names = sorted(names)
     folded_pattern, parts = pattern.lower(), frozenset(split_identifier(pattern)[1:])
     matches = {
@@ -129,7 +128,7 @@ def _choose_names(pattern: str, names: Iterable[str]) -> list[tuple[str, tuple[i
 
 
 def _classify_match(pattern: str, parts: frozenset[str], name: str) -> int:
-    """Return the way in which a name is meant by `pattern`, whose parts are `parts`; 0: in none but a like spelling."""
+    """Return how `pattern`, with its `parts`, matches a name; 0: at most by similarity."""
     folded_pattern, folded_name = pattern.lower(), name.lower()
     if folded_name == folded_pattern:
         return _EXACT if name == pattern else _OTHER_CASE
@@ -145,8 +144,8 @@ def _classify_match(pattern: str, parts: frozenset[str], name: str) -> int:
 
 
 def _is_short_form(short: str, words: Sequence[str]) -> bool:
-    """True if `short` is made of the beginnings of words that follow each other ("gcsql" of get, combinator, sql)."""
-    positions = {0}  # how much of it the words up to here can make
+    """True if `short` consists of prefixes of consecutive words ("gcsql" of get, combinator, sql)."""
+    positions = {0}  # prefix lengths that the words so far can form
     for word in words:
         ends = {0}
         for start in positions:

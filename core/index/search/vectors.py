@@ -38,7 +38,7 @@ _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 
 class _Arrays(Struct, eq=False):
-    """One row for each vector, with room for more."""
+    """One row per vector, with spare capacity."""
 
     ids: NDArray[np.int64]
     scales: Floats
@@ -47,7 +47,7 @@ class _Arrays(Struct, eq=False):
 
 @cache
 def _prepare_numpy() -> None:
-    """Import numpy with one thread: on products as small as ours its threads cost more by waiting than they save."""
+    """Import numpy with one thread: for products this small, waiting for threads costs more than they save."""
     name = "OPENBLAS_NUM_THREADS"
     if name in os.environ:
         return
@@ -55,11 +55,11 @@ def _prepare_numpy() -> None:
     try:
         import numpy as np  # noqa: F401
     finally:
-        del os.environ[name]  # it is not for the commands that are started from here
+        del os.environ[name]  # child processes must not inherit it
 
 
 class WordTable:
-    """Rows of a static model, by number, from a file that is mapped into memory: only pages that are used are read."""
+    """Rows of a static model by number, from a memory-mapped file of which only used pages are read."""
 
     def __init__(self, path: Path) -> None:
         _prepare_numpy()
@@ -78,7 +78,7 @@ class WordTable:
 
 
 def pack_vector(values: Iterable[float] | Floats) -> bytes:
-    """Return a vector of any length as the bytes that are stored; b"" for one without a direction."""
+    """Return a vector of any length as stored bytes; b"" for a zero vector."""
     _prepare_numpy()
     import numpy as np
 
@@ -92,7 +92,7 @@ def pack_vector(values: Iterable[float] | Floats) -> bytes:
 
 
 def to_row(numbers: Sequence[int]) -> NDArray[np.int64]:
-    """Return numbers as a matrix of one row, as runtimes of models are given them."""
+    """Return numbers as a matrix of one row, the input of model runtimes."""
     _prepare_numpy()
     import numpy as np
 
@@ -100,7 +100,7 @@ def to_row(numbers: Sequence[int]) -> NDArray[np.int64]:
 
 
 def compare_vectors(one: bytes, other: bytes) -> float:
-    """Return the cosine of two packed vectors, 0 if there is none."""
+    """Return the cosine of two packed vectors, 0 if one is missing."""
     _prepare_numpy()
     import numpy as np
 
@@ -112,7 +112,7 @@ def compare_vectors(one: bytes, other: bytes) -> float:
 
 
 class VectorMatrix:
-    """The vectors of one model over the chunks of an index, kept from question to question; for one thread at a time.
+    """The vectors of one model over the chunks of an index, cached between queries; for one thread at a time.
 
     `last` is the newest chunk that was offered.
     """
@@ -128,7 +128,7 @@ class VectorMatrix:
         return self._count
 
     def add(self, vectors: Iterable[tuple[int, bytes]]) -> None:
-        """Add vectors of chunks; one of another size than the first, or of none, is left out."""
+        """Add vectors of chunks; those of another size than the first, or without any, are ignored."""
         import numpy as np
 
         pairs = [(chunk, blob) for chunk, blob in vectors if len(blob) > _SCALE_BYTES]
@@ -148,11 +148,11 @@ class VectorMatrix:
 
     @property
     def _size(self) -> int:
-        """Bytes of a packed vector; 0 = none was added."""
+        """Bytes of a packed vector; 0 before the first."""
         return 0 if self._arrays is None else self._arrays.rows.shape[1] + _SCALE_BYTES
 
     def _reserve(self, count: int, dimensions: int) -> _Arrays:
-        """Return arrays with room for so many, in which the first are what they were."""
+        """Return arrays with the given capacity and the old contents."""
         import numpy as np
 
         old = self._arrays
@@ -167,7 +167,7 @@ class VectorMatrix:
         return new
 
     def retain(self, chunks: Sequence[int]) -> None:
-        """Let go of all chunks but these."""
+        """Drop all chunks except these."""
         import numpy as np
 
         if (old := self._arrays) is None:
@@ -179,8 +179,8 @@ class VectorMatrix:
             self._count = len(indexes)
 
     def find_nearest(self, vector: bytes, count: int, among: Sequence[int] | None = None) -> list[tuple[int, float]]:
-        """Return the chunks nearest to a packed vector, with their cosines, nearest first; equals by id. `among`: those
-        that may be found, None = all."""
+        """Return the chunks nearest to a packed vector with their cosines, nearest first; ties by id. `among`:
+        candidates, None = all."""
         import numpy as np
 
         if self._arrays is None or not self._count or len(vector) != self._size:
@@ -204,7 +204,7 @@ class VectorMatrix:
 
 
 class StaticModel:
-    """The words of the model and their rows. Loading takes some 10 ms and, mapped, little memory of its own."""
+    """The words of the model and their rows. Loading takes some 10 ms; the memory is mapped."""
 
     def __init__(self) -> None:
         words = (_FOLDER / f"{STATIC_MODEL}.txt").read_text(encoding="utf-8").split("\n")
@@ -213,7 +213,7 @@ class StaticModel:
         self._find_rows = lru_cache(maxsize=1 << 16)(self._list_rows)
 
     def embed(self, text: str) -> bytes:
-        """Return the packed vector of a text; b"" if it knows none of its words."""
+        """Return the packed vector of a text; b"" if it has no known word."""
         rows: list[int] = []
         for identifier in _IDENTIFIER.findall(text):
             rows += self._find_rows(identifier)
@@ -226,7 +226,7 @@ class StaticModel:
         return tuple(number for number in row_numbers if number is not None)
 
     def _find_row(self, word: str) -> int | None:
-        """Return the row of a word, or of the word that it is a form of."""
+        """Return the row of a word or of its base form."""
         if (number := self._numbers.get(word)) is not None:
             return number
         base = stem(word)
@@ -235,11 +235,11 @@ class StaticModel:
 
 @lru_cache(maxsize=1)
 def load_static_model() -> StaticModel:
-    """Return the model, loaded once in a process."""
+    """Return the model, cached per process."""
     return StaticModel()
 
 
 def embed_texts(texts: Sequence[str]) -> list[bytes]:
-    """Return the packed vector of each text, b"" where there is none; some 15,000 texts a second of one processor."""
+    """Return the packed vectors of texts, b"" where there is none; some 15,000 texts per second and core."""
     model = load_static_model()
     return [model.embed(text) for text in texts]

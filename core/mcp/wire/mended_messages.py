@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from mcp_types import JSONRPCError, JSONRPCMessage
 
 BOM: Final = "\ufeff"
-NO_JSON: Final = -32700  # JSON-RPC's code of what can't be read
-MAX_QUOTED: Final = 300  # characters of an odd error that are told
+NO_JSON: Final = -32700  # JSON-RPC's code of a parse error
+MAX_QUOTED: Final = 300  # characters of an invalid error that are quoted
 _ANSWER_KEYS: Final = {"id", "result", "error"}
 _BROKEN_ANSWER: Final = re.compile(
     r'\{(?=.*"jsonrpc")(?!.*"method").*?"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,200})")', re.DOTALL
 )
-_SEARCHED: Final = 1_000  # characters of a broken answer in which its number stands
-MAX_NAME: Final = 128  # characters of the name of a tool
+_SEARCHED: Final = 1_000  # characters of an unparsable answer that are searched for its id
+MAX_NAME: Final = 128  # characters of a tool's name
 _TOOL_KEYS: Final = {"title": str, "description": str, "inputSchema": dict, "annotations": dict, "_meta": dict}
 _METHODS: Final = {
     "tools": "tools/list",
@@ -39,14 +39,16 @@ _METHODS: Final = {
     "resourceTemplates": "resources/templates/list",
     "prompts": "prompts/list",
 }
-_CHECKED_VERSION: Final = "2025-11-25"  # what its list of types refuses in an entry, those of the others refuse, too
-LISTENING: Final = "subscriptions/listen"  # a request that lasts as long as the connection
+_CHECKED_VERSION: Final = (
+    "2025-11-25"  # an entry that this version's types refuse is refused by the other versions, too
+)
+LISTENING: Final = "subscriptions/listen"  # this request lasts as long as the connection
 CANCELLED: Final = "notifications/cancelled"
-UNMATCHED_SECONDS: Final = 10.0  # that a call still waits for its answer when one came that names no call
+UNMATCHED_SECONDS: Final = 10.0  # how long a call waits on after an answer without a matching id
 
 
 def parse_messages(line: str) -> list[JSONRPCMessage]:
-    """Return the messages of a line: one, those of a batch, or none. An answer that can't be read is an error."""
+    """Return the messages of a line: one, those of a batch, or none. An unparsable answer becomes an error."""
     from mcp_types import jsonrpc_message_adapter
 
     text = line.strip().removeprefix(BOM)
@@ -64,7 +66,7 @@ def parse_messages(line: str) -> list[JSONRPCMessage]:
 
 
 def parse_rejected(problem: Exception) -> list[JSONRPCMessage]:
-    """Return the messages in what the SDK refused, by the fault that it puts in their place."""
+    """Return the messages in the input that the SDK rejected, given its exception."""
     for fault in getattr(problem, "errors", list)():
         payload = fault.get("input")
         if isinstance(payload, str | bytes) and fault.get("type") == "json_invalid":
@@ -80,8 +82,7 @@ def _repair_all(payload: Any) -> list[JSONRPCMessage]:
 
 
 def repair_message(raw_message: Any) -> JSONRPCMessage | None:
-    """Return a message as the protocol wants it; None = it is no message. The number of an error may be None: it does
-    not say which call it answers."""
+    """Return a valid message; None = it is no message. The id of an error may be None: it does not name its call."""
     from mcp_types import jsonrpc_message_adapter
 
     if not isinstance(raw_message, dict):
@@ -124,7 +125,7 @@ def _repair_answer(fields: dict[str, Any]) -> JSONRPCMessage:
 
 
 def build_error(number: int | str | None, problem: str) -> JSONRPCError:
-    """Return the answer that says why there is none."""
+    """Return an error response for an answer that can't be read."""
     from mcp_types import ErrorData, JSONRPCError
 
     text = f"the server's answer can't be read: {problem}"
@@ -138,7 +139,7 @@ def _read_number(raw_number: object) -> int | str | None:
 
 
 def repair_lists(result: dict[str, Any]) -> None:
-    """Mend the lists in the result of a request, in place: each entry stands or goes by itself."""
+    """Repair the lists in the result of a request, in place, entry by entry."""
     for key, method in _METHODS.items():
         if isinstance(entries := result.get(key), list):
             mended_entries = (
@@ -150,8 +151,8 @@ def repair_lists(result: dict[str, Any]) -> None:
 
 
 def repair_tools(tools: list[Any]) -> list[dict[str, Any]]:
-    """Return the tools that can be called, of each what is as the protocol wants it. A schema of arguments is one of an
-    object, as arguments are; that of a result is left out where it is of anything else."""
+    """Return the valid tools, each without invalid fields. The schema of arguments becomes one of an object; an output
+    schema of another type is dropped."""
     mended_tools = []
     for tool in tools:
         name = tool.get("name") if isinstance(tool, dict) else None
@@ -170,7 +171,7 @@ def repair_tools(tools: list[Any]) -> list[dict[str, Any]]:
 
 
 def _repair_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object: a property whose schema is none may be anything."""
+    """Return a valid schema of an object; a property with an invalid schema accepts anything."""
     mended_schema = {**schema, "type": "object"}
     if isinstance(properties := schema.get("properties"), dict):
         mended_schema["properties"] = {
@@ -187,7 +188,7 @@ def _repair_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_valid(method: str, key: str, entry: Mapping[str, Any]) -> bool:
-    """True if the SDK takes a list with this entry."""
+    """True if the SDK accepts a list with this entry."""
     from mcp_types.methods import validate_server_result
 
     try:
@@ -201,16 +202,15 @@ def _is_valid(method: str, key: str, entry: Mapping[str, Any]) -> bool:
 async def repair_streams(
     streams: AbstractAsyncContextManager[tuple[Any, Any]], wrap: Callable[[Any], Any]
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Return the streams, with what comes from a server as the protocol wants it. `wrap` makes an item of the streams
-    of a message."""
+    """Yield the streams, with the server's messages repaired. `wrap` turns a message into an item of the streams."""
     async with streams as (reading, writing):
         calls = _PendingCalls()
         yield _RepairedReader(reading, calls, wrap), _TrackedWriter(writing, calls)
 
 
 class _PendingCalls(Struct, eq=False):
-    """Our requests: the numbers of all that were `sent`, and of those that wait for an answer. `unmatched`: an answer
-    that names none of them, for the one that waits, and when that is to have it."""
+    """Our requests: ids of all that were `sent`, and of those `waiting` for an answer. `unmatched`: an answer without a
+    matching id for the only waiting call, and the time when that call gets it."""
 
     sent: set[str] = field(default_factory=set)
     waiting: dict[str, int | str] = field(default_factory=dict)
@@ -225,7 +225,7 @@ class _PendingCalls(Struct, eq=False):
             self.waiting |= {str(number): number} if method != LISTENING else {}
 
     def match_answer(self, message: Any) -> bool:
-        """Note an answer. False: it names no request of ours, and whose it is turns out later."""
+        """Record an answer. False: it matches no request of ours; `take_unmatched` may return it later."""
         if hasattr(message, "method"):
             return True
         if str(message.id) in self.sent:
@@ -244,11 +244,11 @@ class _PendingCalls(Struct, eq=False):
             self.unmatched = None
 
     def compute_timeout(self) -> float:
-        """Return the seconds that the answer which names no call still waits for another one."""
+        """Return the seconds until the unmatched answer is due."""
         return inf if self.unmatched is None else max(self.unmatched[1] - monotonic(), 0.0)
 
     def take_unmatched(self) -> Any:
-        """Return that answer as the one of the call that waits, or None."""
+        """Return the unmatched answer, addressed to the waiting call, or None."""
         ending = self.unmatched[0] if self.unmatched is not None else None
         if ending is not None:
             self._end_wait(ending.id)
@@ -256,7 +256,7 @@ class _PendingCalls(Struct, eq=False):
 
 
 class _WrappedStream:
-    """A stream of the SDK, with what of it is otherwise here."""
+    """A stream of the SDK with some methods replaced."""
 
     def __init__(self, stream: Any, calls: _PendingCalls) -> None:
         self._stream, self._calls = stream, calls

@@ -57,9 +57,9 @@ def test_what_is_let_go_or_not_asked_for_is_not_found():
     matrix.add((chunk, pack_vector([1, chunk])) for chunk in range(1, 9))
     asked = pack_vector([1, 1])
     assert [chunk for chunk, _ in matrix.find_nearest(asked, 2, [8, 2, 3, 99])] == [2, 3]
-    matrix.keep([3, 5, 99])
+    matrix.retain([3, 5, 99])
     assert (len(matrix), [chunk for chunk, _ in matrix.find_nearest(asked, 5)]) == (2, [3, 5])
     matrix.add([(9, pack_vector([1, 1]))])
     assert [chunk for chunk, _ in matrix.find_nearest(asked, 5)] == [9, 3, 5]
-    matrix.keep([])
+    matrix.retain([])
     assert matrix.find_nearest(asked, 5) == []
