@@ -36,11 +36,12 @@ def _is_lower_limit(user_value: float, project_value: float) -> bool:
 
 
 def _is_own_directory(user_value: str, project_value: str) -> bool:
-    """True if plans may be written to the project's `project_value`: a place in it, where the user chose none."""
+    """True if plans may be written to the project's `project_value`: it is inside of the project, and the user chose
+    none."""
     return user_value == PlanSettings().directory and is_inside_project(project_value)
 
 
-# Which keys of a project's file are heard, and when the project's value is narrower than the user's.
+# The keys that a project may set, and when the project's value is narrower than the user's.
 NARROWER: Mapping[tuple[str, str], Callable[[Any, Any], bool]] = {
     ("", "mode"): lambda _mine, theirs: theirs is Mode.ASK,
     ("limits", "max_steps"): _is_lower_limit,
@@ -56,20 +57,20 @@ NARROWER: Mapping[tuple[str, str], Callable[[Any, Any], bool]] = {
 }
 
 
-# What a project's file adds to the user's: rules that ask or refuse.
+# Keys whose values a project may extend: rules that ask or deny.
 ADDED_KEYS = frozenset({("permissions", "ask"), ("permissions", "deny")})
 
 
 def narrow_settings(
     user_settings: Settings, project_settings: Settings, table: Mapping[str, Any], name: str
 ) -> LoadedSettings:
-    """Return the user's settings with the project's narrower values in them, and notices about the others."""
+    """Return the user's settings narrowed by the project's, with notices about ignored values."""
     notices: list[str] = []
     bounds: dict[tuple[str, str], Any] = {}
     for section, key in list_keys(table):
         if section == "lsp" and project_settings.lsp[key] == ServerSettings(
             enabled=False
-        ):  # a server can be switched off
+        ):  # a project may switch a server off
             server_settings = user_settings.lsp.get(key, ServerSettings())
             user_settings = msgspec.structs.replace(
                 user_settings, lsp={**user_settings.lsp, key: msgspec.structs.replace(server_settings, enabled=False)}
@@ -111,7 +112,7 @@ def _explain_laxer(name: str, dotted_key: str) -> str:
 
 
 def apply_bounds(settings: Settings, bounds: Mapping[tuple[str, str], Any]) -> Settings:
-    """Return the settings as far as the project's bounds allow them."""
+    """Return the settings within the project's bounds."""
     for (section, key), bound in bounds.items():
         holder = getattr(settings, section) if section else settings
         if section and NARROWER[section, key](getattr(holder, key), bound):
@@ -120,13 +121,13 @@ def apply_bounds(settings: Settings, bounds: Mapping[tuple[str, str], Any]) -> S
 
 
 def load_settings(workspace_root: Path | None = None) -> Settings:
-    """Load the settings that hold in a workspace. Raises `ConfigError`."""
+    """Load the effective settings of a workspace. Raises `ConfigError`."""
     return load_with_notices(workspace_root).settings
 
 
 def load_with_notices(workspace_root: Path | None = None, is_trusted: TrustCheck = trust_everything) -> LoadedSettings:
-    """Load the settings like `load_settings`, with notices about ignored lines of the project's file. `is_trusted`:
-    whether the bytes of that file may be interpreted. Raises `ConfigError`."""
+    """Load the effective settings with notices about ignored lines of the project's file. `is_trusted` decides on the
+    bytes of that file. Raises `ConfigError`."""
     settings, _ = parse_settings(get_config_dir() / FILE_NAME, read_settings_bytes(get_config_dir() / FILE_NAME))
     project_bytes = read_settings_bytes(workspace_root / PROJECT_FILE) if workspace_root is not None else None
     if workspace_root is None or project_bytes is None or not is_trusted(PROJECT_FILE.as_posix(), project_bytes):
@@ -136,8 +137,8 @@ def load_with_notices(workspace_root: Path | None = None, is_trusted: TrustCheck
 
 
 def parse_settings(path: Path, data: bytes | None) -> tuple[Settings, dict[str, Any]]:
-    """Parse one file. Returns its settings (the defaults if there is none) and the raw table, which tells its keys.
-    Raises `ConfigError`, with all problems in it."""
+    """Parse one file. Returns its settings (the defaults without a file) and the raw table, which shows the keys that
+    are set. Raises `ConfigError` with all problems."""
     if data is None:
         return Settings(), {}
     text, table = parse_table(path, data)
@@ -147,7 +148,7 @@ def parse_settings(path: Path, data: bytes | None) -> tuple[Settings, dict[str, 
 
 
 def parse_table(path: Path, data: bytes) -> tuple[str, dict[str, Any]]:
-    """Parse a file as text and as the raw table in it. Raises `ConfigError` for what is no TOML."""
+    """Parse a file into its text and raw table. Raises `ConfigError` for invalid TOML."""
     try:
         text = data.decode("utf-8")
         table = parse_toml(text)

@@ -32,7 +32,7 @@ _PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 
 
 def find_line(text: str, path: Sequence[str]) -> int:
-    """Return the 1-indexed line that sets a key, or the nearest table above it; 0 when it is not found."""
+    """Return the 1-indexed line that sets a key, or of the nearest enclosing table; 0 without a match."""
     for length in range(len(path), 0, -1):
         for number, keys in _list_lines(text):
             if keys == list(path[:length]):
@@ -42,7 +42,7 @@ def find_line(text: str, path: Sequence[str]) -> int:
 
 
 def find_entry_line(text: str, path: Sequence[str], entry: str) -> int:
-    """Return the line of an entry of the list at a key; that of the key where it is not found."""
+    """Return the line of an entry in the list at a key, or of the key without a match."""
     first = find_line(text, path)
     for number, line in enumerate(text.splitlines()[max(first - 1, 0) :], max(first, 1)):
         if f'"{entry}"' in line or f"'{entry}'" in line:
@@ -51,7 +51,7 @@ def find_entry_line(text: str, path: Sequence[str], entry: str) -> int:
 
 
 def _list_lines(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Iterate over the lines that name keys, each with the whole path."""
+    """Iterate over the lines with keys, each with the full path."""
     section: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
         if header := _HEADER.match(line):
@@ -66,8 +66,7 @@ def _split_keys(dotted_key: str) -> list[str]:
 
 
 def find_problems(path: Path, text: str, table: Mapping[str, Any]) -> Iterator[ConfigError]:
-    """Iterate over all that is wrong with a file, whatever kind of mistake it is: what does not fit its type, and in
-    the rest rules that are none and models that contradict each other."""
+    """Iterate over all problems of a file: values of the wrong type, invalid rules and conflicting models."""
     misfits = list(find_misfits(table))
     yield from (_explain_misfit(path, text, misfit) for misfit in misfits)
     settings = convert(drop_values(table, {misfit.path for misfit in misfits}), Settings)
@@ -76,7 +75,7 @@ def find_problems(path: Path, text: str, table: Mapping[str, Any]) -> Iterator[C
 
 
 def merge_errors(problems: Sequence[ConfigError]) -> ConfigError:
-    """Merge errors into one, one a line."""
+    """Merge errors into one, one per line."""
     return (
         problems[0]
         if len(problems) == 1
@@ -85,7 +84,7 @@ def merge_errors(problems: Sequence[ConfigError]) -> ConfigError:
 
 
 def explain_key(path: Path, text: str, key: KeyPath, reason: str, *, hint: str = "", line: int = 0) -> ConfigError:
-    """Return the error of one key, with the place where it stands. `line` 0: it is looked for."""
+    """Return the error of one key with its location. `line` 0: the line is searched."""
     line = line or find_line(text, key)
     location = f"{path}, line {line}" if line else str(path)
     return ConfigError(f"{location}: `{'.'.join(key)}`: {reason.rstrip('.')}.", hint=hint)

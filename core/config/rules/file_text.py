@@ -13,9 +13,9 @@ from core.secrets import mask_secrets
 from core.text.lines import cut_lines
 
 MAX_RULE_BYTES = 32 * 1024
-MAX_READ_BYTES = 256 * 1024  # of any file that speaks to the agent; its digest, by which it is trusted, is of these
+MAX_READ_BYTES = 256 * 1024  # of any file with instructions; its digest for the trust covers them
 FrontMatter = Mapping[str, str | list[str]]
-MAX_BLOCKS = 3  # editors that import rules put a block of their own before the one that is there
+MAX_BLOCKS = 3  # editors that import rules prepend a block
 _BLOCK = re.compile(r"\A---[ \t]*\n(?P<front>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _KEY = re.compile(r"(?P<key>[A-Za-z_][\w-]*)\s*:(?:\s+(?P<value>.*)|\s*)")
 _OPENED_BLOCK = re.compile(r"---[ \t]*\n[A-Za-z_][\w-]*\s*:")
@@ -24,11 +24,11 @@ _YAML_COMMENT = re.compile(r"(?:^|\s)#.*$")
 
 
 class UnreadableRule(ValueError):
-    """The bytes are no text."""
+    """The bytes are not a text."""
 
 
 def decode_rule(data: bytes, limit: int = MAX_RULE_BYTES) -> tuple[str, list[str]]:
-    """Decode the bytes of a rule. Returns the text and what was cut or stripped. Raises `UnreadableRule`."""
+    """Decode the bytes of a rule. Returns the text and notes about cut or stripped parts. Raises `UnreadableRule`."""
     notes = []
     if len(data) > limit:
         data = cut_lines(data, limit)
@@ -40,19 +40,19 @@ def decode_rule(data: bytes, limit: int = MAX_RULE_BYTES) -> tuple[str, list[str
     return mask_secrets(text), notes + strip_notes
 
 
-# The selector that makes a pictograph of one symbol says nothing that its reader does not see.
+# The variation selector that turns a symbol into an emoji hides nothing.
 _PICTOGRAPH = re.compile(
     "(?<=[\u2000-\u33ff\U0001f000-\U0001faff])\ufe0f(?![\ufe00-\ufe0f])|(?<=[0-9#*])\ufe0f(?=\u20e3)"
 )
 
 
-# Of a comment and code, the one that begins first counts: in code a comment is seen, and in a comment code is not.
+# The first start of a comment or code counts: a comment in code is visible, code in a comment is not.
 _COMMENT_OR_CODE = re.compile(
     r"(?P<comment><!--.*?(?:-->|\Z))|^(?P<fence>`{3,}|~{3,})[^\n]*\n.*?^(?P=fence)|`[^`\n]+`", re.DOTALL | re.MULTILINE
 )
 
 
-# What a reader of the file would not see, and what it is called when it is counted.
+# Invisible characters, with the names of their kinds.
 _INVISIBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("Unicode tag character", re.compile("[\U000e0000-\U000e007f]")),
     ("variation selector", re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef\u180b-\u180d\u180f]")),
@@ -66,7 +66,7 @@ _INVISIBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 def strip_invisible(text: str) -> tuple[str, list[str]]:
-    """Return the text as a reader sees it, and what was stripped: "3 zero-width characters stripped"."""
+    """Return the text as a reader sees it, and notes such as "3 zero-width characters stripped"."""
     notes = []
     text = _PICTOGRAPH.sub("", text.removeprefix("\ufeff").replace("\r\n", "\n"))
     # Characters first: one hidden within `<!-` `-` must not hide a comment from its pattern.
@@ -85,19 +85,19 @@ def _describe_stripped(name: str, count: int) -> str:
 
 
 def is_unclosed(text: str) -> bool:
-    """True if a text begins as front matter does, and no second line of dashes ends it."""
+    """True if a text starts like front matter that no second line of dashes ends."""
     return _OPENED_BLOCK.match(text) is not None and _BLOCK.match(text) is None
 
 
 def split_front_matter(text: str) -> tuple[dict[str, str | list[str]], str]:
-    """Split front matter and body. Of several blocks the first one that gives a key a value counts for it."""
+    """Split a text into front matter and body. Of several blocks the first with a value for a key counts."""
     front: dict[str, str | list[str]] = {}
     for _ in range(MAX_BLOCKS):
         match = _BLOCK.match(text)
         if match is None:
             break
         block = _parse_lines(match["front"])
-        if not block and match["front"].strip():  # a ruler of dashes over a text
+        if not block and match["front"].strip():  # a horizontal rule above a text
             break
         front |= {key: value for key, value in block.items() if not front.get(key)}
         text = text[match.end() :]
@@ -117,12 +117,12 @@ def _parse_lines(block: str) -> dict[str, str | list[str]]:
             front[key] = [*(present if isinstance(present, list) else []), unquote(item[2:])]
         elif key and item and not item.startswith("#") and isinstance(present := front[key], str):
             before = "" if _BLOCK_SIGN.fullmatch(present) else present
-            front[key] = f"{before} {unquote(item)}".strip()  # a value that goes on in the next line
+            front[key] = f"{before} {unquote(item)}".strip()  # a value continued on the next line
     return front
 
 
 def unquote(value: str) -> str:
-    """Return a value without the quotes around it, or without the comment behind it."""
+    """Return a value without its quotes, or without a trailing comment."""
     value = value.strip()
     if len(value) > 1 and value[0] in "\"'" and (end := value.find(value[0], 1)) > 0:
         rest = value[end + 1 :].strip()
@@ -137,7 +137,7 @@ def get_text(front: FrontMatter, key: str) -> str:
 
 
 def parse_patterns(front: FrontMatter, key: str) -> Iterator[str]:
-    """Parse patterns from a string ("a, b"), a flow list ("[a, b]") or a list; commas within braces do not part."""
+    """Parse patterns from a string ("a, b"), a flow list ("[a, b]") or a list; commas within braces do not separate."""
     value = front.get(key, "")
     for item in value if isinstance(value, list) else [value]:
         text = item.strip()

@@ -57,7 +57,7 @@ UNTRUSTED_REASON = "it is not as it was when you trusted this project"
 
 
 def find_references(text: str) -> Iterator[str]:
-    """Iterate over the paths that a text imports, each once; what stands in code spans and fences is none."""
+    """Iterate over the paths that a text imports, without duplicates; code spans and fences do not count."""
     seen_paths = set()
     for match in _REFERENCE.finditer(_CODE_SPAN.sub(" ", _blank_fences(text))):
         path = match[1].rstrip(".!?/")
@@ -67,7 +67,7 @@ def find_references(text: str) -> Iterator[str]:
 
 
 def has_own_text(text: str) -> bool:
-    """True if a text says more than what it imports."""
+    """True if a text has content besides its imports."""
     lines = _REFERENCE.sub("", text).splitlines()
     return any(line.strip(" \t-*") and not line.startswith("#") for line in lines)
 
@@ -85,9 +85,9 @@ Accept = Callable[[str, bytes], str]
 
 
 class ImportReader:
-    """Reads what one rule file imports, and what that imports, each file once and at most four hops away.
+    """A reader of the imports of one rule file, transitively, each file once and at most four hops away.
 
-    `accept` returns why bytes of a path may not be used, "" = they may. `problems` tell what was left out and why.
+    `accept` returns the reason against using the bytes of a path, "" = they may be used. `problems` explain omissions.
     """
 
     def __init__(self, rule_place: RuleRoot, accept: Accept) -> None:
@@ -97,7 +97,7 @@ class ImportReader:
         self.problems: list[str] = []
 
     def read(self, path: str, text: str, chain: tuple[str, ...] = ()) -> Iterator[tuple[str, bytes, str]]:
-        """Iterate over `(path, bytes, importer)`, in the order in which they are imported."""
+        """Iterate over `(path, bytes, importer)` in the order of imports."""
         chain = (*chain, path)
         self._seen.add(path)
         for reference in find_references(text):
@@ -125,7 +125,7 @@ class ImportReader:
         return self._accept(self._place.show(target), data)
 
     def _find(self, reference: str, importer: str) -> tuple[str, bytes] | None:
-        """Return what a reference names: from the importing file's folder, else from the top. None: no file."""
+        """Return the target of a reference: relative to the importing file, else to the top. None: no file."""
         refusal = ""
         for base in dict.fromkeys((posixpath.dirname(importer), "")):
             try:
@@ -144,12 +144,12 @@ class ImportReader:
 
 
 def _is_plainly_a_file(reference: str) -> bool:
-    """True if no word of code looks like this; `@/components` is how many projects spell their own modules."""
+    """True if a reference can't be code; many projects write their own modules as `@/components`."""
     return reference.endswith(PROSE) or reference.startswith(("../", "~/")) or os.path.lexists(reference)
 
 
 class _Source(Struct, frozen=True):
-    """A rule file to be read: where, for which directory it speaks, and what is to be said of it."""
+    """A rule file to read: its path, the directory it applies to, and a remark."""
 
     path: str
     scope: str
@@ -157,7 +157,7 @@ class _Source(Struct, frozen=True):
 
 
 class _Loader(Struct, eq=False):
-    """The rules that were read from one place so far."""
+    """The rules of one root so far."""
 
     place: RuleRoot
     is_trusted: TrustCheck
@@ -165,7 +165,7 @@ class _Loader(Struct, eq=False):
     problems: list[LoadedRule] = field(default_factory=list)
 
     def load(self, source: _Source) -> None:
-        """Read a rule file and what it imports."""
+        """Read a rule file and its imports."""
         try:
             data = self.place.read(source.path)
         except PathRefused as refused:
@@ -245,7 +245,7 @@ class _Loader(Struct, eq=False):
         )
 
     def load_notes(self, workspace: Path) -> None:
-        """Load the notes about a project that the user accepted."""
+        """Load the accepted notes about a project."""
         try:
             self.rules += ProjectNotes(workspace).build_rules()
         except StateError as problem:
@@ -258,7 +258,7 @@ def _has_front_matter(path: str) -> bool:
 
 
 def _classify(path: str, front: FrontMatter, globs: tuple[str, ...], description: str) -> RuleKind:
-    """Return the kind of a rule file; those of Claude are always there unless they have patterns."""
+    """Return the kind of a rule file; Claude's rules always apply unless they have patterns."""
     name = path.rpartition("/")[2]
     if name.startswith("AGENTS."):
         return "agents_md"
@@ -277,9 +277,9 @@ def load_rule_files(
     *,
     nearby_paths: Iterable[str] = (),
 ) -> RuleFiles:
-    """Load the rules for work in a workspace, and for the paths `nearby_paths` it (workspace-relative).
+    """Load the rules for work in a workspace, including those for `nearby_paths` (workspace-relative).
 
-    `is_trusted` None: nothing of the project is read.
+    `is_trusted` None: no file of the project is read.
     """
     user = _Loader(UserRoot(), trust_everything)
     for source in _list_user_sources(user.place):
@@ -297,7 +297,7 @@ def load_rule_files(
 
 
 def _list_directories(current_directory: str, nearby_paths: Iterable[str]) -> Iterator[str]:
-    """Iterate over the directories to look into, from the project's top: those above come before those below."""
+    """Iterate over the directories that may have rules, from the project's top downwards."""
     inside = (
         f"{current_directory}/{path}" if current_directory else path
         for path in nearby_paths

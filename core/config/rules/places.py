@@ -1,7 +1,7 @@
-"""The places where rules stand, and how a file there is read: the project up to its top, and the user's own directory.
+"""The roots of rules, the project up to its top and the user's directory, and the access to files there.
 
-A project is its repository: a workspace that is a directory within one is told what stands above it, too. Files of the
-project are opened below its top and no link leads out of it; the user's own files may be links to anywhere.
+The project is its repository: a workspace inside of one also gets the rules above it. Files of the project are opened
+below its top, and no link leads out of it; the user's own files may be links to anywhere.
 """
 
 from __future__ import annotations
@@ -22,36 +22,37 @@ from core.workspace import Workspace
 CURSOR_RULES = ".cursor/rules"
 CLAUDE_RULES = ".claude/rules"
 OVERRIDE = "AGENTS.override.md"
-# In each folder, in this order; an override stands in the place of the file that it is named for.
+# In every folder, in this order; an override replaces the file that it is named after.
 INSTRUCTION_FILES = (OVERRIDE, "AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md", ".cursorrules")
 RULE_DIRECTORIES = ((CURSOR_RULES, ".mdc"), (CLAUDE_RULES, ".md"))
-# What stands in a folder that has rules.
-FIRST_NAMES = frozenset(each.partition("/")[0] for each in (*INSTRUCTION_FILES, CURSOR_RULES, CLAUDE_RULES))
-MAX_DIRECTORIES = 20_000  # that are looked through for rules
+# Names in a folder that has rules.
+FIRST_NAMES = frozenset(path.partition("/")[0] for path in (*INSTRUCTION_FILES, CURSOR_RULES, CLAUDE_RULES))
+MAX_DIRECTORIES = 20_000  # searched for rules
 _SKIPPED_DIRECTORIES = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"})
 MAX_RULES = 200
 MAX_DEPTH = 6
 
 
 class RuleRoot(Protocol):
-    """A tree with rules. Paths are relative to its top; `show` returns one as the user and the model know it."""
+    """A directory tree with rules. Paths are relative to its top; `show` returns the path for the user and the
+    model."""
 
     is_project: bool
 
     def read(self, path: str) -> bytes:
-        """Read as much of a file as is ever interpreted. Raises `PathRefused`."""
+        """Read a file up to the limit. Raises `PathRefused`."""
 
     def list_names(self, path: str) -> list[tuple[str, bool]]:
-        """Return the names in a directory, and which are directories. Raises `PathRefused`."""
+        """Return the names in a directory, and whether they are directories. Raises `PathRefused`."""
 
     def show(self, path: str) -> str: ...
 
     def resolve(self, path: str) -> str:
-        """Return the path of what an import names, relative to the top. Raises `PathRefused` where it may not go."""
+        """Return the path of an import's target, relative to the top. Raises `PathRefused` for a target outside."""
 
 
 class ProjectRoot:
-    """The project: its repository, or the workspace where there is none. `here`: the workspace from its top."""
+    """The project: its repository, or the workspace without one. `here`: the workspace relative to the top."""
 
     is_project = True
 
@@ -71,7 +72,7 @@ class ProjectRoot:
         return posixpath.relpath(path, self.here) if self.here else path
 
     def read_shown(self, display_path: str) -> bytes:
-        """Read a file by the path that it is known by. Raises `PathRefused`."""
+        """Read a file by its displayed path. Raises `PathRefused`."""
         return self.read(self.resolve(posixpath.join(self.here, display_path)))
 
     def resolve(self, path: str) -> str:
@@ -82,7 +83,7 @@ class ProjectRoot:
 
 
 class UserRoot:
-    """The user's configuration directory; what they wrote there may import any file of theirs."""
+    """The user's configuration directory; rules there may import any file."""
 
     is_project = False
 
@@ -125,7 +126,7 @@ def _to_refusal(error: Exception) -> PathRefused:
 
 
 def list_rule_files(rule_place: RuleRoot, directory: str, suffix: str) -> list[str]:
-    """Return the paths of the rule files below a directory, sorted; without those that end otherwise."""
+    """Return the sorted paths below a directory that end with `suffix`."""
     paths: list[str] = []
     waiting = [(directory, 0)]
     while waiting and len(paths) < MAX_RULES:
@@ -144,7 +145,7 @@ def list_rule_files(rule_place: RuleRoot, directory: str, suffix: str) -> list[s
 
 
 def is_rule_path(path: str) -> bool:
-    """True if a workspace-relative path is that of a rule, by its spelling."""
+    """True if a workspace-relative path is spelled like one of a rule."""
     name = path.rpartition("/")[2]
     return any(f"/{path}".endswith(f"/{file_name}") for file_name in INSTRUCTION_FILES) or any(
         f"/{directory}/" in f"/{path}" and name.endswith(suffix) for directory, suffix in RULE_DIRECTORIES
@@ -152,7 +153,7 @@ def is_rule_path(path: str) -> bool:
 
 
 def iterate_rule_paths(workspace: Workspace) -> Iterator[str]:
-    """Iterate over paths of the workspace that are rule files or directories of them."""
+    """Iterate over workspace paths that are rule files or directories of them."""
     waiting, visit_count = [""], 0
     while waiting and visit_count < MAX_DIRECTORIES:
         above, visit_count = waiting.pop(0), visit_count + 1
@@ -169,6 +170,6 @@ def iterate_rule_paths(workspace: Workspace) -> Iterator[str]:
 
 
 def list_directories_above(path: str) -> list[str]:
-    """Return the directories that a path lies in, the outermost ("") first."""
+    """Return the directories that contain a path, outermost ("") first."""
     parts = path.split("/")[:-1] if path else []
     return ["/".join(parts[:count]) for count in range(len(parts) + 1)]

@@ -78,7 +78,7 @@ def test_what_is_damaged_is_no_login(ring):
 async def test_one_at_a_time_holds_a_login_and_one_that_hangs_is_waited_for_no_longer(monkeypatch):
     monkeypatch.setattr(logins, "LOCK_SECONDS", 0.0)
     passed = []
-    async with LoginStore(URL).lock(), LoginStore("https://other.example.org/").hold(), LoginStore(URL).hold():
+    async with LoginStore(URL).lock(), LoginStore("https://other.example.org/").lock(), LoginStore(URL).lock():
         passed.append("over the one that hangs")
     assert passed
 
