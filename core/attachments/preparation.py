@@ -25,14 +25,14 @@ from core.records import decode_json
 TIMEOUT_SECONDS: Final = 10.0
 MAX_TEXT_CHARS: Final = 400_000  # characters
 _READER: Final = Path(__file__).with_name("pdf_reader.py")
-MAX_INPUT_BYTES: Final = 32_000_000  # bytes of a file that is read at all
-MAX_PDF_BYTES: Final = 20_000_000  # bytes: a request of 32 MB has to hold it in base64
-MAX_SIDE_PIXELS: Final = 1568  # pixels, beyond which providers scale a picture down themselves
+MAX_INPUT_BYTES: Final = 32_000_000  # of any attached file
+MAX_PDF_BYTES: Final = 20_000_000  # in base64 it has to fit into a request of 32 MB
+MAX_SIDE_PIXELS: Final = 1568  # providers scale down larger pictures
 SUPPORTED_TYPES: Final = "PNG, JPEG, GIF, WebP, BMP, TIFF and PDF files can be attached"
 
 
 class PdfFacts(Struct, frozen=True, kw_only=True):
-    """`pages` 0 = not counted; `damaged`: why it can't be read, "" = it can; `text` "" = none, or not asked for."""
+    """`pages` 0 = unknown; `damaged`: the parser's error, "" = none; `text` "" = none, or not requested."""
 
     pages: int = 0
     encrypted: bool = False
@@ -41,7 +41,7 @@ class PdfFacts(Struct, frozen=True, kw_only=True):
 
 
 def read_pdf_facts(data: bytes, *, text: bool = False) -> PdfFacts:
-    """Return the facts of a PDF. Slow; never raises: what can't be found out is left at its default."""
+    """Return the facts of a PDF. Slow; never raises: unknown facts have their defaults."""
     command = [sys.executable, "-I", str(_READER), str(MAX_TEXT_CHARS if text else 0)]
     try:
         result = subprocess.run(command, input=data, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
@@ -51,7 +51,7 @@ def read_pdf_facts(data: bytes, *, text: bool = False) -> PdfFacts:
 
 
 class PreparedAttachment(Struct, frozen=True, kw_only=True):
-    """An attachment with its bytes, `data`. `note`: how they were converted, "" = not at all."""
+    """An attachment with its bytes, `data`. `note`: how they were converted, "" = unchanged."""
 
     attachment: Attachment
     data: bytes
@@ -59,9 +59,10 @@ class PreparedAttachment(Struct, frozen=True, kw_only=True):
 
 
 def prepare_attachment(data: bytes, name: str = "", *, longest: int = MAX_SIDE_PIXELS) -> PreparedAttachment:
-    """Prepare the bytes of a file. Slow for a large picture: call it in a thread. `longest`: pixels of the longer side.
+    """Prepare the bytes of a file. Slow for a large picture: call it in a thread. `longest`: limit of the longer side
+    in pixels.
 
-    Raises `AttachmentRefused` for what is no picture and no PDF, and for what is damaged or too large.
+    Raises `AttachmentRefused` for other files, and for damaged or too large ones.
     """
     label = name or "The file"
     if not data:

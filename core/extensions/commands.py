@@ -34,8 +34,8 @@ _SNIPPET_KEYS: Final = {"description": "description"}
 
 
 class CommandFile(Struct, frozen=True, kw_only=True):
-    """A command of the user's own. `dialect`: how its places are filled; `group`: the folder that it stands in below
-    `commands/`, "" = none."""
+    """A user-defined command. `dialect`: the style of its placeholders; `group`: its folder below `commands/`, "" =
+    none."""
 
     name: str
     description: str
@@ -51,14 +51,14 @@ class CommandFile(Struct, frozen=True, kw_only=True):
 
 
 class CommandSet(Struct, frozen=True, kw_only=True):
-    """The commands that count, the strongest first, and the files that make none, with the reason for each."""
+    """The commands, strongest first, and the skipped files with reasons."""
 
     commands: tuple[CommandFile, ...] = ()
     skipped: tuple[SkippedFile, ...] = ()
 
 
 def load_commands(folders: Iterable[ExtensionFolder]) -> CommandSet:
-    """Load the commands of these folders, the strongest first."""
+    """Load the commands of these folders, strongest first."""
     commands, skipped_files = collect_extensions("command", folders, _list_command_files, _read_command)
     return CommandSet(commands=commands, skipped=skipped_files)
 
@@ -99,7 +99,7 @@ def _find_first_line(body: str) -> str:
 def find_prompt_command(
     name: str, skills: Sequence[Skill], commands: Sequence[CommandFile]
 ) -> Skill | CommandFile | None:
-    """Find what `/name` calls: a skill before a command; `project:name` and `user:name` look in one scope."""
+    """Find the target of `/name`: a skill before a command; `project:name` and `user:name` search one scope."""
     scope, _, short = name.partition(":")
     rows: list[Skill | CommandFile] = [skill for skill in skills if skill.is_user_invocable]
     for command in (*rows, *commands):
@@ -109,7 +109,7 @@ def find_prompt_command(
 
 
 class SnippetFile(Struct, frozen=True, kw_only=True):
-    """A text with a name. `$0` in it is where the cursor goes."""
+    """A named text. `$0` in it is the position of the cursor."""
 
     name: str
     description: str
@@ -120,14 +120,14 @@ class SnippetFile(Struct, frozen=True, kw_only=True):
 
 
 class SnippetSet(Struct, frozen=True, kw_only=True):
-    """The snippets that count, the strongest first, and the files that make none, with the reason for each."""
+    """The snippets, strongest first, and the skipped files with reasons."""
 
     snippets: tuple[SnippetFile, ...] = ()
     skipped: tuple[SkippedFile, ...] = ()
 
 
 def load_snippets(folders: Iterable[ExtensionFolder]) -> SnippetSet:
-    """Load the snippets of these folders, the strongest first."""
+    """Load the snippets of these folders, strongest first."""
     snippets, skipped_files = collect_extensions(
         "snippet", folders, lambda folder: folder.list_files("snippets", ".md"), _read_snippet
     )

@@ -37,17 +37,17 @@ ExtensionKind = Literal["agent", "skill", "command", "snippet", "plugin"]
 FOLDERS: Final = (".agent-tui", ".agents", ".cursor", ".claude", ".codex")
 KINDS: Final = ("agents", "skills", "commands", "snippets", "plugins")
 SKILL_FILE: Final = "SKILL.md"
-OWN_FOLDER: Final = "config"  # the word for the user's configuration directory of this program
+OWN_FOLDER: Final = "config"  # the name of this program's configuration directory in messages
 MAX_FILE_BYTES: Final = 128 * 1024
 MAX_DEPTH: Final = 5
-MAX_FOLDERS: Final = 2_000  # that are looked through in one place
-MAX_FILES: Final = 500  # of a kind in one place
+MAX_FOLDERS: Final = 2_000  # searched per root
+MAX_FILES: Final = 500  # per kind and folder
 UNTRUSTED: Final = "it is not as it was when you trusted this project"
 NO_FRONT_END: Final = "its front matter does not end with ---, so none of it holds"
 _PLUGIN_FILES: Final = frozenset({SKILL_FILE, "plugin.json", "hooks.json", ".mcp.json"})
 _SKIPPED: Final = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"})
 MAX_NAME: Final = 64
-# What files carry for other readers, and what changes nothing here.
+# Keys for other programs, which have no effect here.
 SILENT_KEYS: Final = frozenset(
     {
         *("version", "tags", "license", "metadata", "author", "authors", "category", "categories", "keywords", "icon"),
@@ -59,7 +59,7 @@ _TRUE, _FALSE = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no",
 
 
 class SkippedFile(Struct, frozen=True, kw_only=True):
-    """A file that makes no extension, with the reason."""
+    """A file that is no valid extension, with the reason."""
 
     kind: ExtensionKind
     path: str
@@ -68,7 +68,7 @@ class SkippedFile(Struct, frozen=True, kw_only=True):
 
 
 class ExtensionText(Struct, frozen=True, kw_only=True):
-    """The text of an extension file as its reader sees it. `notes`: what was cut or stripped."""
+    """The text of an extension file. `notes`: what was cut or stripped."""
 
     front: FrontMatter
     body: str
@@ -76,14 +76,13 @@ class ExtensionText(Struct, frozen=True, kw_only=True):
 
 
 class InvalidExtension(Exception):
-    """A file makes no extension; the message is the reason."""
+    """A file is no valid extension; the message is the reason."""
 
 
 class ExtensionFolder(Struct, frozen=True, eq=False):
-    """One folder with extensions. `path`: from the top of its place; `word`: the name that it is known by.
+    """One folder with extensions. `path`: from the top of its root; `word`: its name in messages.
 
-    `plugin`: the name of the plug-in that it is, "" = none; `further`: its own places of files, by their kind, beside
-    the folder of that name.
+    `plugin`: the name of the plug-in that it is, "" = none; `further`: additional paths of files, by kind.
     """
 
     place: RuleRoot
@@ -95,27 +94,26 @@ class ExtensionFolder(Struct, frozen=True, eq=False):
     further: Mapping[str, tuple[str, ...]] = {}
 
     def join(self, name: str) -> str:
-        """Return a path below the folder, from the top of its place."""
+        """Return a path below the folder, from the top of its root."""
         return posixpath.join(self.path, name)
 
     def show(self, path: str) -> str:
-        """Return a path of its place as the user and the model know it."""
+        """Return a path of its root for the user and the model."""
         return self.place.show(path)
 
     def qualify(self, name: str) -> str:
-        """Return a name as it is called: one of a plug-in has the plug-in's before it."""
+        """Return the full name of an extension, with the plug-in's name as prefix."""
         return f"{self.plugin}:{name}" if self.plugin else name
 
     def read(self, path: str) -> bytes:
-        """Read the bytes of a file that may be interpreted. Raises `InvalidExtension`; `PathRefused` if it is not
-        there."""
+        """Read a trusted file. Raises `InvalidExtension`; `PathRefused` if it is missing."""
         data = self.read_unchecked(path)
         if not self.is_trusted(self.show(path), data):
             raise InvalidExtension(UNTRUSTED)
         return data
 
     def read_unchecked(self, path: str) -> bytes:
-        """Read the bytes of a file; whether they are trusted is for the caller to ask. Raises as `read` does."""
+        """Read a file without a check of trust, which is up to the caller. Raises the same errors as `read`."""
         display_path = self.show(path)
         if may_be_secret(display_path.rpartition("/")[2]):
             raise InvalidExtension("its name is one of files with secrets")
@@ -128,7 +126,7 @@ class ExtensionFolder(Struct, frozen=True, eq=False):
         return data
 
     def read_text(self, path: str) -> ExtensionText:
-        """Read a Markdown file with front matter. Raises `InvalidExtension`; `PathRefused` if it is not there."""
+        """Read a Markdown file with front matter. Raises `InvalidExtension`; `PathRefused` if it is missing."""
         try:
             text, notes = decode_rule(self.read(path), MAX_FILE_BYTES)
         except UnreadableRule as problem:
@@ -139,12 +137,12 @@ class ExtensionFolder(Struct, frozen=True, eq=False):
         return ExtensionText(front=front, body=body.strip(), notes=tuple(notes))
 
     def skip(self, kind: ExtensionKind, path: str, reason: Exception | str) -> SkippedFile:
-        """Return the record of a file that makes no extension."""
+        """Return the record of a file that is no valid extension."""
         return SkippedFile(kind=kind, path=self.show(path), scope=self.scope, reason=str(reason))
 
     def iter_folders(self, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Iterate over the folders from `path` down, with the names of the files in each; links are not followed in a
-        project."""
+        """Iterate over the folders from `path` down, with the names of their files; in a project, links are not
+        followed."""
         waiting, folder_count = [(path, 0)], 0
         while waiting and folder_count < MAX_FOLDERS:
             above, depth = waiting.pop(0)
@@ -159,7 +157,7 @@ class ExtensionFolder(Struct, frozen=True, eq=False):
                 waiting += [(subfolder, depth + 1) for subfolder in sorted(below)]
 
     def list_files(self, kind: str, suffix: str) -> list[str]:
-        """Return the paths of the files of a kind ("agents", "commands") that end so, sorted."""
+        """Return the sorted paths of the files of a kind ("agents", "commands") with a suffix."""
         paths = []
         for path in (self.join(kind), *self.further.get(kind, ())):
             if path.endswith(suffix):
@@ -170,7 +168,7 @@ class ExtensionFolder(Struct, frozen=True, eq=False):
 
 
 def list_extension_folders(workspace: Workspace, is_trusted: TrustCheck | None) -> list[ExtensionFolder]:
-    """List the folders that are looked into, the strongest first. `is_trusted` None: nothing of the project."""
+    """List the folders to search, strongest first. `is_trusted` None: no folder of the project."""
     folders: list[ExtensionFolder] = []
     if is_trusted is not None:
         project_place = ProjectRoot(workspace)
@@ -199,7 +197,8 @@ def collect_extensions(
     list_paths: Callable[[ExtensionFolder], list[str]],
     read: Callable[[ExtensionFolder, str], Extension],
 ) -> tuple[tuple[Extension, ...], tuple[SkippedFile, ...]]:
-    """Read all of a kind, the strongest first; of one name the first counts. Returns also the files that make none."""
+    """Read all extensions of a kind, strongest first; of several with one name the first counts. Also returns the
+    skipped files."""
     extensions: dict[str, Extension] = {}
     skipped_files = []
     for folder in folders:
@@ -221,7 +220,7 @@ def collect_extensions(
 
 
 def is_extension_path(path: str) -> bool:
-    """True if a workspace-relative path is that of a file that extensions are read from, by its spelling."""
+    """True if a workspace-relative path is spelled like that of an extension file."""
     *parts, name = path.split("/")
     kinds = [kind for folder, kind in pairwise(parts) if folder in FOLDERS and kind in KINDS]
     if "plugins" in kinds:
@@ -232,14 +231,14 @@ def is_extension_path(path: str) -> bool:
 
 
 def fold_key(key: str) -> str:
-    """Return a key without the differences between `maxTurns`, `max_turns` and `max-turns`."""
+    """Return a key in a form that is equal for `maxTurns`, `max_turns` and `max-turns`."""
     return key.lower().replace("-", "").replace("_", "")
 
 
 def split_known_keys(front: FrontMatter, names: Mapping[str, str]) -> tuple[dict[str, str | list[str]], list[str]]:
-    """Return the values of the known keys by their name here, and the keys that nobody knows.
+    """Return the values of known keys by their name here, and the unknown keys.
 
-    `names`: the name here by the usual spelling; `max-turns` is known where `maxTurns` is. Of two the first counts.
+    `names`: the name here by the usual spelling; other spellings match as well. Of duplicates the first counts.
     """
     names_by_key = {fold_key(key): name for key, name in names.items()}
     values: dict[str, str | list[str]] = {}
@@ -253,13 +252,13 @@ def split_known_keys(front: FrontMatter, names: Mapping[str, str]) -> tuple[dict
 
 
 def describe_unknown_key(key: str, known_keys: Iterable[str]) -> str:
-    """Return what is said of a key that nobody knows, with the one that may have been meant."""
+    """Return a message about an unknown key, with a suggestion."""
     suggestion = next(iter(find_nearest_names(key, known_keys, limit=1)), "")
     return f"nobody knows the key {key!r}{f': did you mean {suggestion!r}?' if suggestion else ''}"
 
 
 def read_name(name: str, problems: list[str]) -> str:
-    """Return a name as it can be written in a prompt. Raises `InvalidExtension`."""
+    """Return a name that can be written in a prompt. Raises `InvalidExtension`."""
     if name.startswith("-") or ":" in name or len(name) > MAX_NAME:
         requirements = f"at most {MAX_NAME} characters, no colon, no - in front"
         raise InvalidExtension(f"{name[:MAX_NAME]!r} is no name: {requirements}")
@@ -273,18 +272,19 @@ def read_name(name: str, problems: list[str]) -> str:
 
 
 def looks_restricting(key: str) -> bool:
-    """True if a key that nobody knows may have been meant to narrow what is allowed."""
+    """True if an unknown key may restrict rights."""
     return _RESTRICTING.search(key) is not None
 
 
 def parse_bool(value: str | list[str]) -> bool | None:
-    """Parse true or false as YAML spells them; None = it is neither."""
+    """Parse true or false as YAML spells them; None = neither."""
     text = value.strip().lower() if isinstance(value, str) else ""
     return True if text in _TRUE else False if text in _FALSE else None
 
 
 def parse_names(front: FrontMatter, key: str) -> tuple[str, ...]:
-    """Parse names from a string ("a, b"), a flow list ("[a, b]") or a list; commas within parentheses do not part."""
+    """Parse names from a string ("a, b"), a flow list ("[a, b]") or a list; commas within parentheses do not
+    separate."""
     value = front.get(key, "")
     names = []
     for item in value if isinstance(value, list) else [value]:

@@ -1,7 +1,7 @@
-"""Plug-in folders: skills, commands, agents, hooks and MCP servers that are kept together, with a manifest.
+"""Plug-in folders: skills, commands, agents, hooks and MCP servers with a manifest.
 
-A plug-in is a folder below `plugins/` of one of the places, with `.claude-plugin/plugin.json` or
-`.cursor-plugin/plugin.json` in it. What it brings is called `plugin:name`. No path of a manifest leads out of it.
+A plug-in is a folder below a `plugins/` folder, with `.claude-plugin/plugin.json` or `.cursor-plugin/plugin.json` in
+it. Its extensions are called `plugin:name`. Paths in a manifest can't lead out of the plug-in.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MANIFESTS: Final = (".claude-plugin/plugin.json", ".cursor-plugin/plugin.json")
 _KINDS: Final = ("agents", "commands", "skills")
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 SourceKind = Literal["hooks", "mcp"]
-# The key of the manifest for each, and the file that is read beside what it names.
+# The key of the manifest, and the file that is read in addition to the named ones.
 _SOURCES: Final[tuple[tuple[SourceKind, str, str], ...]] = (
     ("hooks", "hooks", "hooks/hooks.json"),
     ("mcp", "mcpServers", ".mcp.json"),
@@ -39,11 +39,10 @@ _SOURCES: Final[tuple[tuple[SourceKind, str, str], ...]] = (
 
 
 class PluginSource(Struct, frozen=True, kw_only=True):
-    """Hooks or MCP servers of a plug-in: JSON that was not interpreted yet. Hooks are read whether or not they are
-    trusted, as that is about their scripts, too.
+    """Hooks or MCP servers of a plug-in as undecoded JSON. Hooks are read without a check of trust, because that also
+    depends on their scripts.
 
-    `path`: the file that it stands in, of hooks in a manifest with `#hooks` behind it; `directory`: the plug-in's, as
-    `${CLAUDE_PLUGIN_ROOT}` means it.
+    `path`: their file, with `#hooks` for hooks in a manifest; `directory`: the plug-in's, for `${CLAUDE_PLUGIN_ROOT}`.
     """
 
     plugin: str
@@ -55,7 +54,7 @@ class PluginSource(Struct, frozen=True, kw_only=True):
 
 
 class Plugin(Struct, frozen=True, kw_only=True):
-    """A plug-in folder. `folder`: where its skills, commands and agents are looked for."""
+    """A plug-in. `folder`: the folder of its skills, commands and agents."""
 
     name: str
     description: str
@@ -68,23 +67,23 @@ class Plugin(Struct, frozen=True, kw_only=True):
 
 
 class Plugins(Struct, frozen=True, kw_only=True):
-    """The plug-ins that count, and the folders that are none, with the reason for each."""
+    """The plug-ins, and the skipped folders with reasons."""
 
     plugins: tuple[Plugin, ...] = ()
     skipped: tuple[SkippedFile, ...] = ()
 
 
 class ExtensionPlaces(Struct, frozen=True, kw_only=True):
-    """The folders that are looked into, the strongest first and those of plug-ins last, and the plug-ins."""
+    """The folders to search, strongest first and those of plug-ins last, and the plug-ins."""
 
     folders: tuple[ExtensionFolder, ...]
     plugins: Plugins
 
 
 def find_extension_places(workspace: Workspace, is_trusted: TrustCheck | None) -> ExtensionPlaces:
-    """Find where extensions stand now, on disk and never as an agent proposes them.
+    """Find the folders of extensions on disk; pending changes of an agent do not count.
 
-    `is_trusted` checks each file of the project before it is interpreted; None: nothing of the project is read.
+    `is_trusted` checks every file of the project before it is interpreted; None: no file of the project is read.
     """
     folders = list_extension_folders(workspace, is_trusted)
     plugins = load_plugins(folders)
@@ -92,7 +91,7 @@ def find_extension_places(workspace: Workspace, is_trusted: TrustCheck | None) -
 
 
 def load_plugins(folders: Iterable[ExtensionFolder]) -> Plugins:
-    """Load the plug-ins below these folders, the strongest first."""
+    """Load the plug-ins below these folders, strongest first."""
     plugins, skipped_files = collect_extensions("plugin", folders, _list_plugin_folders, _read_plugin)
     return Plugins(plugins=plugins, skipped=skipped_files)
 
@@ -150,7 +149,7 @@ def _get_text(manifest: dict[str, Any], key: str) -> str:
 
 
 def _list_paths(value: object, name: str, problems: list[str]) -> list[str]:
-    """List the paths that a manifest names, from the plug-in's folder; what leads out of it is a problem."""
+    """List the paths that a manifest names, relative to the plug-in; one that leads out of it is a problem."""
     paths = []
     for entry in value if isinstance(value, list) else [] if value is None else [value]:
         plain = posixpath.normpath(entry) if isinstance(entry, str) and entry.strip() else ""
@@ -164,7 +163,7 @@ def _list_paths(value: object, name: str, problems: list[str]) -> list[str]:
 def _read_sources(
     plugin_folder: ExtensionFolder, manifest: dict[str, Any], file: str, problems: list[str]
 ) -> Iterator[PluginSource]:
-    """Read the hooks and MCP servers: files, and what stands in the manifest itself."""
+    """Read the hooks and MCP servers, from files and from the manifest itself."""
     for kind, key, default in _SOURCES:
         value = manifest.get(key)
         contents: list[tuple[str, bytes]] = []

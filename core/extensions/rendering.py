@@ -1,8 +1,8 @@
-"""Texts with places for arguments and commands, as skills and command files have them, made ready to be sent.
+"""Rendering of prompts from skills and command files: placeholders of arguments, and commands whose output is inserted.
 
-The commands are found in the text as it stands in its file, so neither an argument nor the output of another command
-can bring one in. Placeholders differ by the folder a file came from: `$0` is the first argument for Claude, `$1` for
-Codex; Cursor has none.
+Commands are parsed in the text of the file, so that neither an argument nor the output of another command can inject
+one. Placeholders depend on the folder of the file: `$0` is the first argument for Claude, `$1` for Codex; Cursor has
+none.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _PLACEHOLDER: Final = re.compile(
 
 
 class PromptPart(Struct, frozen=True):
-    """A part of a text that is to be sent: words, or a command whose output is."""
+    """A part of a prompt: text, or a command whose output replaces it."""
 
     text: str
     is_command: bool = False
 
 
 class PromptArguments(Struct, frozen=True, kw_only=True):
-    """The words behind a name: `text`; `names` for its words; `variables` of the program, by name.
+    """The words after a name: `text`; `names` of its words; `variables` of the program, by name.
 
-    `takes_numbers`: `$1` is a place also where nothing was given, else it is text, such as that of a script.
+    `takes_numbers`: `$1` is a placeholder even without arguments; otherwise it is text, such as that of a script.
     """
 
     text: str = ""
@@ -44,7 +44,7 @@ class PromptArguments(Struct, frozen=True, kw_only=True):
 
 
 def split_arguments(text: str) -> list[str]:
-    """Split arguments as a shell does; at blanks where its quotes don't match."""
+    """Split arguments like a shell; at blanks if quotes do not match."""
     try:
         return shlex.split(text)
     except ValueError:
@@ -52,7 +52,7 @@ def split_arguments(text: str) -> list[str]:
 
 
 def render_parts(body: str, arguments: PromptArguments) -> tuple[PromptPart, ...]:
-    """Return the parts of a text with its arguments in place. Arguments without a place come last."""
+    """Return the parts of a text with its arguments filled in. Arguments without a placeholder come last."""
     if arguments.dialect == "plain":
         full_text = f"{body}\n\n{arguments.text}" if arguments.text else body
         return (PromptPart(full_text),)
@@ -75,7 +75,7 @@ def _split_injections(body: str) -> Iterator[tuple[str, bool]]:
 
 
 class _PlaceholderFiller:
-    """Fills the places of a text. `has_used_arguments`: an argument had a place."""
+    """A replacer of placeholders. `has_used_arguments`: an argument had a placeholder."""
 
     def __init__(self, arguments: PromptArguments) -> None:
         self._arguments = arguments
@@ -101,7 +101,7 @@ class _PlaceholderFiller:
         return self._words[index] if 0 <= index < len(self._words) else ""
 
     def _find_index(self, match: re.Match[str]) -> int | None:
-        """Return which word a place is for, None = no single one."""
+        """Return the index of the word for a placeholder, None = no single one."""
         if match["name"] in self._arguments.names:
             return list(self._arguments.names).index(match["name"])
         if match["number"] and self._takes_numbers:

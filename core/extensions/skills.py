@@ -63,20 +63,19 @@ PROMPT_KEYS: Final[Mapping[str, str]] = {
     "globs": "globs",
 }
 _UNUSED: Final = ("disallowed_tools", "model", "effort", "context", "agent", "background", "hooks", "shell")
-BUDGET: Final = 8_000  # characters of names and descriptions: about 2,000 tokens
+BUDGET: Final = 8_000  # characters of names and descriptions, about 2,000 tokens
 MAX_NAMES: Final = 2_000  # characters of the names of all others
-BEST: Final = 3  # skills that the words of a prompt must find in the catalogue
+BEST: Final = 3  # best skills for a prompt that the catalogue must contain
 _BM25_K1, _BM25_B = 1.2, 0.75
 _WORD: Final = re.compile(r"[^\W_]+")
 _PLURAL: Final = re.compile(r"(?<=[a-z]{3})(?:ies|es|s|ing|ed)$")
 
 
 class Skill(Struct, frozen=True, kw_only=True):
-    """A skill. `path` is that of its `SKILL.md`, as the user and the model know it; `place`: its folder, from the top
-    of the place that `folder` is in.
+    """A skill. `path`: of its `SKILL.md`, for the user and the model; `place`: its folder, from the top of the root.
 
-    `globs`: it is offered while a file at hand matches, () = always. `is_manual`: only the user calls it.
-    `arguments`: names for what is given with it. `allowed_tools`: what it asks for, which is told and grants nothing.
+    `globs`: it is offered while a file at hand matches, () = always. `is_manual`: only the user calls it. `arguments`:
+    names of its arguments. `allowed_tools`: the tools that it requests, which are shown and grant nothing.
     """
 
     name: str
@@ -98,12 +97,12 @@ class Skill(Struct, frozen=True, kw_only=True):
 
     @property
     def directory(self) -> Path:
-        """Its folder on disk; the user's own with links resolved."""
+        """Its folder on disk; for the user's own, with links resolved."""
         path = Path(self.folder.show(self.place)).expanduser()
         return path.resolve() if isinstance(self.folder.place, UserRoot) else path
 
     def list_variables(self) -> dict[str, str]:
-        """Return the variables of its text that it gives itself, by name."""
+        """Return the variables that its text may use, by name."""
         variables = {"CLAUDE_SKILL_DIR": str(self.directory)}
         if self.folder.plugin:
             variables["CLAUDE_PLUGIN_ROOT"] = str(Path(self.folder.show(self.folder.path)).expanduser())
@@ -111,7 +110,7 @@ class Skill(Struct, frozen=True, kw_only=True):
 
 
 class SkillSet(Struct, frozen=True, kw_only=True):
-    """The skills that count, the strongest first, and the files that make none, with the reason for each."""
+    """The skills, strongest first, and the skipped files with reasons."""
 
     skills: tuple[Skill, ...] = ()
     skipped: tuple[SkippedFile, ...] = ()
@@ -121,13 +120,13 @@ class SkillSet(Struct, frozen=True, kw_only=True):
 
 
 def load_skills(folders: Iterable[ExtensionFolder]) -> SkillSet:
-    """Load the skills of these folders, the strongest first."""
+    """Load the skills of these folders, strongest first."""
     skills, skipped_files = collect_extensions("skill", folders, _list_skill_places, _read_skill)
     return SkillSet(skills=skills, skipped=skipped_files)
 
 
 def _list_skill_places(folder: ExtensionFolder) -> list[str]:
-    """List the `SKILL.md` files; those below another one are files of that skill."""
+    """List the `SKILL.md` files; those below another one belong to that skill."""
     paths: list[str] = []
     for path in folder.list_files("skills", f"/{SKILL_FILE}"):
         if not any(path.startswith(f"{skill_path.rpartition('/')[0]}/") for skill_path in paths):
@@ -176,14 +175,14 @@ def _list_unused(values: Mapping[str, object]) -> list[str]:
 
 
 def list_skill_files(skill: Skill) -> list[str]:
-    """List the files beside its `SKILL.md`, from its folder, sorted; the first `MAX_LISTED_FILES`."""
+    """List the files next to its `SKILL.md`, relative and sorted; the first `MAX_LISTED_FILES`."""
     start = len(skill.place) + 1
     paths = [f"{above}/{name}"[start:] for above, names in skill.folder.iter_folders(skill.place) for name in names]
     return sorted(path for path in paths if path != SKILL_FILE)[:MAX_LISTED_FILES]
 
 
 def read_skill_file(skill: Skill, name: str) -> bytes:
-    """Read a file of a skill's folder. Raises `InvalidExtension`: it leads out of it, is none, or may hold secrets."""
+    """Read a file of a skill's folder. Raises `InvalidExtension`: it is outside, missing, or may hold secrets."""
     plain = posixpath.normpath(name)
     if name.startswith(("/", "~")) or plain == ".." or plain.startswith("../"):
         raise InvalidExtension(f"{name[:200]!r} leads out of the skill's folder")
@@ -205,8 +204,7 @@ def _lies_within(directory: Path, name: str) -> bool:
 
 
 class SkillQuery(Struct, frozen=True, kw_only=True):
-    """The occasion to choose skills for: the words of the user's latest `prompt`, `paths` at hand, and the names that
-    the model was `offered` last."""
+    """The criteria of a choice: the latest `prompt`, `paths` at hand, and the skills `offered` last."""
 
     prompt: str = ""
     paths: Sequence[str] = ()
@@ -214,7 +212,7 @@ class SkillQuery(Struct, frozen=True, kw_only=True):
 
 
 class SkillChoice(Struct, frozen=True, kw_only=True):
-    """A skill with the decision on it. `is_offered`: the model is told its description; `is_named`: its name alone."""
+    """A skill with the decision on it. `is_offered`: the model gets its description; `is_named`: only its name."""
 
     skill: Skill
     reason: str
@@ -223,7 +221,7 @@ class SkillChoice(Struct, frozen=True, kw_only=True):
 
 
 def choose_skills(skills: Sequence[Skill], occasion: SkillQuery) -> tuple[SkillChoice, ...]:
-    """Decide on every skill for an occasion, in the order of the skills."""
+    """Decide on every skill, in the order of the skills."""
     hindrances = {skill.name: reason for skill in skills if (reason := _find_hindrance(skill, occasion.paths))}
     usable_skills = [skill for skill in skills if skill.name not in hindrances]
     offer_reasons = _fill_budget(usable_skills, occasion)
@@ -242,7 +240,7 @@ def choose_skills(skills: Sequence[Skill], occasion: SkillQuery) -> tuple[SkillC
 
 
 def _find_hindrance(skill: Skill, paths: Sequence[str]) -> str:
-    """Return why the model is not told of a skill, whatever room there is; "" = nothing hinders."""
+    """Return why a skill is not offered regardless of the budget; "" = nothing hinders."""
     if skill.is_manual:
         return f"only you call it: /{skill.name}"
     if skill.globs and not any(matches(glob, path) for glob in skill.globs for path in paths):
@@ -255,7 +253,7 @@ def _measure(skill: Skill) -> int:
 
 
 def _fill_budget(skills: Sequence[Skill], occasion: SkillQuery) -> dict[str, str]:
-    """Return the names of those that fit, with the reason."""
+    """Return the names of the skills within the budget, with reasons."""
     if sum(map(_measure, skills)) <= BUDGET:
         return {skill.name: "its name and description are told" for skill in skills}
     ranking = rank_skills(skills, occasion.prompt)
@@ -274,7 +272,7 @@ def _fill_budget(skills: Sequence[Skill], occasion: SkillQuery) -> dict[str, str
 
 
 def rank_skills(skills: Sequence[Skill], words: str) -> list[tuple[Skill, float]]:
-    """Rank skills for some words by BM25, the best first; those without any of them keep their order."""
+    """Rank skills by BM25 for some words, best first; ties stay in order."""
     texts = [
         Counter(_split_words(f"{skill.name} {skill.name} {skill.description} {skill.when_to_use}")) for skill in skills
     ]

@@ -31,11 +31,11 @@ EVERYDAY_SCRIPTS: Final = frozenset(
     )
 )
 _SCRIPT_ALIASES: Final = {"KATAKANA-HIRAGANA": "KATAKANA", "IDEOGRAPHIC": "CJK"}
-# What is written in one word beside Latin letters.
+# Scripts that mix with Latin letters in one word.
 _MIXED_SCRIPTS: Final = tuple(
     frozenset({"LATIN", "CJK", *each}) for each in (("HIRAGANA", "KATAKANA"), ("BOPOMOFO",), ("HANGUL",))
 )
-# Letters of other alphabets that look like a Latin one, or like each other, by themselves.
+# Letters of other alphabets that look like a Latin one or like each other.
 LATIN_LOOKALIKES: Final = frozenset(
     "аеорсухіјѕһԁԛԝӏАВЕЗКМНОРСТУХЅІЈԌоαɑγινορτυχкпгьЬՏՍօոսցհհզգյլւքՕԼՈνΑΒΕΖΗΙΚΜΝΟΡΤΥΧΓΠΦφσκтωѡԍԳғ"
     "ӠбѴѵԜҮүҽӀӘԊѰѱϜͿϺϳͰͶϷϸβΛռայყሀॽ"
@@ -43,7 +43,7 @@ LATIN_LOOKALIKES: Final = frozenset(
     "ಅಆಇಒಜಞಣಯಱಲഉജണഴശຈບປຝພຟຍઽኮሆጣቡኔ"
 )
 _KANA_LOOKALIKES: Final = frozenset("ニハカロエタトヘリーノメーへべぺベペミ")
-# Latin ones beyond ASCII that look like another, strokes of Han characters, and signs that look like ASCII.
+# Latin lookalikes beyond ASCII, strokes of Han characters, and signs that look like ASCII.
 SINGLE_LOOKALIKES: Final = frozenset(
     "ƄƅƆƉƍƐƖƗƦƧƨƩƷƼƽƾƿǀǁǂǃƎǝȜȝȢȣɁɅǶıȷẝẟỿȦȧǍǎǏǐǑǒǓǔǦǧǴǵĔĕĬĭŢţƫϛ丨丶丿亅亻〇ℓ⁄∕⧸∖⧵∶꞉ːˈʹʼ‐‑‒–−․‥…ꓸ·"
 )
@@ -64,25 +64,25 @@ _MAX_MARKS: Final = 4
 _UNSAFE_TEXT = re.compile(f"[{HIDDEN}]|[{MARKS}]{{{_MAX_MARKS + 1},}}")
 _UNSAFE_RUNS = re.compile(f"([{HIDDEN}])\\1*|([{MARKS}]{{{_MAX_MARKS}}})([{MARKS}]+)")
 _TAG_RUN = re.compile("[\U000e0000-\U000e0fff]{2,}")
-_MAX_NAMED: Final = 40  # different characters of a run that are named
+_MAX_NAMED: Final = 40  # distinct characters of a run that are spelled out
 _LOOSE_MARK = re.compile(f"[{MARKS}{HIDDEN}]")
 _BLANKS = re.compile("^ +| +$|(?<= ) +")
 _INVISIBLE = re.compile(f"[{HIDDEN}]")
-_PIECES = re.compile(rf"((?:(?![{HIDDEN}])[^\W\d_])+)|(.)", re.DOTALL)  # some letters are invisible: Hangul's fillers
-_BYTES: Final = range(0x10FF80, 0x110000)  # a byte that is no UTF-8, on the wire; see `workspace.names`
-# Signs beside letters that are plainly themselves.
+_PIECES = re.compile(rf"((?:(?![{HIDDEN}])[^\W\d_])+)|(.)", re.DOTALL)  # some letters, Hangul's fillers, are invisible
+_BYTES: Final = range(0x10FF80, 0x110000)  # bytes of invalid UTF-8 on the wire; see `workspace.file_names`
+# Unambiguous signs beyond letters.
 _PLAIN_SIGNS: Final = frozenset("§©®¶€£¥¿«»、。〈〉《》「」『』【】")
 
 
 def find_script(letter: str) -> str:
-    """Return the alphabet of a letter in capitals, by the first word of its name."""
+    """Return the script of a letter in capitals: the first word of its Unicode name."""
     script = unicodedata.name(letter, "").partition(" ")[0]
     return _SCRIPT_ALIASES.get(script, script)
 
 
 def is_compatibility_form(character: str) -> bool:
-    """True for another form of other characters (full width, mathematical, a ligature, a sign that is a letter), and
-    for a letter that phonetics, transcription and old alphabets use, and no language that is written today."""
+    """True for a variant of other characters (full width, mathematical, a ligature, a letter-like sign), and for a
+    letter of phonetics, transcription or dead alphabets."""
     if character in SINGLE_LOOKALIKES:
         return True
     if character.isspace() or not character.isalnum():
@@ -98,13 +98,13 @@ def is_compatibility_form(character: str) -> bool:
 
 
 def format_code_point(character: str) -> str:
-    """Return a visible character together with its code point."""
+    """Return a visible character with its code point."""
     return f"‹{character} U+{ord(character):04X}›"
 
 
 @lru_cache(maxsize=4_096)
 def mark_lookalikes(text: str) -> str:
-    """Return `text` with what can be taken for something else set apart, with its script or code point."""
+    """Return `text` with lookalikes marked by their script or code point."""
     if text.isascii():
         return text
     parts = list[str]()
@@ -121,7 +121,7 @@ def _is_odd(character: str) -> bool:
 
 
 def mark_word(word: str) -> Iterator[str]:
-    """Yield the letters of one word, in pieces: as they are, or set apart."""
+    """Yield the letters of one word, in pieces, as they are or marked."""
     if word.isascii():
         yield word
         return
@@ -146,15 +146,15 @@ def mark_word(word: str) -> Iterator[str]:
 
 
 def _group_script(letter: str) -> str:
-    """Return the script of a letter; "": it is named by itself, whatever it stands beside."""
+    """Return the script of a letter; "": it is marked by itself in any context."""
     return "" if _is_odd(letter) else find_script(letter)
 
 
 def display_name(name: str, width: int = 0) -> str:
-    """Return a name as it is shown, on one line; of more than `width` characters (0: any number) only the end.
+    """Return a name as it is shown, on one line; only its end if it has more than `width` characters (0: unlimited).
 
-    Two names that differ are shown as different: nothing is dropped or joined, and what can be taken for something else
-    is named. ASCII names, and those of the world's languages, are left as they are.
+    Different names are shown differently: nothing is dropped or joined, and lookalikes are marked. ASCII names, and
+    those of the world's languages, stay as they are.
     """
     if not (name.isascii() and name.isprintable()) or "  " in name or name != name.strip():
         name = "".join(_mark_pieces(name[-4 * width :] if width else name))
@@ -177,8 +177,8 @@ def _mark_pieces(name: str) -> Iterator[str]:
 
 
 def _is_mark_of(character: str, before: str, marks: int) -> bool:
-    """True for a sign that an alphabet writes with its letters (a vowel, a tone), once; no loose accent, nothing that
-    can't be seen."""
+    """True for a single combining sign that an alphabet writes with its letters (a vowel, a tone); not for loose
+    accents or invisible signs."""
     if not before or before.isascii() or character == before or marks > 1 or _LOOSE_MARK.match(character):
         return False
     return unicodedata.category(character) in {"Mn", "Mc"} and unicodedata.normalize("NFKC", character) == character
@@ -215,8 +215,8 @@ def _display_run(match: re.Match[str]) -> str:
 
 
 def _name_run(run: str) -> str:
-    """Return the characters of a run, each by its number; of a long one the rest by its count and a hash of it, so that
-    no two are alike."""
+    """Return the characters of a run by number; of a long one the rest by its length and hash, so that no two look
+    alike."""
     groups = [(sign, sum(1 for _ in group)) for sign, group in groupby(run)]
     label = "".join(f"‹U+{ord(sign):04X}{f'×{number}' if number > 1 else ''}›" for sign, number in groups[:_MAX_NAMED])
     if len(groups) <= _MAX_NAMED:
@@ -229,7 +229,7 @@ def _name_run(run: str) -> str:
 def expose_controls(text: str) -> str:
     """Return every control, bidi, zero-width or tag character as a visible escape; newlines and tabs stay.
 
-    For what the user has to decide on (a command that asks for approval): nothing is dropped.
+    For texts that the user decides on (a command that asks for approval): nothing is dropped.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -241,11 +241,11 @@ def expose_controls(text: str) -> str:
 
 
 def to_one_line(text: str) -> str:
-    """Return prose with names in it as one printed line: what would act, hide or begin another line is made visible."""
+    """Return prose with names in it as one line, with control, hidden and line-breaking characters made visible."""
     return expose_controls(text.replace("\n", "␊").replace("\t", "␉").replace("\r", "␍"))
 
 
 def shorten_model(model: str) -> str:
-    """Return a model's id; of a script its file name alone, for a path says something of the user's machine."""
+    """Return the id of a model; of a script only its file name, because a path reveals the user's machine."""
     provider, _, name = model.partition("/")
     return f"{provider}/{name.rpartition('/')[2]}" if provider == "scripted" else model

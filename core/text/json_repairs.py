@@ -15,19 +15,19 @@ from typing import Any, Final
 
 from core.records import parse_json, parse_json_part
 
-MAX_LAYERS: Final = 4  # of a text that was encoded as JSON again and again
+MAX_LAYERS: Final = 4  # of repeated JSON encoding
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
-# `to=functions.NAME` is how a call is addressed in the harmony format, of which servers leave some in.
+# `to=functions.NAME` addresses a call in the harmony format; servers leave remains of it.
 _ADDRESSED: Final = re.compile(r"(?:^|\s)to=(\S+)")
 _BEHIND_NAME: Final = re.compile(r"<[|｜/].*|\(\s*\)\s*$|\n.*", re.DOTALL)
 _NAMESPACE: Final = re.compile(r"^(?:functions?|tools?|default_api)[.:/]+")
 _NUMBER: Final = re.compile(r":\d+$")
 _QUOTES: Final = " \t\r\n`'\":<>"
-# A fence, a tag, a special token: what stands before the arguments and behind them. Brackets too many stand behind.
+# A fence, a tag or a special token before or after the arguments. Superfluous brackets come after them.
 _MARK: Final = r"\s+|```(?:json|\w+\n)?|</?[\w:|-]{1,40}>|<[|｜][^<>|｜{}\"]{1,40}[|｜]>"
 _BEFORE: Final = re.compile(rf"(?:{_MARK})*")
 _BEHIND: Final = re.compile(rf"(?:{_MARK}|[}}\]])*")
-# The last sign of an object, of a string that holds one, and of each mark; a fence may have a word behind it.
+# The last characters of an object, of a string that holds one, and of marks; a fence may be followed by a word.
 _LAST_SIGNS: Final = frozenset('}"]>`')
 _WORD: Final = re.compile(r"\w+")
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -48,8 +48,8 @@ _PART: Final = re.compile(
 
 
 def extract_call_name(name: str) -> str:
-    """Return the tool's name within what stands for it (`functions.grep:0`, `grep<|channel|>commentary`); as given if
-    it is a name already, or none can be told."""
+    """Return the name of the tool in a wrapped one (`functions.grep:0`, `grep<|channel|>commentary`); unchanged if it
+    is a valid name, or none can be extracted."""
     if _NAME.fullmatch(name):
         return name
     match = _ADDRESSED.search(name)
@@ -59,9 +59,9 @@ def extract_call_name(name: str) -> str:
 
 
 def repair_arguments(text: str) -> str:
-    """Return the JSON object that arguments plainly are: encoded once too often, in a fence, behind `{}`, whole a
-    second time, with raw line ends in its strings, with a bracket or tag too many behind it. As given if it is an
-    object already, if it is none, or if it could be more than one."""
+    """Return the JSON object in wrapped arguments: encoded twice, in a fence, after `{}`, repeated, with raw line ends
+    in strings, or followed by a superfluous bracket or tag. Unchanged if it is an object already, if it holds none, or
+    if it could hold several."""
     bare = text
     for _ in range(MAX_LAYERS):
         if is_object(bare):
@@ -82,15 +82,15 @@ def is_object(text: str) -> bool:
 
 
 def may_be_complete(text: str) -> bool:
-    """Return False for a text whose end alone tells that `repair_arguments` makes no object of it: nothing of it is
-    parsed, so it can be asked after each piece of a long one."""
+    """Return False if the end of a text rules out that `repair_arguments` yields an object. Cheap, as it parses
+    nothing, so it can follow every chunk of a long text."""
     end = text.rstrip()
     _, fence, word = end.rpartition("```")
     return end[-1:] in _LAST_SIGNS or (bool(fence) and _WORD.fullmatch(word) is not None)
 
 
 def may_continue(text: str) -> bool:
-    """Return True if a text is the beginning of a JSON value that is not whole yet."""
+    """Return True if a text is the incomplete start of a JSON value."""
     try:
         parse_json(text)
     except json.JSONDecodeError as error:
@@ -104,7 +104,7 @@ def may_continue(text: str) -> bool:
 
 
 def _read_single(text: str) -> tuple[str, dict[str, Any] | str] | None:
-    """Return the one object or string that a text consists of, with its own text; None if it is not one alone."""
+    """Return the only object or string of a text, with its source; None if there is not exactly one."""
     decoder, values = json.JSONDecoder(), {}
     before = _BEFORE.match(text)
     text = escape_controls(text[before.end() :] if before else text)
@@ -124,8 +124,7 @@ def _read_single(text: str) -> tuple[str, dict[str, Any] | str] | None:
 
 
 def escape_controls(text: str) -> str:
-    """Return JSON with the line ends, tabs and other control characters of its strings escaped. One that stands behind
-    a backslash is left, since nobody knows which of the two was meant."""
+    """Return JSON with control characters in strings escaped, except after a backslash, where the intent is unclear."""
     return _STRING.sub(lambda string: _CONTROL.sub(_escape, string[0]), text)
 
 
@@ -134,13 +133,12 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def to_strict_json(data: bytes) -> bytes:
-    """Return the JSON that is meant, in UTF-8. Lines and columns stay where they are, so that an error names its
-    place."""
+    """Return strict JSON in UTF-8. Lines and columns stay the same, so that errors refer to the original."""
     return _PART.sub(_keep_strings, decode_marked(data)).encode("utf-8", "surrogatepass")
 
 
 def decode_marked(data: bytes) -> str:
-    """Return a text by its byte order mark, which is left out; without one, or against it, it is UTF-8."""
+    """Return a text decoded by its byte order mark, without the mark; otherwise as UTF-8."""
     for mark, encoding in _BOMS:
         if data.startswith(mark):
             try:
@@ -151,7 +149,7 @@ def decode_marked(data: bytes) -> str:
 
 
 def _keep_strings(part: re.Match[str]) -> str:
-    """Return a string as it is, and blanks in the place of all else."""
+    """Return a string as it is, and blanks for anything else."""
     if part["string"] is not None:
         return part[0]
     return re.sub(r"[^\n]", " ", part[0])

@@ -191,7 +191,7 @@ COMMON_PAIRS: Final = {
         "شغفقكلمنهوي"
     ),
 }
-# By how much they read: the first of two that read the same is the one that is named.
+# Subsets first: of two encodings that decode a text alike, the first is the reported one.
 _CODECS: Final = {
     "gbk": ("zh_Hans",),
     "gb18030": ("zh_Hans",),
@@ -229,20 +229,20 @@ _NAMES: Final = {
     "latin-1": "Latin-1",
     "iso8859-1": "Latin-1",
 }
-_SAMPLE: Final = 32_768  # bytes of lines beyond ASCII that are read in every encoding
-_LARGEST: Final = 4_000_000  # bytes of a text whose encoding is looked for
+_SAMPLE: Final = 32_768  # bytes of non-ASCII lines that are decoded in every encoding
+_LARGEST: Final = 4_000_000  # bytes of a text whose encoding is detected
 _MIN_PAIRS: Final = {"latin-1": 2, "cp1252": 2, "cp1250": 4, "iso8859-2": 4, "cp1254": 4}  # pairs of letters
 _DEFAULT_MIN_PAIRS: Final = 6
 _MIN_CHARACTERS: Final = 2
-_MIN_SHARE: Final = 0.7  # of them that are common
+_MIN_SHARE: Final = 0.7  # share of common letters
 _MARGIN: Final = 0.3
 _DECLARED: Final = re.compile(
     rb"""coding[:=]\s*["']?([-\w.]+)|<\?xml[^>]*\bencoding\s*=\s*["']([-\w.]+)|<meta[^>]*\bcharset\s*=\s*["']?([-\w.]+)"""
     rb"""|@charset\s+["']([-\w.]+)|Content-Type:[^\n]*\bcharset=([-\w.]+)""",
     re.IGNORECASE,
 )
-# Quotes, dashes and the ellipsis of the Windows code pages, where they stand as a writer sets them, and those of them
-# that are no letter of another encoding.
+# Quotes, dashes and the ellipsis of the Windows code pages in typical contexts, and the subset that is no letter of
+# another encoding.
 _TYPOGRAPHY: Final = re.compile(
     rb"(?<![^\W_])[\x91\x93](?=\S)|(?<=[!-~\x85\x92\x94])[\x92\x94](?![^\W_])|(?<=[^\W_])\x92(?=[^\W_])|\x85(?![^\W_])"
     rb"|(?<=\s)[\x96\x97](?=\s)|(?<=[\w\x92\x94.])\x97(?=[\w\x91\x93])|(?<=\d)\x96(?=\d)"
@@ -253,41 +253,41 @@ _SURE_TYPOGRAPHY: Final = re.compile(
 _WINDOWS: Final = ("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258")
 _DECLARABLE: Final = re.compile(r"(iso8859|cp|koi8|gb|big5|euc|shift|mac|johab|tis|hp)")
 _ASCII: Final = "\t\n\r" + "".join(map(chr, range(0x20, 0x7F)))
-_DECLARING: Final = 1024  # bytes at the beginning that may declare an encoding
+_DECLARING: Final = 1024  # bytes at the start that may declare an encoding
 _BYTE: Final = re.compile("[\udc80-\udcff]")
 _KANA: Final = re.compile("[ぁ-んァ-ヶ]")
 _PUNCTUATION: Final = frozenset("，。、：；（）「」『』！？～…—《》【】・ー　“”‘’")
 _QUOTES: Final = frozenset("«»„“”‘’–—…€£§°·•¿¡©®±×÷\xa0")
-_NO_TEXT: Final = re.compile("[\x80-\x9f\ue000-\uf8ff\ufffd]")  # controls, and what stands for nothing
+_NO_TEXT: Final = re.compile("[\x80-\x9f\ue000-\uf8ff\ufffd]")  # controls, private use, replacement character
 
 
 class TextEncoding(Struct, frozen=True):
-    """`codec`: Python's name. `twins`: others that read the text just so, of which nothing tells it."""
+    """`codec`: Python's name. `twins`: other encodings that decode the text to the same result."""
 
     codec: str
     twins: tuple[str, ...] = ()
 
 
 def name_encoding(codec: str) -> str:
-    """Return the name of an encoding as people write it."""
+    """Return the common name of an encoding."""
     return _NAMES.get(codec, codec)
 
 
 def find_encoding(data: bytes, declared_encoding: str = "") -> TextEncoding | None:
-    """Return the encoding of a text that is no UTF-8; None: it is UTF-8, or it can't be told. `declared_encoding`: what
-    the project says of the file."""
+    """Return the encoding of a text that is not UTF-8; None: it is UTF-8, or unknown. `declared_encoding`: the
+    project's setting for the file."""
     if data.isascii() or len(data) > _LARGEST:
         return None
     return _find_legacy_encoding(data, declared_encoding) if _is_not_utf8(data) else None
 
 
 def is_in_unknown_encoding(data: bytes) -> bool:
-    """Return True for a text that is no UTF-8 and in no encoding that can be told."""
+    """Return True for a text that is neither UTF-8 nor in a detectable encoding."""
     return not data.isascii() and _is_not_utf8(data) and find_encoding(data) is None
 
 
 def _is_not_utf8(data: bytes) -> bool:
-    """Return True if more of a text beyond ASCII is no UTF-8 than is: what has less is UTF-8 with a flaw."""
+    """Return True if most of a text's non-ASCII bytes are invalid UTF-8; with fewer it is damaged UTF-8."""
     if data.startswith(codecs.BOM_UTF8) or is_utf8(data):
         return False
     text = data.decode("utf-8", "surrogateescape")
@@ -318,13 +318,13 @@ def _find_legacy_encoding(data: bytes, declared_encoding: str) -> TextEncoding |
 
 
 def _is_typography(data: bytes) -> bool:
-    """Return True if a text has nothing beyond ASCII but quotes, dashes and ellipses of the Windows code pages."""
+    """Return True if the only non-ASCII bytes are quotes, dashes and ellipses of the Windows code pages."""
     rest = _TYPOGRAPHY.sub(b"", data)
     return rest.isascii() and _SURE_TYPOGRAPHY.search(data) is not None
 
 
 def _find_codec(name: str) -> str:
-    """Return Python's name of an encoding in which ASCII is ASCII; "" if it is none."""
+    """Return Python's name of an encoding that extends ASCII; "" if it is none."""
     try:
         codec = codecs.lookup(name).name
         return codec if _DECLARABLE.match(codec) and _ASCII.encode().decode(codec) == _ASCII else ""
@@ -333,7 +333,7 @@ def _find_codec(name: str) -> str:
 
 
 def round_trips(data: bytes, codec: str) -> bool:
-    """Return True if an encoding reads all of a text, as text, and gives all of its bytes back."""
+    """Return True if an encoding decodes all of a text as text, and encodes it to the same bytes."""
     try:
         text = data.decode(codec)
         return text.encode(codec) == data and _NO_TEXT.search(text) is None
@@ -350,14 +350,14 @@ def _take_sample(data: bytes) -> Iterator[bytes]:
 
 
 def _is_enough(text: str, codec: str) -> bool:
-    """Return True if a text has as many letters as tell something in this encoding."""
+    """Return True if a text has enough letters to judge this encoding."""
     if _CODECS[codec][0] in COMMON_CHARACTERS:
         return sum(not sign.isascii() for sign in text) >= _MIN_CHARACTERS
     return len(_list_pairs(text)) >= _MIN_PAIRS.get(codec, _DEFAULT_MIN_PAIRS)
 
 
 def _score(sample: bytes, codec: str) -> float:
-    """Return the share of common letters, from 0 to 1, in the language of an encoding that fits best."""
+    """Return the share of common letters, from 0 to 1, in the best fitting language of an encoding."""
     text = sample.decode(codec, "replace")
     languages = _CODECS[codec]
     if languages[0] in COMMON_CHARACTERS:
@@ -371,13 +371,13 @@ def _score(sample: bytes, codec: str) -> float:
 
 
 def _is_common(pair: str, language: str) -> bool:
-    """Return True for a pair that words of a language have. A capital stands at their beginning only."""
+    """Return True for a pair that is common in a language. A capital is valid at the start of a word only."""
     return not (pair[1].isupper() and pair[0] != "_") and pair.lower() in _load_pairs(language)
 
 
 def _list_pairs(text: str) -> Sequence[str]:
-    """List the pairs of letters with one beyond ASCII; what is no letter is the edge of a word. A sign that no text
-    has amid its letters is a pair, too."""
+    """List the pairs of letters with one beyond ASCII; other characters are edges of words, unless they never occur
+    amid letters."""
     padded_text = "".join(
         sign if sign.isalpha() or (not sign.isascii() and sign not in _QUOTES) else "_" for sign in f" {text} "
     )

@@ -1,6 +1,6 @@
-"""Characters of an edit that can't be seen: those that hide, act on a terminal or reorder what stands beside them.
+"""Invisible characters in an edit: those that hide, act on a terminal or reorder adjacent text.
 
-Writing systems need some of them, and so do emoji. Where a character stands as these use it, it is none that hides.
+Writing systems and emoji need some of them; a character in such a context does not count.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from core.text.counting import count
 from core.text.display_names import HIDDEN
 from core.text.exposure import EMOJI_BASES
 
-MAX_NAMED: Final = 4  # different characters
+MAX_NAMED: Final = 4  # distinct characters
 
-# Non-characters stand beside those of `HIDDEN`; blanks of other widths are only drawn as what they are.
+# Non-characters count in addition to `HIDDEN`; blanks of other widths are visible as blanks.
 _NON_CHARACTERS = "\ufdd0-\ufdef\ufffe\uffff" + "".join(
     f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0x110000, 0x10000)
 )
-# Signs that stand around numbers, or join signs, in texts of their own scripts: alone they have no width.
+# Signs that enclose numbers or join signs in their own scripts, and have no width alone.
 _ARABIC_SIGNS = "\u0600-\u0605\u06dd\u0890\u0891\u08e2"
 _EGYPTIAN_SIGNS = "\U00013430-\U0001343f"
 _SCRIPT_SIGNS = f"{_ARABIC_SIGNS}\u070f\U000110bd\U000110cd{_EGYPTIAN_SIGNS}"
@@ -40,7 +40,7 @@ _ARABIC = (
 )
 _HIEROGLYPHS = "\U00013000-\U0001342f"
 _LEGITIMATE = re.compile(
-    "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f"  # flags of parts of countries
+    "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f"  # subdivision flags
     f"|(?<=[{EMOJI_BASES}{_EMOJI}#*0-9])[\ufe0e\ufe0f]"
     f"|(?<=[{_EMOJI}])\u200d(?=[{_EMOJI}])"
     f"|(?<=[{_JOINING}])[\u200c\u200d]"
@@ -49,7 +49,7 @@ _LEGITIMATE = re.compile(
     f"|(?<=[{_ARABIC}])[{_ARABIC_SIGNS}]|[{_ARABIC_SIGNS}](?=[{_ARABIC}])|\u070f(?=[\u0710-\u074f])"
     "|[\U000110bd\U000110cd](?=[\u0966-\u096f\U00011083-\U000110ba])"
     f"|(?<=[{_HIEROGLYPHS}])[{_EGYPTIAN_SIGNS}](?=[{_HIEROGLYPHS}])"
-    "|\\A\f(?=\\s*\\Z)"  # a page's end, as old sources have it
+    "|\\A\f(?=\\s*\\Z)"  # a form feed between pages of old sources
 )
 _RIGHT_TO_LEFT = re.compile(f"[\u0590-\u05ff\u0700-\u070e\u0710-\u074f\u0780-\u086f\ufb1d-\ufb4f{_ARABIC}]")
 _DIRECTION_MARKS = re.compile("[\u061c\u200e\u200f]")
@@ -57,7 +57,7 @@ _BRAILLE = re.compile("[\u2801-\u28ff]")
 
 
 def describe_unseen(old: bytes, new: bytes, encoding: str = "utf-8") -> str:
-    """Return what can't be seen in the lines of `new` that are not in `old`, as the end of "it …"; "": nothing."""
+    """Return the invisible characters in lines of `new` that are not in `old`, as the end of "it …"; "": none."""
     if new.isascii() and _ASCII_CONTROLS.search(new) is None:
         return ""
     text = decode_as_shown(new, encoding)
@@ -84,7 +84,7 @@ def describe_unseen(old: bytes, new: bytes, encoding: str = "utf-8") -> str:
 
 
 def decode_as_shown(data: bytes, encoding: str = "utf-8") -> str:
-    """Return a text as a diff shows it: a line that is not in its encoding is read as Latin-1."""
+    """Return a text as a diff shows it: lines that are not in its encoding are decoded as Latin-1."""
     try:
         return data.decode(encoding)
     except UnicodeDecodeError:
@@ -101,7 +101,7 @@ def _decode_line(line: bytes, encoding: str) -> str:
 
 
 def find_unseen(line: str) -> Iterator[str]:
-    """Yield the characters of a line that can't be seen, but for those that a language or an emoji is written with."""
+    """Yield the invisible characters of a line, except those that a language or an emoji needs."""
     remainder = _LEGITIMATE.sub("", line)
     if _RIGHT_TO_LEFT.search(remainder):
         remainder = _DIRECTION_MARKS.sub("", remainder)
