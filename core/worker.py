@@ -57,7 +57,7 @@ PUSH_SECONDS: Final = 300.0
 
 
 class AgentFenced(AgentTuiError, code="agent_taken"):
-    """Another worker has taken the agent up: this one has nothing more to say about it."""
+    """Another worker has taken the agent over, so this one must not write about it any more."""
 
 
 class AgentRunner:
@@ -73,7 +73,7 @@ class AgentRunner:
         self._timeout_task: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Run it to its end, which is told to the store. Raises nothing but cancellation."""
+        """Run the agent to its end, and store the outcome. Raises only cancellation."""
         outcome: dict[str, Any]
         try:
             outcome = await self._work()
@@ -81,14 +81,14 @@ class AgentRunner:
             return
         except AgentTuiError as problem:
             outcome = {"state": "failed", "message": problem.format_with_hint()}
-        except Exception as problem:  # a fault of ours with one agent must not end the worker
+        except Exception as problem:  # a fault with one agent must not end the worker
             outcome = {"state": "failed", "message": f"unexpected fault: {type(problem).__name__}: {problem}"}
         finally:
             await self._tasks.cancel()
         await self._update_or_retry({**outcome, "ended": now_ms(), "waits_for": "", "heard": self._last_message})
 
     async def _update(self, **changes: Any) -> None:
-        """Change what the store knows, one change after the other. Raises `AgentFenced`, `StoreUnavailable`."""
+        """Store changes of the agent, one after the other. Raises `AgentFenced`, `StoreUnavailable`."""
         async with self._update_lock:
             agent = await self._store.update(self._agent, changes)
             if agent is None:
@@ -96,7 +96,7 @@ class AgentRunner:
             self._agent = agent
 
     async def _update_or_retry(self, changes: Mapping[str, Any]) -> None:
-        """Tell it as soon as the store is there again."""
+        """Store changes, retrying until the store is available."""
         while True:
             try:
                 await self._update(**changes)
@@ -108,7 +108,8 @@ class AgentRunner:
                 return
 
     async def _retry_until_available(self, ask: Callable[[], Awaitable[_Answer]]) -> _Answer:
-        """Return what the store answers, as soon as it does; meanwhile the agent's message is why it does not."""
+        """Return the answer of the store, retrying until it is available; meanwhile the agent's message is the
+        reason."""
         last_message = ""
         while True:
             try:
@@ -145,7 +146,7 @@ class AgentRunner:
             known_size = await self._retry_until_available(
                 lambda: download_session(self._store, self._agent, session_store)
             )
-        # Shared, so that a screen can attach to its session and answer what it asks.
+        # Shared, so that a screen can attach to its session and answer its questions.
         engine = self._engine = share_engine(Engine(workspace, options=options, models=self._models))
         upload: SessionUpload | None = None
         try:
@@ -155,12 +156,12 @@ class AgentRunner:
             return await self._run_conversation(engine, session)
         finally:
             await engine.close()
-            if upload is not None:  # also what closing says, for whoever goes on from there
+            if upload is not None:  # includes the events of closing
                 with contextlib.suppress(StoreUnavailable, OSError):
                     await upload.sync(self._agent)
 
     async def _prepare_workspace(self) -> Path:
-        """Return the directory to work in: the given one, or a clone that is made at the first attempt."""
+        """Return the directory of the agent's work: its workspace, or a clone that the first attempt creates."""
         request = self._agent.request
         if request.workspace_path:
             return Path(request.workspace_path)
@@ -181,7 +182,7 @@ class AgentRunner:
         return ack.session
 
     async def _run_conversation(self, engine: Client, session: str) -> dict[str, Any]:
-        """Run the turn that is due, then those of messages that came meanwhile."""
+        """Run the pending turn, then those of messages that arrived meanwhile."""
         view = SessionView(engine, session, self._take_event)
         self._view = view
         try:
@@ -202,7 +203,7 @@ class AgentRunner:
             await view.close()
 
     def _list_prompts(self, state: SessionState) -> list[str]:
-        """Return what is to be said before any message: the task, or that a crash came between."""
+        """Return the prompts before any message: the task, or the notice of an interruption."""
         if not state.turns:
             return [self._agent.request.task_description]
         was_cut_off = state.turns[-1].reason == "interrupted" and self._agent.attempt > 1
@@ -220,8 +221,6 @@ class AgentRunner:
             await engine.submit(cmd.TurnInterrupt(session=session))
         await view.wait_until(lambda: len(view.state.turns) > count and bool(view.state.turns[-1].reason))
 
-    # while it runs
-
     def _take_event(self, envelope: ev.Envelope) -> None:
         match envelope.event:
             case ev.ApprovalRequested(subject=subject):
@@ -236,7 +235,7 @@ class AgentRunner:
                 pass
 
     def _set_waiting(self, subject: str) -> None:
-        """Tell what an answer is waited for, "" = for none any more, and give up when it takes too long."""
+        """Store the subject of the open question, "" = none, and interrupt the turn if the answer takes too long."""
         if self._timeout_task is not None:
             self._timeout_task.cancel()
         self._tasks.spawn(self._update_waiting(subject), name="an agent waits")
@@ -251,7 +250,7 @@ class AgentRunner:
         await self._engine.submit(cmd.TurnInterrupt(session=self._view.state.session_id))
 
     async def _follow_messages(self, engine: Client, session: str) -> None:
-        """Carry out messages as they come."""
+        """Execute messages as they arrive."""
         async for _ in self._store.watch():
             with contextlib.suppress(StoreUnavailable):
                 await self._handle_new_messages(engine, session)
@@ -262,11 +261,11 @@ class AgentRunner:
             await self._execute_message(engine, session, message.command)
 
     async def _execute_message(self, engine: Client, session: str, raw_command: Mapping[str, Any]) -> None:
-        """Carry out a message. A prompt steers the turn that runs; without one, or too late for it, it is the next."""
+        """Execute a message. A prompt steers the running turn; otherwise it becomes the next turn."""
         try:
             command = convert({**raw_command, "session": session}, cmd.AnyCommand)
         except ValueError:
-            return  # of a program that is newer, or a message that is none
+            return  # of a newer version, or invalid
         if isinstance(command, cmd.TurnInterrupt):
             self._is_stopped = True
         if not isinstance(command, cmd.TurnSubmit):
@@ -313,8 +312,8 @@ async def serve_agents(
     idle_seconds: float | None = None,
     models: ModelAccess | None = None,
 ) -> None:
-    """Run agents until SIGTERM or SIGINT, or (`idle_seconds`) until nothing was left to do for so long. Agents that run
-    are interrupted then, and taken up again by the next worker."""
+    """Run agents until SIGTERM or SIGINT, or (`idle_seconds`) until there was nothing to do for so long. Running agents
+    are interrupted, and resumed by the next worker."""
     busy = 0
     news = asyncio.Event()
 
@@ -348,7 +347,7 @@ async def serve_agents(
 async def _wait_until_idle(
     count_busy: Callable[[], int], store: AgentStore, news: asyncio.Event, seconds: float | None
 ) -> None:
-    """Return when nothing runs and nothing is queued for so many seconds; None: never."""
+    """Return after nothing was running or queued for `seconds`; None: never."""
     while True:
         news.clear()
         try:
@@ -364,8 +363,8 @@ class PushFailed(AgentTuiError, code="push_failed"):
 
 
 async def push_agent(store: AgentStore, agent: BackgroundAgent, branch: str) -> str:
-    """Commit what an agent did in its clone and push it as a new branch; return the branch. Raises `CommandRejected`,
-    `CloneFailed`, `PushFailed`, `StateError`."""
+    """Commit the changes of an agent in its clone and push them as a new branch; return the branch. Raises
+    `CommandRejected`, `CloneFailed`, `PushFailed`, `StateError`."""
     request = agent.request
     if not request.repository_url:
         hint = f"agent-tui agents pull {agent.id} brings it into your review."
@@ -375,7 +374,7 @@ async def push_agent(store: AgentStore, agent: BackgroundAgent, branch: str) -> 
     check_repository_url(request.repository_url, branch)
     agent_dir = get_agent_dir(agent.id)
     clone, home = agent_dir / "project", agent_dir / "sessions"
-    if not await asyncio.to_thread((clone / ".git").exists):  # it worked on another machine
+    if not await asyncio.to_thread((clone / ".git").exists):  # the agent worked on another machine
         await asyncio.to_thread(make_private_directory, agent_dir)
         await clone_repository(request.repository_url, request.branch, clone)
     if store.stores_sessions:
@@ -389,7 +388,7 @@ async def push_agent(store: AgentStore, agent: BackgroundAgent, branch: str) -> 
 
 
 async def _accept_all(clone: Path, home: Path, session: str) -> None:
-    """Accept in the clone what waits for a review. What can't be accepted in bulk, protected files say, stays back."""
+    """Accept all pending changes in the clone. Some can't be accepted in bulk, such as those of protected files."""
     engine = Engine(clone, options=EngineOptions(watch=False, private=False, home=home, preload=False))
     try:
         require_ack(await engine.submit(cmd.SessionResume(session=session)))

@@ -35,13 +35,14 @@ from core.shadow.layers.overlayfs import get_place
 from core.shadow.layers.pending_layer import copy_layers
 from core.workspace import Workspace
 
-SUCCESSION_SECONDS: Final = 10.0  # as long as a worker that ends, or was killed, may take to be gone
+SUCCESSION_SECONDS: Final = 10.0  # the time in which an ending or killed worker exits
 _LOCK: Final = "worker.lock"
 _PAUSE_SECONDS: Final = 0.05
 
 
 class WorkerLock:
-    """The lock of the one worker of this machine. Raises `StateError` if another one has it, for `patience` seconds."""
+    """The lock of the only worker on this machine. Raises `StateError` if another process holds it for `patience`
+    seconds."""
 
     def __init__(self, patience: float = 0.0) -> None:
         path = make_agents_dir() / _LOCK
@@ -61,16 +62,16 @@ class WorkerLock:
         return True
 
     def close(self) -> None:
-        """Let another worker run."""
+        """Release the lock."""
         os.close(self._descriptor)
 
 
 def start_worker(program: tuple[str, ...]) -> None:
-    """Start the worker of this machine as a process of its own. `program`: the argv prefix of this program. Raises
+    """Start the worker of this machine as a separate process. `program`: the argv prefix of this program. Raises
     `StateError`.
 
-    One is started even while another runs, which may have looked for work for the last time: the new one waits for
-    its place, and goes when that does not get free.
+    It also starts while another worker runs, because that one may just have found the queue empty: the new one waits
+    for the lock, and exits if it does not get it.
     """
     log = make_agents_dir() / "worker.log"
     with _open_log(log) as output:
@@ -97,8 +98,8 @@ def _open_log(path: Path) -> Iterator[int]:
 
 
 async def start_agent(store: AgentStore, request: AgentRequest, program: tuple[str, ...]) -> BackgroundAgent:
-    """Queue an agent, and see to it that a worker of this machine runs if it is to. `program`: the argv prefix of this
-    program, () = a worker is somebody else's affair. Raises `CommandRejected`, `StoreUnavailable`, `StateError`."""
+    """Queue an agent, and start a worker on this machine if needed. `program`: the argv prefix of this program, () =
+    workers are managed elsewhere. Raises `CommandRejected`, `StoreUnavailable`, `StateError`."""
     agent = build_agent(request)
     await store.add(agent)
     wake_worker(store, program)
@@ -106,13 +107,13 @@ async def start_agent(store: AgentStore, request: AgentRequest, program: tuple[s
 
 
 def wake_worker(store: AgentStore, program: tuple[str, ...]) -> None:
-    """See to it that the worker of this machine runs; a team has workers of its own."""
+    """Start the worker of this machine, if it is responsible; a team manages its own workers."""
     if program and not store.stores_sessions:
         start_worker(program)
 
 
 async def send_message(store: AgentStore, agent: BackgroundAgent, text: str, program: tuple[str, ...]) -> None:
-    """Send a message: it steers an agent that runs, and is the next prompt of one that has ended."""
+    """Send a message: it steers a running agent, and is the next prompt of an ended one."""
     if not text.strip():
         raise CommandRejected("the message is empty.", code="empty_text")
     await store.post(agent.id, {"type": "turn.submit", "session": "", "text": text})
@@ -121,14 +122,14 @@ async def send_message(store: AgentStore, agent: BackgroundAgent, text: str, pro
 
 
 async def stop_agent(store: AgentStore, agent: BackgroundAgent) -> None:
-    """Stop an agent that runs or waits for its turn; one that has ended stays as it is."""
+    """Stop a running or queued agent; an ended one stays as it is."""
     if await store.change_state(agent.id, {"state": "stopped"}, only_in=frozenset({"queued"})):
         return
     await store.post(agent.id, {"type": "turn.interrupt", "session": ""})
 
 
 async def delete_agent(store: AgentStore, agent: BackgroundAgent) -> None:
-    """Forget an agent that has ended, with its clone and what it left. Raises `CommandRejected` for one that runs."""
+    """Delete an ended agent with its clone and files. Raises `CommandRejected` for a running one."""
     if agent.state not in ENDED and agent.state != "queued":
         raise CommandRejected(f"the agent is {agent.state}.", hint="Stop it first.", code="agent_runs")
     await store.delete(agent.id)
@@ -138,9 +139,8 @@ async def delete_agent(store: AgentStore, agent: BackgroundAgent) -> None:
 
 
 async def pull_agent(store: AgentStore, agent: BackgroundAgent, workspace: Path) -> str:
-    """Copy the session of an agent that has ended into the store of a workspace; return its id. Its hunks are those of
-    the workspace then: where a file is another one by now, they show as conflicts. Raises `CommandRejected`,
-    `StateError`."""
+    """Copy the session of an ended agent into the store of a workspace; return its id. Its changes then apply to the
+    workspace; where a file differs, they are conflicts. Raises `CommandRejected`, `StateError`."""
     if agent.state not in ENDED:
         raise CommandRejected(
             f"the agent is {agent.state}.", hint=f"Stop it first: agent-tui agents stop {agent.id}", code="agent_runs"
@@ -164,8 +164,8 @@ async def pull_agent(store: AgentStore, agent: BackgroundAgent, workspace: Path)
 
 
 def _copy_layers(source: Path, target: Path, workspace: Path, *, git_only: bool) -> None:
-    """Copy what the agent's commands left beside the review, if it is on this machine; from a clone (`git_only`) only
-    the states of git, as all else was made over the files there. What can't be copied stays where it is.
+    """Copy layers (changes of the agent's commands outside of the review), if they are on this machine; from a clone
+    (`git_only`) only states of git, since all else was made over other files. Uncopied layers remain at the source.
 
     Raises `StateError`.
     """
@@ -183,7 +183,7 @@ def _copy_layers(source: Path, target: Path, workspace: Path, *, git_only: bool)
 
 
 def _copy_git_states(layers: LayerStore, copy: LayerStore, workspace: Workspace, contents: Contents) -> None:
-    """Copy the states of git alone, as if they had been made now. Raises OSError, `StateError`."""
+    """Copy only the states of git, as of now. Raises OSError, `StateError`."""
     tops = {path: top for path, top in layers.kept.tops.items() if top.kind == "git"}
     if not tops:
         return
@@ -197,7 +197,7 @@ def _copy_git_states(layers: LayerStore, copy: LayerStore, workspace: Workspace,
 def _read_bases(
     layers: LayerStore, tops: Iterable[str], workspace: Workspace, contents: Contents
 ) -> Iterator[tuple[str, FileState]]:
-    """Yield what a workspace has where layers have a file, since it is not what the agent's commands found there."""
+    """Yield the workspace's state of every file in the layers; the agent's commands started from another state."""
     places = ((upper, get_place(upper, top)) for upper in layers.place.glob("*/upper") for top in tops)
     for upper, directory in places:
         for above, _, names in os.walk(directory):

@@ -1,4 +1,4 @@
-"""The places of background agents on this machine, and which store they are kept in."""
+"""Directories of background agents on this machine, and the selection of their store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def get_agents_dir() -> Path:
 
 
 def make_agents_dir() -> Path:
-    """Make that directory, for the user alone. Raises `StateError`."""
+    """Create that directory, for the user alone. Raises `StateError`."""
     agents_dir = get_agents_dir()
     try:
         make_private_directory(agents_dir)
@@ -36,15 +36,15 @@ def make_agents_dir() -> Path:
 
 
 def get_agent_dir(name: str) -> Path:
-    """Return the directory of one agent: its clone (`project`) and the home of its session (`sessions`)."""
+    """Return the directory of one agent: its clone (`project`) and its sessions (`sessions`)."""
     if not _AGENT_ID.fullmatch(name):
         raise StateError(f"{name!r} is no id of a background agent.")
     return get_agents_dir() / name
 
 
 def resolve_database(requested_address: str = "", configured_address: str = "") -> str:
-    """Return the address of the team's database: the one given, that of the environment, the configured one; "" = the
-    agents are kept on this machine. Raises `ConfigError`."""
+    """Return the address of the team's database: requested, from the environment, or configured; "" = this machine.
+    Raises `ConfigError`."""
     address = requested_address or os.environ.get(DATABASE_VARIABLE, "").strip() or configured_address
     if address and not address.startswith(("postgresql://", "postgres://")):
         hint = "It looks like postgresql://user@host/database."
@@ -53,14 +53,13 @@ def resolve_database(requested_address: str = "", configured_address: str = "") 
 
 
 def resolve_blobs(configured_address: str = "") -> str:
-    """Return the address of the team's object store: that of the environment, the configured one; "" = files are kept
-    in the database."""
+    """Return the address of the team's object store from the environment or the configuration; "" = the database."""
     return os.environ.get(BLOBS_VARIABLE, "").strip() or configured_address
 
 
 def open_store(database: str = "", *, blobs: str = "", lease: float = 30.0) -> AgentStore:
-    """Return the store of this machine, or of a team's database (`resolve_database`), whose files are in an object
-    store if there is one (`resolve_blobs`). `lease`: as in `PostgresStore`. Raises `ConfigError`."""
+    """Return the store of this machine, or of a team's database (`resolve_database`) with an optional object store
+    (`resolve_blobs`). `lease`: as in `PostgresStore`. Raises `ConfigError`."""
     if not database:
         from core.background.sqlite_store import SqliteStore
 
@@ -72,7 +71,7 @@ def open_store(database: str = "", *, blobs: str = "", lease: float = 30.0) -> A
 
 
 def open_configured_store(settings: BackgroundSettings, *, database: str = "", lease: float = 30.0) -> AgentStore:
-    """Return the store that the settings and the environment name. `database`: a given address, which outweighs both;
-    `lease`: as in `PostgresStore`. Raises `ConfigError`."""
+    """Return the store of the settings and the environment. `database`: an address that overrides both; `lease`: as in
+    `PostgresStore`. Raises `ConfigError`."""
     address = resolve_database(database, settings.database)
     return open_store(address, blobs=resolve_blobs(settings.blobs), lease=lease)

@@ -53,10 +53,10 @@ CREATE TABLE IF NOT EXISTS agent_tui_objects (
 QUEUE: Final = "agent_tui"
 CHANNEL: Final = "agent_tui"
 RECONNECT_SECONDS: Final = 2.0
-SHUTDOWN_SECONDS: Final = 0.5  # that the queue waits for its jobs: agents are handed over, not waited for
+SHUTDOWN_SECONDS: Final = 0.5  # the queue barely waits for its jobs, because agents are handed over
 FALLBACK_SECONDS: Final = 5.0
 MISSING: Final = "PostgreSQL needs packages that are not installed."
-_LOCK: Final = 0x6167656E74  # of the schema: one process makes it
+_LOCK: Final = 0x6167656E74  # advisory lock: one process creates the schema
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS agent_tui_agents (
     id text PRIMARY KEY, state text NOT NULL, attempt int NOT NULL, record bytea NOT NULL,
@@ -68,8 +68,8 @@ CREATE INDEX IF NOT EXISTS agent_tui_messages_by_agent ON agent_tui_messages (ag
 
 
 class SessionRows:
-    """The kept logs and files of sessions. `execute` runs one statement and returns its rows; `objects` None = files
-    are rows, too. Raises what these raise."""
+    """The stored logs and files of sessions. `execute` runs one statement and returns its rows; `objects` None = files
+    are rows. Raises their errors."""
 
     def __init__(self, execute: Callable[..., Awaitable[list[tuple[Any, ...]]]], objects: ObjectStore | None) -> None:
         self._execute, self._objects = execute, objects
@@ -88,7 +88,7 @@ class SessionRows:
         log = bytearray()
         for start, data in rows:
             if start > len(log):
-                break  # what follows a gap was never whole
+                break  # rows after a gap are incomplete
             del log[start:]
             log += bytes(data)
         return bytes(log)
@@ -109,7 +109,7 @@ class SessionRows:
         )
 
     async def read_files(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
-        """Yield path and bytes of each file that is kept of a session."""
+        """Yield path and bytes of every stored file of a session."""
         rows = await self._execute("SELECT path FROM agent_tui_files WHERE agent = %s ORDER BY path", (name,))
         for (path,) in rows:
             query = "SELECT data FROM agent_tui_files WHERE agent = %s AND path = %s"
@@ -120,7 +120,7 @@ class SessionRows:
             yield path, await self._require_objects(location).read(name, path)
 
     async def delete(self, name: str) -> None:
-        """Delete all of a session; the rows go last, so that what could not be deleted can be tried again."""
+        """Delete all data of a session; the rows last, so that a failed deletion can be repeated."""
         for _, location in (await self._list_objects(name))[:1]:
             self._require_objects(location)
         if self._objects is not None:
@@ -139,8 +139,8 @@ class SessionRows:
 
 
 class PostgresStore:
-    """The agents of a team. `lease`: seconds after which an agent of a silent worker is taken up by another; `objects`:
-    where files of sessions are kept, None = in the database."""
+    """The agents of a team. `lease`: seconds after which another worker takes over an agent of a silent one; `objects`:
+    the store of files, None = the database."""
 
     stores_sessions = True
 
@@ -152,7 +152,7 @@ class PostgresStore:
         self._queue: procrastinate.App | None = None
 
     async def open(self) -> None:
-        """Connect and make the tables. Raises `ConfigError` without the packages, `StoreUnavailable`."""
+        """Connect and create the tables. Raises `ConfigError` without the packages, `StoreUnavailable`."""
         await self._execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
         try:
             await self._execute(_SCHEMA + _SESSION_SCHEMA)
@@ -188,7 +188,7 @@ class PostgresStore:
             raise StoreUnavailable(f"The database can't be reached: {lines[0]}.") from None
 
     async def _execute(self, query: str | sql.SQL, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """Run one statement and return its rows. Raises `StoreUnavailable`; the next call connects again."""
+        """Run one statement and return its rows. Raises `StoreUnavailable`; the next call reconnects."""
         async with self._lock:
             if self._connection is None:
                 self._connection = await self._connect()
@@ -218,7 +218,7 @@ class PostgresStore:
         return decode_agent(row) if row is not None else None
 
     async def _read_row(self, name: str) -> bytes | None:
-        """Return an agent's record as it was written, which another version may have done in other words."""
+        """Return the stored bytes of an agent's record, which another version may have encoded differently."""
         rows = await self._execute("SELECT record FROM agent_tui_agents WHERE id = %s", (name,))
         return bytes(rows[0][0]) if rows else None
 
@@ -233,8 +233,8 @@ class PostgresStore:
     async def _change(
         self, name: str, changes: Mapping[str, Any], *, only_if: Callable[[BackgroundAgent], bool]
     ) -> BackgroundAgent | None:
-        """Change fields of an agent as it is now, and over what others write meanwhile unless they take it up; None:
-        there is none of whom `only_if` holds. The row is compared with the very bytes that were read."""
+        """Change fields of the current record of an agent, retrying after concurrent writes unless another worker took
+        it over; None: no record satisfies `only_if`. The row is compared by its bytes."""
         attempt: int | None = None
         while (row := await self._read_row(name)) is not None:
             stored_agent = decode_agent(row)
@@ -280,7 +280,7 @@ class PostgresStore:
         await self._execute("SELECT pg_notify(%s, %s)", (CHANNEL, name))
 
     async def watch(self) -> AsyncIterator[str]:
-        """Yield "" at once, then the id of each agent that is news, and "" now and then."""
+        """Yield "" at once, then the id of every changed agent, and "" from time to time."""
         yield ""
         while True:
             with contextlib.suppress(StoreUnavailable):
@@ -314,7 +314,7 @@ class PostgresStore:
         return self._queue
 
     async def _build_queue(self, run: Callable[[str], Any] | None) -> procrastinate.App:
-        """Return an open app of procrastinate. `run`: what its one task does with the id of an agent."""
+        """Return an open procrastinate app. `run`: the handler of an agent's id in its only task."""
         try:
             import procrastinate
         except ImportError:
@@ -328,7 +328,7 @@ class PostgresStore:
 
         try:
             await app.open_async()
-        except Exception as problem:  # the pool's own errors are of several kinds
+        except Exception as problem:  # the pool raises errors of several libraries
             raise StoreUnavailable(f"The database can't be reached: {problem}.") from None
         return app
 
@@ -342,8 +342,9 @@ class PostgresStore:
         await self._notify(name)
 
     async def work(self, worker: str, concurrency: int, run: Work) -> None:
-        """Run queued agents, and those whose lease is over, until cancelled. The database may go and come back. Raises
-        `ConfigError` or `StoreUnavailable` at once if the object store can't be used: such a worker takes no agents."""
+        """Run queued agents, and those with an expired lease, until cancelled. Survives an outage of the database.
+        Raises `ConfigError` or `StoreUnavailable` at once if the object store is unusable: such a worker takes no
+        agents."""
         if self._objects is not None:
             await self._objects.check()
         running = TaskOwner()
@@ -368,18 +369,18 @@ class PostgresStore:
             busy_names = tuple(busy)
             await running.cancel()
             for name in busy_names:
-                with contextlib.suppress(StoreUnavailable):  # then it is taken up when its lease is over
+                with contextlib.suppress(StoreUnavailable):  # another worker takes it over when its lease expires
                     await self._release(name, worker)
 
     async def _release(self, name: str, worker: str) -> None:
-        """Queue an agent again that this worker has not brought to its end."""
+        """Queue an agent again that this worker did not finish."""
         changes = {"state": "queued", "worker": "", "waits_for": ""}
         is_ours = lambda stored_agent: stored_agent.worker == worker and stored_agent.state in {"running", "waiting"}  # noqa: E731
         if await self._change(name, changes, only_if=is_ours) is not None:
             await self._defer(name)
 
     async def _serve(self, worker: str, concurrency: int, take: Callable[[str], Any]) -> None:
-        """Take jobs until the database is gone."""
+        """Process jobs until the database is lost."""
         app = await self._build_queue(take)
         beat = min(self._lease / 3, 10.0)
         retrying = asyncio.ensure_future(self._retry_stalled_jobs(app))
@@ -396,7 +397,7 @@ class PostgresStore:
             )
         except asyncio.CancelledError:
             raise
-        except Exception as problem:  # of the pool, the driver or the queue: in each case it is opened again
+        except Exception as problem:  # of the pool, the driver or the queue: all of them are reopened
             raise StoreUnavailable(f"The queue was lost: {problem}.") from None
         finally:
             retrying.cancel()
@@ -404,15 +405,16 @@ class PostgresStore:
                 await app.close_async()
 
     async def _retry_stalled_jobs(self, app: procrastinate.App) -> None:
-        """Give jobs of workers that are gone to others, again and again."""
+        """Hand over jobs of dead workers, periodically."""
         while True:
             await pause(self._lease / 3)
-            with contextlib.suppress(Exception):  # the database is away: the queue finds that out itself
+            with contextlib.suppress(Exception):  # the queue itself detects an outage
                 for job in await app.job_manager.get_stalled_jobs(seconds_since_heartbeat=self._lease):
                     await app.job_manager.retry_job(job)
 
     async def _claim(self, name: str, worker: str) -> BackgroundAgent | None:
-        """Take up an agent that nobody works on; None: it has ended, or somebody does, and it is looked at again."""
+        """Take over an agent without an active worker; None: it has ended, or another worker is active, and it is
+        checked again later."""
         rows = await self._execute(
             "SELECT record, seen < now() - make_interval(secs => %s) FROM agent_tui_agents WHERE id = %s",
             (self._lease, name),
@@ -429,7 +431,7 @@ class PostgresStore:
         return await self._change(name, changes, only_if=lambda now: (now.attempt, now.state) == expected_state)
 
     async def _run_with_lease(self, agent: BackgroundAgent, run: Work) -> None:
-        """Run an agent, and renew its lease meanwhile."""
+        """Run an agent while renewing its lease."""
         renewing = asyncio.ensure_future(self._renew(agent))
         try:
             await run(agent)
@@ -456,5 +458,5 @@ class PostgresStore:
         await self._sessions.store_file(name, path, data)
 
     def read_files(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
-        """Yield path and bytes of each file that is kept of a session."""
+        """Yield path and bytes of every stored file of a session."""
         return self._sessions.read_files(name)

@@ -1,8 +1,8 @@
-"""Sessions of background agents on their way: from a worker to the store, from there to another worker or a user.
+"""Transfer of agents' sessions: from a worker to the store, and from there to another worker or a user.
 
-A session is its log and the files that the log names; the log comes after what it names, so whatever arrived is a whole
-session of that moment. Layers (what commands left beside the review) stay where they were made: they can be gigabytes,
-and nothing of them is under review.
+A session is its log and the files that the log names. The log is written last, so that whatever has arrived is a
+consistent session. Layers (changes of commands outside of the review) are not transferred: they can be gigabytes, and
+are not under review.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ from core.protocol.events import SessionStarted
 from core.sessions.record_format import decode_record, encode_record
 from core.sessions.store import SessionStore
 
-_STORED_DIRECTORIES: Final = ("blobs", "outputs")  # directories; of the files beside the log, those of `prefix*.json`
+_STORED_DIRECTORIES: Final = (
+    "blobs",
+    "outputs",
+)  # stored directories; of the files next to the log, `prefix*.json` are stored
 MAX_FILE: Final = 64 << 20  # bytes
 
 
 class SessionUpload:
-    """The upload of one session of an agent, as far as it has come."""
+    """The incremental upload of one session of an agent."""
 
     def __init__(self, store: AgentStore, session: Path) -> None:
         self._store, self._session = store, session
@@ -44,11 +47,11 @@ class SessionUpload:
         self._lock = asyncio.Lock()
 
     async def begin(self, offset: int) -> None:
-        """Go on behind what the store has of the log, in bytes."""
+        """Continue after the bytes of the log that the store has."""
         self._offset = offset
 
     async def sync(self, agent: BackgroundAgent) -> bool:
-        """Upload what is new. False: another worker has taken the agent up."""
+        """Upload new data. False: another worker has taken the agent over."""
         if not self._store.stores_sessions:
             return True
         async with self._lock:
@@ -72,8 +75,7 @@ def _read_whole_lines(log: Path, offset: int) -> bytes:
 
 
 def _list_files(session: Path) -> list[str]:
-    """Return the files to keep, by their path below the session; those that are being written are left out, and links,
-    which the program makes none of."""
+    """List the files to store by relative path, without temporary files and links, which the program never creates."""
     paths = [path.name for path in session.glob("prefix*.json")]
     for name in _STORED_DIRECTORIES:
         for above, _, names in os.walk(session / name):
@@ -84,7 +86,7 @@ def _list_files(session: Path) -> list[str]:
 
 
 def _is_stored_path(path: str) -> bool:
-    """Return True for `prefix*.json` and for files of the kept directories, all of whose names are ids."""
+    """Return True for `prefix*.json` and for files of the stored directories, all of whose names are ids."""
     *above, name = path.split("/")
     is_prefix = not above and name.startswith("prefix") and name.endswith(".json")
     is_below = bool(above) and above[0] in _STORED_DIRECTORIES and not name.endswith(".tmp")
@@ -92,8 +94,8 @@ def _is_stored_path(path: str) -> bool:
 
 
 async def download_session(store: AgentStore, agent: BackgroundAgent, target: SessionStore) -> int:
-    """Let an agent's session be on this machine as the store has it; return the bytes of its log there. What was left
-    here of an attempt that others have gone on from is replaced. Raises `StateError`."""
+    """Update an agent's session on this machine from the store; return the size of its log there in bytes. An outdated
+    local copy is replaced. Raises `StateError`."""
     log = await store.read_log(agent.id)
     session_path = target.get_path(agent.session)
     if log and await asyncio.to_thread(_read_log, session_path) != log:
@@ -117,7 +119,7 @@ def _remove_session(session_path: Path) -> None:
 
 
 async def _write_session(session_path: Path, log: bytes, files: AsyncIterator[tuple[str, bytes]]) -> None:
-    """Write a session, its log last. All is opened from the descriptor of its directory and through no link."""
+    """Write a session, its log last. All files are opened relative to its directory and without following links."""
     try:
         directory = await asyncio.to_thread(_open_session, session_path)
         try:
@@ -133,7 +135,7 @@ async def _write_session(session_path: Path, log: bytes, files: AsyncIterator[tu
 
 
 def _open_session(session_path: Path) -> int:
-    """Open the directory of a session with those below it, made if need be; a link in its place is an error."""
+    """Open, and create if needed, the directory of a session with its subdirectories; a link is an error."""
     make_private_directory(session_path.parent)
     with suppress(FileExistsError):
         session_path.mkdir(mode=0o700)
@@ -156,7 +158,7 @@ def _write(session: int, path: str, data: bytes) -> None:
 
 
 def _open_directory(session: int, path: str) -> int:
-    """Open a directory below a session's, made if need be."""
+    """Open a directory below a session's, creating it if needed."""
     parts = path.split("/") if path else []
     for end in range(1, len(parts) + 1):
         above = open_beneath(session, os.fsencode("/".join(parts[: end - 1])), DIRECTORY)
@@ -169,8 +171,8 @@ def _open_directory(session: int, path: str) -> int:
 
 
 async def import_session(source: Path, target: SessionStore) -> str:
-    """Copy a session into the store of a workspace, as one of that workspace; return its id. Raises `StateError`: it is
-    there already, or can't be read or written."""
+    """Copy a session into the store of a workspace, as one of that workspace; return its id. Raises `StateError`: it
+    exists already, or can't be read or written."""
     session_path = target.get_path(source.name)
     if (session_path / "log.jsonl").exists():
         raise StateError(f"the session {source.name} is in this workspace already.", code="session_exists")
