@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from core.background.places import get_agent_dir
+from core.background.locations import get_agent_dir
 from core.background.records import ENDED, AgentState, BackgroundAgent
 from core.background.repositories import GIT_OPTIONS, CloneFailed, check_repository_url, clone_repository
 from core.background.session_archive import SessionUpload, download_session

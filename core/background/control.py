@@ -19,7 +19,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from core.background.places import get_agent_dir, make_agents_dir
+from core.background.locations import get_agent_dir, make_agents_dir
 from core.background.records import ENDED, AgentRequest, BackgroundAgent, build_agent
 from core.background.session_archive import download_session, import_session
 from core.background.store import AgentStore

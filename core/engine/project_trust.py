@@ -7,13 +7,13 @@ from contextlib import suppress
 
 from core.config.loading import PROJECT_FILE, load_with_notices, read_settings_bytes
 from core.config.rules.loading import load_rule_files
-from core.config.rules.places import ProjectRoot, is_rule_path, iterate_rule_paths
+from core.config.rules.roots import ProjectRoot, is_rule_path, iterate_rule_paths
 from core.config.settings import LoadedSettings
 from core.errors import AgentTuiError, CommandRejected, StateError
 from core.extensions.agents import load_agents
 from core.extensions.commands import load_commands, load_snippets
 from core.extensions.extension_files import is_extension_path
-from core.extensions.plugins import find_extension_places
+from core.extensions.plugins import find_extension_folders
 from core.extensions.skills import load_skills
 from core.git.checks.named_programs import list_programs
 from core.hooks.parsing import HookFile
@@ -25,7 +25,7 @@ from core.hooks.places import (
     render_for_trust,
 )
 from core.mcp.config_files import PROJECT_FILES as SERVER_FILES
-from core.mcp.config_files import show_project_files
+from core.mcp.config_files import check_project_files
 from core.permissions.trust import TrustStore, find_instructions, is_empty_directory
 from core.permissions.trusted_files import TrustCheck, TrustedFiles, hash_content
 from core.protocol.events import FileWritten, Notice, TrustStated
@@ -100,7 +100,7 @@ class ProjectTrust:
         if self.trusted:
             load_rule_files(self._workspace, self.voices.is_trusted)
             read_project_extensions(self._workspace, self.voices.is_trusted)
-            show_project_files(self._workspace, self.voices.is_trusted)
+            check_project_files(self._workspace, self.voices.is_trusted)
 
     def check_paths(self, paths: Iterable[str]) -> None:
         """Compare the trusted files among these paths with what was trusted."""
@@ -173,7 +173,7 @@ class ProjectTrust:
 
         load_rule_files(self._workspace, record, nearby_paths=iterate_rule_paths(self._workspace))
         read_project_extensions(self._workspace, record)
-        show_project_files(self._workspace, record)
+        check_project_files(self._workspace, record)
         yield from contents.items()
 
     def _read_file(self, path: str) -> bytes | None:
@@ -236,7 +236,7 @@ class ProjectTrust:
 
 def read_project_extensions(workspace: Workspace, is_trusted: TrustCheck) -> None:
     """Show every file that an extension of the project is made of to a check."""
-    places = find_extension_places(workspace, is_trusted)
+    places = find_extension_folders(workspace, is_trusted)
     folders = [folder for folder in places.folders if folder.scope == "project"]
     load_agents(folders)
     load_skills(folders)

@@ -119,7 +119,7 @@ class ServerAccess:
     def give_servers(self, entries: Mapping[str, Any], source: str) -> tuple[str, ...]:
         """Let the session have the servers that its client brings, by name in the shape of a configuration file; those
         of before go. They run like the user's own. Returns why the others make none, a text each."""
-        self.servers.given, problems = parse_entries(entries, source, is_project=False)
+        self.servers.client_servers, problems = parse_entries(entries, source, is_project=False)
         return tuple(f"{problem.name}: {problem.reason}" for problem in problems)
 
     def list_rows(self, offer_text: str) -> list[ToolRow]:

@@ -28,7 +28,7 @@ from core.extensions.extension_files import (
     read_name,
     split_known_keys,
 )
-from core.extensions.plugins import find_extension_places
+from core.extensions.plugins import find_extension_folders
 from core.permissions.trusted_files import TrustCheck
 from core.workspace import Workspace
 
@@ -106,8 +106,8 @@ class AgentDefinitions(Struct, frozen=True, kw_only=True):
 
 
 def load_agent_definitions(workspace: Workspace, is_trusted: TrustCheck | None) -> AgentDefinitions:
-    """Load the definitions of a workspace from the folders of `find_extension_places`."""
-    return load_agents(find_extension_places(workspace, is_trusted).folders)
+    """Load the definitions of a workspace from the folders of `find_extension_folders`."""
+    return load_agents(find_extension_folders(workspace, is_trusted).folders)
 
 
 def load_agents(folders: Iterable[ExtensionFolder]) -> AgentDefinitions:

@@ -25,7 +25,7 @@ from core.config.rules.file_text import (
     split_front_matter,
     unquote,
 )
-from core.config.rules.places import ProjectRoot, RuleRoot, UserRoot, list_directories_above
+from core.config.rules.roots import ProjectRoot, RuleRoot, UserRoot, list_directories_above
 from core.errors import PathRefused
 from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.text.similarity import find_nearest_names
@@ -85,7 +85,7 @@ class ExtensionFolder(Struct, frozen=True, eq=False):
     `plugin`: the name of the plug-in that it is, "" = none; `further`: additional paths of files, by kind.
     """
 
-    place: RuleRoot
+    root: RuleRoot
     path: str
     word: str
     scope: Scope
@@ -99,7 +99,7 @@ class ExtensionFolder(Struct, frozen=True, eq=False):
 
     def show(self, path: str) -> str:
         """Return a path of its root for the user and the model."""
-        return self.place.show(path)
+        return self.root.show(path)
 
     def qualify(self, name: str) -> str:
         """Return the full name of an extension, with the plug-in's name as prefix."""
@@ -118,7 +118,7 @@ class ExtensionFolder(Struct, frozen=True, eq=False):
         if may_be_secret(display_path.rpartition("/")[2]):
             raise InvalidExtension("its name is one of files with secrets")
         try:
-            data = self.place.read(path)
+            data = self.root.read(path)
         except PathRefused as refused:
             if refused.code == "not_found":
                 raise
@@ -148,7 +148,7 @@ class ExtensionFolder(Struct, frozen=True, eq=False):
             above, depth = waiting.pop(0)
             folder_count += 1
             try:
-                names = self.place.list_names(above)
+                names = self.root.list_names(above)
             except PathRefused:
                 continue
             below = [f"{above}/{name}" for name, is_folder in names if is_folder and name not in _SKIPPED]
@@ -171,13 +171,13 @@ def list_extension_folders(workspace: Workspace, is_trusted: TrustCheck | None) 
     """List the folders to search, strongest first. `is_trusted` None: no folder of the project."""
     folders: list[ExtensionFolder] = []
     if is_trusted is not None:
-        project_place = ProjectRoot(workspace)
-        for directory in reversed(list_directories_above(f"{project_place.here}/x" if project_place.here else "x")):
+        project_root = ProjectRoot(workspace)
+        for directory in reversed(list_directories_above(f"{project_root.here}/x" if project_root.here else "x")):
             paths = [(posixpath.join(directory, name), name) for name in FOLDERS]
-            folders += [ExtensionFolder(project_place, path, name, "project", is_trusted) for path, name in paths]
+            folders += [ExtensionFolder(project_root, path, name, "project", is_trusted) for path, name in paths]
     folders.append(ExtensionFolder(UserRoot(), "", OWN_FOLDER, "user"))
-    user_place = UserRoot(Path.home())
-    return folders + [ExtensionFolder(user_place, name, name, "user") for name in FOLDERS]
+    user_root = UserRoot(Path.home())
+    return folders + [ExtensionFolder(user_root, name, name, "user") for name in FOLDERS]
 
 
 class _Named(Protocol):

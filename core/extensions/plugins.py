@@ -73,21 +73,21 @@ class Plugins(Struct, frozen=True, kw_only=True):
     skipped: tuple[SkippedFile, ...] = ()
 
 
-class ExtensionPlaces(Struct, frozen=True, kw_only=True):
+class ExtensionFolders(Struct, frozen=True, kw_only=True):
     """The folders to search, strongest first and those of plug-ins last, and the plug-ins."""
 
     folders: tuple[ExtensionFolder, ...]
     plugins: Plugins
 
 
-def find_extension_places(workspace: Workspace, is_trusted: TrustCheck | None) -> ExtensionPlaces:
+def find_extension_folders(workspace: Workspace, is_trusted: TrustCheck | None) -> ExtensionFolders:
     """Find the folders of extensions on disk; pending changes of an agent do not count.
 
     `is_trusted` checks every file of the project before it is interpreted; None: no file of the project is read.
     """
     folders = list_extension_folders(workspace, is_trusted)
     plugins = load_plugins(folders)
-    return ExtensionPlaces(folders=(*folders, *(plugin.folder for plugin in plugins.plugins)), plugins=plugins)
+    return ExtensionFolders(folders=(*folders, *(plugin.folder for plugin in plugins.plugins)), plugins=plugins)
 
 
 def load_plugins(folders: Iterable[ExtensionFolder]) -> Plugins:
@@ -98,7 +98,7 @@ def load_plugins(folders: Iterable[ExtensionFolder]) -> Plugins:
 
 def _list_plugin_folders(folder: ExtensionFolder) -> list[str]:
     try:
-        names = folder.place.list_names(folder.join("plugins"))
+        names = folder.root.list_names(folder.join("plugins"))
     except PathRefused:
         return []
     return [folder.join(f"plugins/{name}") for name, is_folder in sorted(names) if is_folder and name[:1] != "."]
@@ -114,7 +114,7 @@ def _read_plugin(folder: ExtensionFolder, path: str) -> Plugin:
     for kind in _KINDS:
         paths = _list_paths(manifest.get(kind), f"`{kind}`", problems)
         extra_paths[kind] = tuple(posixpath.join(path, relative_path) for relative_path in paths)
-    plugin_folder = ExtensionFolder(folder.place, path, folder.word, folder.scope, folder.is_trusted, name, extra_paths)
+    plugin_folder = ExtensionFolder(folder.root, path, folder.word, folder.scope, folder.is_trusted, name, extra_paths)
     sources = tuple(_read_sources(plugin_folder, manifest, file, problems))
     return Plugin(
         name=name,

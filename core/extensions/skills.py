@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from core.config.rules.file_text import parse_patterns
 from core.config.rules.globs import matches
-from core.config.rules.places import UserRoot
+from core.config.rules.roots import UserRoot
 from core.errors import PathRefused
 from core.extensions.extension_files import (
     SKILL_FILE,
@@ -72,7 +72,8 @@ _PLURAL: Final = re.compile(r"(?<=[a-z]{3})(?:ies|es|s|ing|ed)$")
 
 
 class Skill(Struct, frozen=True, kw_only=True):
-    """A skill. `path`: of its `SKILL.md`, for the user and the model; `place`: its folder, from the top of the root.
+    """A skill. `path`: of its `SKILL.md`, for the user and the model; `folder_path`: its folder, from the top of the
+    root.
 
     `globs`: it is offered while a file at hand matches, () = always. `is_manual`: only the user calls it. `arguments`:
     names of its arguments. `allowed_tools`: the tools that it requests, which are shown and grant nothing.
@@ -82,7 +83,7 @@ class Skill(Struct, frozen=True, kw_only=True):
     description: str
     body: str
     path: str
-    place: str
+    folder_path: str
     scope: Scope
     source: str
     folder: ExtensionFolder
@@ -98,8 +99,8 @@ class Skill(Struct, frozen=True, kw_only=True):
     @property
     def directory(self) -> Path:
         """Its folder on disk; for the user's own, with links resolved."""
-        path = Path(self.folder.show(self.place)).expanduser()
-        return path.resolve() if isinstance(self.folder.place, UserRoot) else path
+        path = Path(self.folder.show(self.folder_path)).expanduser()
+        return path.resolve() if isinstance(self.folder.root, UserRoot) else path
 
     def list_variables(self) -> dict[str, str]:
         """Return the variables that its text may use, by name."""
@@ -121,11 +122,11 @@ class SkillSet(Struct, frozen=True, kw_only=True):
 
 def load_skills(folders: Iterable[ExtensionFolder]) -> SkillSet:
     """Load the skills of these folders, strongest first."""
-    skills, skipped_files = collect_extensions("skill", folders, _list_skill_places, _read_skill)
+    skills, skipped_files = collect_extensions("skill", folders, _list_skill_files, _read_skill)
     return SkillSet(skills=skills, skipped=skipped_files)
 
 
-def _list_skill_places(folder: ExtensionFolder) -> list[str]:
+def _list_skill_files(folder: ExtensionFolder) -> list[str]:
     """List the `SKILL.md` files; those below another one belong to that skill."""
     paths: list[str] = []
     for path in folder.list_files("skills", f"/{SKILL_FILE}"):
@@ -154,7 +155,7 @@ def _read_skill(folder: ExtensionFolder, path: str) -> Skill:
         description=description[:MAX_DESCRIPTION],
         body=text.body,
         path=folder.show(path),
-        place=path.rpartition("/")[0],
+        folder_path=path.rpartition("/")[0],
         scope=folder.scope,
         source=folder.plugin or folder.word,
         folder=folder,
@@ -176,8 +177,10 @@ def _list_unused(values: Mapping[str, object]) -> list[str]:
 
 def list_skill_files(skill: Skill) -> list[str]:
     """List the files next to its `SKILL.md`, relative and sorted; the first `MAX_LISTED_FILES`."""
-    start = len(skill.place) + 1
-    paths = [f"{above}/{name}"[start:] for above, names in skill.folder.iter_folders(skill.place) for name in names]
+    start = len(skill.folder_path) + 1
+    paths = [
+        f"{above}/{name}"[start:] for above, names in skill.folder.iter_folders(skill.folder_path) for name in names
+    ]
     return sorted(path for path in paths if path != SKILL_FILE)[:MAX_LISTED_FILES]
 
 
@@ -188,10 +191,10 @@ def read_skill_file(skill: Skill, name: str) -> bytes:
         raise InvalidExtension(f"{name[:200]!r} leads out of the skill's folder")
     if may_be_secret(plain.rpartition("/")[2]):
         raise InvalidExtension("its name is one of files with secrets")
-    if isinstance(skill.folder.place, UserRoot) and not _lies_within(skill.directory, plain):
+    if isinstance(skill.folder.root, UserRoot) and not _lies_within(skill.directory, plain):
         raise InvalidExtension(f"{name[:200]!r} leads out of the skill's folder")
     try:
-        return skill.folder.place.read(f"{skill.place}/{plain}")
+        return skill.folder.root.read(f"{skill.folder_path}/{plain}")
     except PathRefused as refused:
         raise InvalidExtension(refused.message.rstrip(".")) from None
 

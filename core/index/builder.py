@@ -74,16 +74,16 @@ class _Chunker:
 
     def send_batch(self, files: list[FoundFile]) -> None:
         self.batches.append(files)
-        with suppress(OSError):  # it has died, which `take` detects
+        with suppress(OSError):  # it has died, which `receive_rows` detects
             self.pipe.send_bytes(_encode(files))
 
-    def take(self) -> list[FileRows]:
+    def receive_rows(self) -> list[FileRows]:
         """Return the rows of the first batch. Raises OSError, `EOFError` if the process is gone."""
         rows = _decode_rows(self.pipe.recv_bytes())
         self.batches.popleft()
         return rows
 
-    def end(self) -> None:
+    def kill(self) -> None:
         self.pipe.close()
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
@@ -127,7 +127,7 @@ class ChunkerPool:
         self._start()
         for chunker in self._chunkers:
             while len(chunker.batches) < _MAX_QUEUED and (
-                batch := _take_first(self._retries, 1) or _take_first(waiting, _BATCH_SIZE)
+                batch := _pop_files(self._retries, 1) or _pop_files(waiting, _BATCH_SIZE)
             ):
                 chunker.send_batch(batch)
 
@@ -140,14 +140,14 @@ class ChunkerPool:
         ready = wait(list(busy))
         chunker = busy[next(descriptor for descriptor in busy if descriptor in ready)]
         try:
-            return chunker.take()
+            return chunker.receive_rows()
         except (OSError, EOFError):
             return self._replace(chunker)
 
     def stop(self) -> None:
         """Kill all chunkers; their batches are lost. Idempotent."""
         while self._chunkers:
-            self._chunkers.pop().end()
+            self._chunkers.pop().kill()
 
     def _start(self) -> None:
         while len(self._chunkers) < self.count:
@@ -156,14 +156,14 @@ class ChunkerPool:
     def _replace(self, chunker: _Chunker) -> list[FileRows]:
         """Remove a dead chunker. Its files are read one by one, except a single file that killed it."""
         self._chunkers.remove(chunker)
-        chunker.end()
+        chunker.kill()
         current, *others = chunker.batches
         for batch in (current if len(current) > 1 else (), *others):
             self._retries.extend(batch)
         return [describe_unread(current[0])] if len(current) == 1 else []
 
 
-def _take_first(files: deque[FoundFile], size: int) -> list[FoundFile]:
+def _pop_files(files: deque[FoundFile], size: int) -> list[FoundFile]:
     return [files.popleft() for _ in range(min(size, len(files)))]
 
 
@@ -211,7 +211,7 @@ class IndexBuilder:
         with self._commit():
             self._writer.remove(known_files)
 
-    def note_changed(self, paths: Iterable[str]) -> None:
+    def update_paths(self, paths: Iterable[str]) -> None:
         """Update some paths, directories with everything below them."""
         check_damage_report(self._database)
         self._finish_batches()
@@ -405,7 +405,7 @@ class BuilderService:
         if any(not request.changed for request in requests):
             self._builder.sweep()
         elif requests:
-            self._builder.note_changed(path for request in requests for path in request.changed)
+            self._builder.update_paths(path for request in requests for path in request.changed)
         return self._builder.step()
 
     def _guard(self, work: Callable[[], bool | None]) -> bool:

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from core.edits.text_file import decode_text
 from core.errors import AgentTuiError
-from core.lsp.findings import find_new_diagnostics
+from core.lsp.diagnostics import find_new_diagnostics
 from core.protocol.language import Diagnostic
 from core.protocol.review import FileState
 from core.shadow.shadow import Shadow

@@ -19,7 +19,7 @@ from core.config.settings import ServerSettings
 from core.errors import AgentTuiError, ToolFailed
 from core.languages import detect_language
 from core.lsp.checked_files import CheckedFiles, ProjectTexts, TextPair
-from core.lsp.findings import cut_diagnostics, find_new_diagnostics, sort_diagnostics
+from core.lsp.diagnostics import cut_diagnostics, find_new_diagnostics, sort_diagnostics
 from core.lsp.server_table import LocatedServer, ServerFinder, configure_servers
 from core.modes import Access, Mode
 from core.protocol import events as ev

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from core.config.rules.file_text import MAX_READ_BYTES
 from core.errors import AgentTuiError, ConfigError, StateError
-from core.extensions.plugins import PluginSource, find_extension_places
+from core.extensions.plugins import PluginSource, find_extension_folders
 from core.filesystem.atomic_write import replace_file
 from core.mcp.server_config import NAME, ServerConfig, ServerProblem, parse_entries, parse_servers
 from core.notebooks.json_places import JsonProblem, Value, scan_members, scan_value, skip_space
@@ -95,7 +95,7 @@ def _iterate_entries(
 
 def _iterate_plugin_entries(workspace: Workspace, is_trusted: TrustCheck | None) -> Iterator[Parsed]:
     """Iterate over the servers of plug-ins, named by the plug-in and the server."""
-    for plugin in find_extension_places(workspace, is_trusted).plugins.plugins:
+    for plugin in find_extension_folders(workspace, is_trusted).plugins.plugins:
         wrong = [problem for problem in plugin.problems if ".mcp.json" in problem or "mcpServers" in problem]
         yield (), tuple(ServerProblem(plugin.name, plugin.path, problem) for problem in wrong)
         for source in plugin.sources:
@@ -139,7 +139,7 @@ def read_project_file(workspace: Workspace, path: str) -> bytes | None:
         return None
 
 
-def show_project_files(workspace: Workspace, is_trusted: TrustCheck) -> None:
+def check_project_files(workspace: Workspace, is_trusted: TrustCheck) -> None:
     """Pass every project file that names servers to a trust check."""
     for path in PROJECT_FILES:
         if (data := read_project_file(workspace, path)) is not None:

@@ -260,7 +260,7 @@ class HttpLink:
             return is_here or request.method == "POST"
         return is_here and request.method == "POST"
 
-    def _note_refusal(self, request: httpx2.Request) -> None:
+    def _report_refusal(self, request: httpx2.Request) -> None:
         """Report a refused message: over SSE the SDK then sends nothing more, and does not notify the callers."""
         if self._config.transport == "sse" and request.method == "POST":
             self.on_loss()
@@ -271,7 +271,7 @@ class HttpLink:
         target = self._target
         context = await asyncio.to_thread(ssl.create_default_context)
         network = build_server_network(target.inner)
-        self._transport = transport = GuardedTransport(network, context, self.is_watched, self._note_refusal)
+        self._transport = transport = GuardedTransport(network, context, self.is_watched, self._report_refusal)
         client = httpx2.AsyncClient(
             transport=transport,
             headers={"User-Agent": "agent-tui", "Accept-Encoding": "identity", **target.headers},

@@ -59,8 +59,8 @@ class SessionServers:
     """The servers of a session. `ask` asks the user about a server of the project; None: no answer.
 
     `get_check`: the current trust in the project's files; `keeps_effects`: writes of servers go to the review. `own`:
-    the only server of the session, if set; `given`: servers that the client supplied; `is_given`: whether the session
-    has a tool at all.
+    the only server of the session, if set; `client_servers`: servers that the client supplied; `is_available`: whether
+    the session has a tool at all.
     """
 
     def __init__(
@@ -88,8 +88,8 @@ class SessionServers:
         self._listing: dict[str, asyncio.Task[None]] = {}
         self._listing_since: dict[str, float] = {}
         self.own: ServerConfig | None = None
-        self.given: tuple[ServerConfig, ...] = ()
-        self.is_given: Callable[[str], bool] = lambda _: True
+        self.client_servers: tuple[ServerConfig, ...] = ()
+        self.is_available: Callable[[str], bool] = lambda _: True
 
     async def describe(self, window: int) -> str:
         """Return the offer for the model, "" without servers. `window`: the model's context, in tokens."""
@@ -103,7 +103,7 @@ class SessionServers:
         return [
             offered_tool
             for offered_tool in self._list_all()
-            if self.is_given(offered_tool.name) and not self.explain_off(offered_tool.name)
+            if self.is_available(offered_tool.name) and not self.explain_off(offered_tool.name)
         ]
 
     def _list_all(self) -> list[OfferedTool]:
@@ -168,7 +168,7 @@ class SessionServers:
                 self._list_if_needed(config)
             await self._wait_for_lists()
 
-    async def begin(self) -> None:
+    async def start_listing(self) -> None:
         """Start listing unknown servers while the user still types, without asking anything."""
         async with self._refreshing:
             for config in (await self._load()).servers:
@@ -362,7 +362,7 @@ class SessionServers:
     async def _load(self) -> ConfiguredServers:
         if self.own is not None:
             return ConfiguredServers((self.own,))
-        return await asyncio.to_thread(load_servers, self._host.workspace, self._get_check(), self.given)
+        return await asyncio.to_thread(load_servers, self._host.workspace, self._get_check(), self.client_servers)
 
     async def switch(self, name: str, *, tool: str = "", is_off: bool) -> None:
         """Switch a server, or one of its tools, on or off. Raises `StateError`."""

@@ -15,7 +15,7 @@ import pytest
 from watchfiles import awatch
 
 from core.background.control import WorkerLock, delete_agent, pull_agent, send_message, start_agent, stop_agent
-from core.background.places import get_agent_dir, make_agents_dir, open_store
+from core.background.locations import get_agent_dir, make_agents_dir, open_store
 from core.background.records import ENDED, AgentLimits, AgentRequest, BackgroundAgent
 from core.background.sqlite_store import SqliteStore
 from core.background.store import AgentStore

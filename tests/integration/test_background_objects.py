@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from core.background.control import delete_agent, pull_agent, start_agent
+from core.background.locations import get_agent_dir, open_store
 from core.background.object_store import ObjectStore, parse_address
-from core.background.places import get_agent_dir, open_store
 from core.background.records import AgentRequest
 from core.background.store import StoreUnavailable
 from core.errors import ConfigError, StateError

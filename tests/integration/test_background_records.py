@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from core.background.control import delete_agent, pull_agent
-from core.background.places import get_agent_dir, get_agents_dir, open_store
+from core.background.locations import get_agent_dir, get_agents_dir, open_store
 from core.background.records import AgentRequest, BackgroundAgent
 from core.errors import StateError
 from core.filesystem.removal import remove_tree

@@ -346,7 +346,7 @@ async def test_i3_a_server_of_the_project_is_not_started_while_the_user_types_un
     (project / ".mcp.json").write_text(place.read_text())
     place.unlink()
     async with session_in(project, model=script(tmp_path, "Done."), trust=True) as (engine, session):
-        await engine.server_access(session).servers.begin()
+        await engine.server_access(session).servers.start_listing()
         assert (await engine.query(q.ServersQuery(session=session))).servers[0].state == "unasked"
         assert list_processes(str(project / "server.py")) == []
         assert not engine.state(session).questions

@@ -351,10 +351,10 @@ PLACES = (
     ),
     Place(
         "a second error like an old one is taken for the old one",
-        "core/lsp/findings.py",
+        "core/lsp/diagnostics.py",
         "if counts[key]:",
         "if key in counts:",
-        "tests/unit/lsp/test_findings.py::test_a_second_one_of_the_same_kind_is_new",
+        "tests/unit/lsp/test_diagnostics.py::test_a_second_one_of_the_same_kind_is_new",
     ),
     Place(
         "columns are counted in bytes",

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from core.agent.context.prompt_tags import escape_tags
 from core.agent.context.reminders import append_reminder
-from core.lsp.findings import format_diagnostics
+from core.lsp.diagnostics import format_diagnostics
 from core.lsp.language_servers import LanguageServers
 from core.prompts import render
 from core.protocol.events import AnyEvent, Notice

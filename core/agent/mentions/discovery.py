@@ -130,7 +130,7 @@ def find_symbol(
 ) -> ContextItem | None:
     """Return what a name stands for whose last part is defined at `places`: one definition, or several of at most
     `limit`. Where the text has moved on, it is looked for there."""
-    from core.index.search.place_kinds import is_secondary_path  # its patterns take a moment to be compiled
+    from core.index.search.path_kinds import is_secondary_path  # its patterns take a moment to be compiled
 
     fitting = [symbol_place for symbol_place in places if _fits(name, symbol_place.path, symbol_place.symbol)]
     fitting = [symbol_place for symbol_place in fitting if not is_secondary_path(symbol_place.path)] or fitting

@@ -17,7 +17,7 @@ from core.agent.gate.permissions import CallPermissions
 from core.agent.skills.injection import MAX_COMMANDS, run_injected
 from core.errors import ToolFailed, ToolInputInvalid
 from core.extensions.extension_files import InvalidExtension
-from core.extensions.plugins import find_extension_places
+from core.extensions.plugins import find_extension_folders
 from core.extensions.rendering import PromptArguments, PromptPart, render_parts
 from core.extensions.skills import Skill, SkillSet, list_skill_files, load_skills, read_skill_file
 from core.modes import Access
@@ -36,7 +36,7 @@ _LINE: Final = re.compile(r"\A[^\n]*\n")
 
 async def load_session_skills(permissions: CallPermissions) -> SkillSet:
     """Load the skills that count in a session, as they stand on disk now."""
-    places = partial(find_extension_places, permissions.terminal.host.workspace, permissions.rule_check)
+    places = partial(find_extension_folders, permissions.terminal.host.workspace, permissions.rule_check)
     return await asyncio.to_thread(lambda: load_skills(places().folders))
 
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from core.background.control import SUCCESSION_SECONDS, WorkerLock, delete_agent, send_message, start_agent, stop_agent
-from core.background.places import open_configured_store
+from core.background.locations import open_configured_store
 from core.background.records import ENDED, AgentLimits, AgentRequest, BackgroundAgent
 from core.background.store import AgentStore, require_agent
 from core.cli.parsing import MODES, Arguments, Front, build_parser, parse_count, parse_directory, parse_dollars

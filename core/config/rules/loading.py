@@ -29,7 +29,7 @@ from core.config.rules.file_text import (
     split_front_matter,
 )
 from core.config.rules.notes import ProjectNotes
-from core.config.rules.places import (
+from core.config.rules.roots import (
     INSTRUCTION_FILES,
     OVERRIDE,
     RULE_DIRECTORIES,
@@ -90,8 +90,8 @@ class ImportReader:
     `accept` returns the reason against using the bytes of a path, "" = they may be used. `problems` explain omissions.
     """
 
-    def __init__(self, rule_place: RuleRoot, accept: Accept) -> None:
-        self._place = rule_place
+    def __init__(self, rule_root: RuleRoot, accept: Accept) -> None:
+        self._root = rule_root
         self._accept = accept
         self._seen: set[str] = set()
         self.problems: list[str] = []
@@ -105,7 +105,7 @@ class ImportReader:
                 continue
             target, data = source
             if target in chain:
-                self.problems.append(f"@{reference} in {self._place.show(path)} leads in a circle")
+                self.problems.append(f"@{reference} in {self._root.show(path)} leads in a circle")
             elif target in self._seen:
                 continue
             elif refusal := self._refuse(target, data, len(chain)):
@@ -122,15 +122,15 @@ class ImportReader:
             return f"it is more than {MAX_HOPS} imports away"
         if len(self._seen) > MAX_IMPORTS:
             return f"there are more than {MAX_IMPORTS} imports"
-        return self._accept(self._place.show(target), data)
+        return self._accept(self._root.show(target), data)
 
     def _find(self, reference: str, importer: str) -> tuple[str, bytes] | None:
         """Return the target of a reference: relative to the importing file, else to the top. None: no file."""
         refusal = ""
         for base in dict.fromkeys((posixpath.dirname(importer), "")):
             try:
-                target = self._place.resolve(posixpath.join(base, reference))
-                return target, self._place.read(target)
+                target = self._root.resolve(posixpath.join(base, reference))
+                return target, self._root.read(target)
             except PathRefused as refused:
                 if refused.code == "path_escapes" and _is_plainly_a_file(reference):
                     refusal = "refused: it leads out of the project"
@@ -159,7 +159,7 @@ class _Source(Struct, frozen=True):
 class _Loader(Struct, eq=False):
     """The rules of one root so far."""
 
-    place: RuleRoot
+    root: RuleRoot
     is_trusted: TrustCheck
     rules: list[AgentRule] = field(default_factory=list)
     problems: list[LoadedRule] = field(default_factory=list)
@@ -167,12 +167,12 @@ class _Loader(Struct, eq=False):
     def load(self, source: _Source) -> None:
         """Read a rule file and its imports."""
         try:
-            data = self.place.read(source.path)
+            data = self.root.read(source.path)
         except PathRefused as refused:
             if refused.code != "not_found":
                 self._add_problem(source.path, refused.message)
             return
-        if refusal := self._refuse(self.place.show(source.path), data):
+        if refusal := self._refuse(self.root.show(source.path), data):
             self._add_problem(source.path, refusal)
         elif (rule := self._parse(source, data)) is not None:
             self._add_with_imports(rule, source.path)
@@ -180,7 +180,7 @@ class _Loader(Struct, eq=False):
     def _refuse(self, display_path: str, data: bytes) -> str:
         if may_be_secret(display_path.rpartition("/")[2]):
             return "its name is one of files with secrets"
-        return "" if not self.place.is_project or self.is_trusted(display_path, data) else UNTRUSTED_REASON
+        return "" if not self.root.is_project or self.is_trusted(display_path, data) else UNTRUSTED_REASON
 
     def _parse(self, source: _Source, data: bytes) -> AgentRule | None:
         try:
@@ -198,7 +198,7 @@ class _Loader(Struct, eq=False):
         globs = (*parse_patterns(front, "globs"), *parse_patterns(front, "paths"))
         description = get_text(front, "description")
         return AgentRule(
-            path=self.place.show(source.path),
+            path=self.root.show(source.path),
             kind=_classify(source.path, front, globs, description),
             text=body,
             globs=globs,
@@ -209,7 +209,7 @@ class _Loader(Struct, eq=False):
         )
 
     def _add_with_imports(self, rule: AgentRule, path: str) -> None:
-        reader = ImportReader(self.place, self._refuse)
+        reader = ImportReader(self.root, self._refuse)
         imported_rules = [
             imported_rule
             for import_file in reader.read(path, rule.text)
@@ -228,7 +228,7 @@ class _Loader(Struct, eq=False):
         except UnreadableRule as problem:
             self._add_problem(path, str(problem))
             return None
-        display_path, origin = self.place.show(path), f"imported by {self.place.show(importer)}"
+        display_path, origin = self.root.show(path), f"imported by {self.root.show(importer)}"
         body = split_front_matter(text)[1] if _has_front_matter(path) else text
         note = "; ".join(notes)
         if not body.strip():
@@ -238,7 +238,7 @@ class _Loader(Struct, eq=False):
         )
 
     def _add_problem(self, path: str, reason: str) -> None:
-        display_path = self.place.show(path)
+        display_path = self.root.show(path)
         kind = _classify(path, {}, (), "")
         self.problems.append(
             LoadedRule(path=display_path, kind=kind, note=f"not loaded: {reason}", reason="it can't be read")
@@ -282,18 +282,18 @@ def load_rule_files(
     `is_trusted` None: no file of the project is read.
     """
     user = _Loader(UserRoot(), trust_everything)
-    for source in _list_user_sources(user.place):
+    for source in _list_user_sources(user.root):
         user.load(source)
     user.load_notes(workspace.root)
     if is_trusted is None:
         return RuleFiles(rules=tuple(user.rules), problems=tuple(user.problems))
-    project_place = ProjectRoot(workspace)
-    project = _Loader(project_place, is_trusted)
-    for directory in _list_directories(project_place.here, nearby_paths):
-        for source in _list_sources(project_place, directory):
+    project_root = ProjectRoot(workspace)
+    project = _Loader(project_root, is_trusted)
+    for directory in _list_directories(project_root.here, nearby_paths):
+        for source in _list_sources(project_root, directory):
             project.load(source)
     rules = (*user.rules, *project.rules)
-    return RuleFiles(rules=rules, problems=(*user.problems, *project.problems), here=project_place.here)
+    return RuleFiles(rules=rules, problems=(*user.problems, *project.problems), here=project_root.here)
 
 
 def _list_directories(current_directory: str, nearby_paths: Iterable[str]) -> Iterator[str]:
@@ -308,17 +308,17 @@ def _list_directories(current_directory: str, nearby_paths: Iterable[str]) -> It
     yield from dict.fromkeys((*start, *sorted(above, key=lambda directory: (directory.count("/"), directory))))
 
 
-def _list_user_sources(rule_place: RuleRoot) -> Iterator[_Source]:
+def _list_user_sources(rule_root: RuleRoot) -> Iterator[_Source]:
     yield _Source("AGENTS.md", "")
-    for path in list_rule_files(rule_place, "rules", ".mdc"):
+    for path in list_rule_files(rule_root, "rules", ".mdc"):
         yield _Source(path, "")
 
 
-def _list_sources(rule_place: RuleRoot, directory: str) -> Iterator[_Source]:
+def _list_sources(rule_root: RuleRoot, directory: str) -> Iterator[_Source]:
     """Iterate over the rule files of one directory, in their order."""
     prefix = f"{directory}/" if directory else ""
     try:
-        present = {name for name, _ in rule_place.list_names(directory)}
+        present = {name for name, _ in rule_root.list_names(directory)}
     except PathRefused:
         return
     for name in INSTRUCTION_FILES:
@@ -326,7 +326,7 @@ def _list_sources(rule_place: RuleRoot, directory: str) -> Iterator[_Source]:
             yield _Source(f"{prefix}{name}", directory, _describe_neighbours(name, present))
     for rules, suffix in RULE_DIRECTORIES:
         if rules.partition("/")[0] in present:
-            for path in list_rule_files(rule_place, f"{prefix}{rules}", suffix):
+            for path in list_rule_files(rule_root, f"{prefix}{rules}", suffix):
                 yield _Source(path, directory)
 
 

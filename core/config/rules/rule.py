@@ -112,10 +112,10 @@ def _choose(rule: AgentRule, current_directory: str, paths: Sequence[str], menti
     """Decide on one rule by itself."""
     if rule.path in mentions or rule.owner in mentions:
         return RuleChoice(rule=rule, binds=True, reason="named in the prompt")
-    is_around = not rule.scope or current_directory == rule.scope or current_directory.startswith(f"{rule.scope}/")
+    is_enclosing = not rule.scope or current_directory == rule.scope or current_directory.startswith(f"{rule.scope}/")
     match = rule.find_match(paths)
     if rule.kind in _UNCONDITIONAL:
-        if is_around:
+        if is_enclosing:
             return RuleChoice(rule=rule, binds=True, reason=_explain_unconditional(rule))
         reason = f"for files below its folder, as {match}" if match else "no file below its folder is at hand"
         return RuleChoice(rule=rule, binds=bool(match), reason=reason)
@@ -124,7 +124,7 @@ def _choose(rule: AgentRule, current_directory: str, paths: Sequence[str], menti
         reason = f"{match} matches {patterns}" if match else f"no file at hand matches {patterns}"
         return RuleChoice(rule=rule, binds=bool(match), reason=reason)
     if rule.kind == "described":
-        is_listed = is_around or bool(match)
+        is_listed = is_enclosing or bool(match)
         return RuleChoice(rule=rule, binds=False, reason=LISTED, is_listed=is_listed)
     return RuleChoice(rule=rule, binds=False, reason=f"only when you name it: @{rule.name}")
 

@@ -171,7 +171,7 @@ def _check_extensions(workspace: Workspace, is_trusted: TrustCheck | None) -> It
     from core.config.rules.loading import load_rule_files
     from core.extensions.agents import load_agents
     from core.extensions.commands import load_commands
-    from core.extensions.plugins import find_extension_places
+    from core.extensions.plugins import find_extension_folders
     from core.extensions.skills import load_skills
     from core.hooks.places import load_hooks
     from core.mcp.config_files import load_servers
@@ -184,7 +184,7 @@ def _check_extensions(workspace: Workspace, is_trusted: TrustCheck | None) -> It
     rules = load_rule_files(workspace, is_trusted)
     yield from (f"{rule.path}: {rule.note}" for rule in rules.rules if rule.note)
     yield from (f"{loaded_rule.path}: {loaded_rule.reason}" for loaded_rule in rules.problems)
-    places = find_extension_places(workspace, is_trusted)
+    places = find_extension_folders(workspace, is_trusted)
     agents, skills, commands = load_agents(places.folders), load_skills(places.folders), load_commands(places.folders)
     for path, problems in (
         *((skill.path, skill.problems) for skill in skills.skills),

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from core.background.places import BLOBS_VARIABLE, DATABASE_VARIABLE
+from core.background.locations import BLOBS_VARIABLE, DATABASE_VARIABLE
 from core.config.loading import PROJECT_FILE, parse_table, read_settings_bytes
 from core.config.manual import read_meanings
 from core.config.problems import find_line

@@ -25,7 +25,7 @@ from core.errors import AgentTuiError, ConfigError, ProviderError
 from core.index.database import FILE_NAME, IndexFailed, lock_for_building
 from core.index.minilm import MINILM, check_installed
 from core.index.reader import Generation, IndexReader
-from core.index.search.question import SearchQuestion, read_question
+from core.index.search.query import ParsedQuery, parse_query
 from core.index.search.vectors import STATIC_MODEL, pack_vector
 from core.index.writer import ChunkLocation, IndexWriter, list_without_vector, read_texts, store_vectors
 from core.modes import Access
@@ -89,7 +89,7 @@ class RemoteMeaning:
     async def close(self) -> None:
         await self._tasks.cancel()
 
-    async def embed_question(self, question: SearchQuestion) -> tuple[str, tuple[bytes, bytes] | None]:
+    async def embed_question(self, question: ParsedQuery) -> tuple[str, tuple[bytes, bytes] | None]:
         """Return the model that a question is compared by, and its vectors; None = the program's own makes them."""
         if self.fills:
             self.start_filling()
@@ -217,9 +217,7 @@ class EmbedRoute:
         known_count = min(self._meaning.known, status.chunks)
         return replace(status, problem=problem, model=self._meaning.model, known_to_model=known_count)
 
-    async def embed_question(
-        self, settings: Settings, question: SearchQuestion
-    ) -> tuple[str, tuple[bytes, bytes] | None]:
+    async def embed_question(self, settings: Settings, question: ParsedQuery) -> tuple[str, tuple[bytes, bytes] | None]:
         """Return what `RemoteMeaning` does; without a route, or where it may not be asked, the program's own model."""
         model = settings.resolve_route("embed").model
         self.problem = ""
@@ -284,7 +282,7 @@ async def embed_from_shell(
     route = EmbedRoute(index, root, store, ModelAccess())
     route.fills = False
     try:
-        model, vectors = await route.embed_question(settings, read_question(text))
+        model, vectors = await route.embed_question(settings, parse_query(text))
         index_status = route.add_to(await index.read(IndexReader.read_status))
         coverage = (
             f"{index_status.model} knows {index_status.known_to_model:,} pieces of the project. "

@@ -14,7 +14,7 @@ from core.engine.servers.prompts import list_prompt_commands
 from core.errors import CommandRejected
 from core.extensions.commands import CommandFile, load_snippets
 from core.extensions.extension_files import SkippedFile
-from core.extensions.plugins import find_extension_places
+from core.extensions.plugins import find_extension_folders
 from core.extensions.rendering import PromptArguments, render_parts
 from core.extensions.skills import Skill, SkillChoice, SkillQuery, SkillSet, choose_skills, load_skills
 from core.permissions.trusted_files import TrustCheck
@@ -104,7 +104,7 @@ async def answer_snippets(source: QuerySource, _: q.SnippetsQuery) -> q.Snippets
 
 def list_snippets(workspace: Workspace, check: TrustCheck | None) -> q.SnippetsAnswer:
     """List the snippets of a workspace. Reads many files."""
-    snippet_set = load_snippets(find_extension_places(workspace, check).folders)
+    snippet_set = load_snippets(find_extension_folders(workspace, check).folders)
     rows = tuple(
         q.Snippet(
             name=snippet.name,
@@ -136,7 +136,7 @@ async def answer_servers(source: QuerySource, query: q.ServersQuery) -> q.Server
 
 def list_skills(workspace: Workspace, check: TrustCheck | None, paths: tuple[str, ...] = ()) -> q.SkillsAnswer:
     """List every skill as a session that began now would be told of it, for files at hand. Reads many files."""
-    skills = load_skills(find_extension_places(workspace, check).folders)
+    skills = load_skills(find_extension_folders(workspace, check).folders)
     return _build_answer(choose_skills(skills.skills, SkillQuery(paths=paths)), skills, set(), check)
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 from core.config.rules.loading import load_rule_files
 from core.config.rules.notes import ProjectNotes
-from core.config.rules.places import iterate_rule_paths
+from core.config.rules.roots import iterate_rule_paths
 from core.config.rules.rule import RuleOccasion, choose_rules, list_loaded
 from core.engine.queries.source import QuerySource
 from core.permissions.trusted_files import TrustCheck

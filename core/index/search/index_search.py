@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from core.index.chunks import split_source
 from core.index.file_rows import build_rows
-from core.index.search.question import SearchQuestion, read_question
+from core.index.search.query import ParsedQuery, parse_query
 from core.index.search.ranker import Candidate, RankerInput, rank
 from core.index.search.vectors import STATIC_MODEL, VectorMatrix, compare_vectors, embed_texts, load_static_model
 from core.protocol.queries.search import SearchHit
@@ -237,7 +237,7 @@ class IndexSearch:
     def search(self, request: SearchRequest) -> list[SearchHit]:
         """Return the chunks that match a query, without their text, best first; deterministic for one index and
         query."""
-        question = read_question(request.text)
+        question = parse_query(request.text)
         if not question.words or request.limit < 1:
             return []
         self._refresh(request.model)
@@ -280,7 +280,7 @@ class IndexSearch:
         self._late_chunks = {chunk for chunk, vec in rows if vec is not None and chunk > self._matrix.last}
 
     def _rank_by_words(
-        self, question: SearchQuestion, request: SearchRequest, pending: Overlay
+        self, question: ParsedQuery, request: SearchRequest, pending: Overlay
     ) -> list[tuple[list[int], float]]:
         share = WORD_SHARE[question.shape]
         if question.shape != "long":
@@ -296,7 +296,7 @@ class IndexSearch:
         return [key for key, _ in sorted(scored_keys, key=lambda pair: (-pair[1], pair[0]))]
 
     def _rank_by_meaning(
-        self, question: SearchQuestion, request: SearchRequest, pending: Overlay
+        self, question: ParsedQuery, request: SearchRequest, pending: Overlay
     ) -> list[tuple[list[int], float]]:
         share = 1 - WORD_SHARE[question.shape]
         vectors = request.vectors
@@ -330,7 +330,7 @@ class IndexSearch:
             nearest.sort(key=lambda pair: (-pair[1], pair[0]))
         return [key for key, _ in nearest]
 
-    def _find_definitions(self, question: SearchQuestion, pending: Overlay) -> dict[str, list[int]]:
+    def _find_definitions(self, question: ParsedQuery, pending: Overlay) -> dict[str, list[int]]:
         """Find the chunks that define the names of the query: in its spelling, else in any."""
         names = list(question.names)[:_BOUND]
         lasts = {name: name.rpartition(".")[2] for name in names}

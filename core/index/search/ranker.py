@@ -15,8 +15,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.index.search.place_kinds import weigh_path
-from core.index.search.question import STOP_WORDS, SearchQuestion
+from core.index.search.path_kinds import weigh_path
+from core.index.search.query import STOP_WORDS, ParsedQuery
 from core.index.words import split_words
 
 FUSION: Final = 45
@@ -64,7 +64,7 @@ class RankerInput(Struct, eq=False, kw_only=True):
     rarity: Callable[[str], float]
 
 
-def rank(question: SearchQuestion, ranker_input: RankerInput) -> list[tuple[int, float]]:
+def rank(question: ParsedQuery, ranker_input: RankerInput) -> list[tuple[int, float]]:
     """Return the keys of all candidates with their scores, best first; ties by path and line."""
     scores = _fuse(ranker_input)
     _add_definitions(scores, question, ranker_input)
@@ -90,7 +90,7 @@ def _fuse(ranker_input: RankerInput) -> dict[int, float]:
     return {key: score / best for key, score in scores.items()}
 
 
-def _add_definitions(scores: dict[int, float], question: SearchQuestion, ranker_input: RankerInput) -> None:
+def _add_definitions(scores: dict[int, float], question: ParsedQuery, ranker_input: RankerInput) -> None:
     for name, weight in question.names.items():
         keys = [key for key in ranker_input.definitions.get(name, ()) if key in ranker_input.candidates]
         if not 0 < len(keys) <= MOST_DEFINITIONS:
@@ -102,7 +102,7 @@ def _add_definitions(scores: dict[int, float], question: SearchQuestion, ranker_
 
 def _add_paths(
     scores: dict[int, float],
-    question: SearchQuestion,
+    question: ParsedQuery,
     candidates: Mapping[int, Candidate],
     rarity: Callable[[str], float],
 ) -> None:

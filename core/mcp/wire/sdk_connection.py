@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 from core.errors import ToolFailed
 from core.mcp.wire.elicitation import Elicitation, ElicitationAnswer
-from core.mcp.wire.mended_messages import parse_messages, repair_streams
+from core.mcp.wire.message_repairs import parse_messages, repair_streams
 from core.records import convert
 from core.tasks import cancel_tasks
 

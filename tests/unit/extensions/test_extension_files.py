@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from core.config.rules.places import ProjectRoot
+from core.config.rules.roots import ProjectRoot
 from core.extensions.agents import load_agents
 from core.extensions.extension_files import MAX_DEPTH, is_extension_path, list_extension_folders
 from core.workspace import Workspace

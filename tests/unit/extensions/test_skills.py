@@ -110,6 +110,6 @@ def test_no_link_leads_out_of_a_users_skill_and_a_link_to_a_skill_is_one(places,
 def test_a_link_that_leads_out_of_the_project_is_no_file_of_a_skill_and_the_reason_is_no_sentence(places, tmp_path):
     (tmp_path / "out.md").write_text("Out.")
     loaded_skill = read_one(places, "description: d")
-    (places.project / loaded_skill.place / "link.md").symlink_to(tmp_path / "out.md")
+    (places.project / loaded_skill.folder_path / "link.md").symlink_to(tmp_path / "out.md")
     with pytest.raises(InvalidExtension, match=r"symbolic link$"):
         read_skill_file(loaded_skill, "link.md")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.index.search.question import read_question
+from core.index.search.query import parse_query
 from core.index.search.ranker import MOST_DEFINITIONS, Candidate, RankerInput, rank
 
 
@@ -19,7 +19,7 @@ def order(text, candidates, *lists, definitions=None):
         definitions=definitions or {},
         rarity=lambda _word: 1.0,
     )
-    return [key for key, _score in rank(read_question(text), ranker_input)]
+    return [key for key, _score in rank(parse_query(text), ranker_input)]
 
 
 def test_what_two_lists_have_comes_before_what_only_one_has():

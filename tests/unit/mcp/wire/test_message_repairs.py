@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.mcp.wire.mended_messages import parse_messages, repair_message
+from core.mcp.wire.message_repairs import parse_messages, repair_message
 from tests.support.odd_server import ANSWERS
 
 VALUES = st.recursive(

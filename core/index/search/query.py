@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from core.index.search.place_kinds import PathKind, list_wanted_kinds
+from core.index.search.path_kinds import PathKind, list_wanted_kinds
 from core.index.words import split_words
 
 Shape = Literal["name", "short", "long"]
@@ -44,7 +44,7 @@ _CODED = re.compile(r"\w_\w|[a-z\d][A-Z]|^[A-Z]{2,}[a-z]|^_")
 _TRACEBACK_FRAME = re.compile(r'File "[^"\n]+", line \d+, in (\w+)')
 
 
-class SearchQuestion(Struct, frozen=True, kw_only=True):
+class ParsedQuery(Struct, frozen=True, kw_only=True):
     """`words` are those of the whole text, `first_words` those of its first line, without duplicates and stop words.
 
     `names`: names as in code with their weight (1 = in the first line); `Class.method` counts as itself and as its last
@@ -62,7 +62,7 @@ class SearchQuestion(Struct, frozen=True, kw_only=True):
     wanted: frozenset[PathKind]
 
 
-def read_question(text: str) -> SearchQuestion:
+def parse_query(text: str) -> ParsedQuery:
     """Return the query of a text."""
     raw = text.strip()[:MAX_TEXT]
     comment_end = raw.rfind("-->") + len("-->")  # no comment ends after it, so none is searched there
@@ -70,7 +70,7 @@ def read_question(text: str) -> SearchQuestion:
     first = _find_first_line(clean_text)
     shape = _find_shape(clean_text)
     words = _list_words(clean_text)
-    return SearchQuestion(
+    return ParsedQuery(
         text=clean_text,
         first=first,
         words=words,

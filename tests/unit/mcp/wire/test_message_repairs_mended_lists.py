@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.mcp.wire.mended_messages import repair_lists, repair_tools
+from core.mcp.wire.message_repairs import repair_lists, repair_tools
 
 GOOD = {"name": "good", "description": "Does it.", "inputSchema": {"type": "object", "properties": {"a": {}}}}
 

@@ -11,8 +11,8 @@ import anyio
 import pytest
 from mcp.shared.message import SessionMessage
 
-from core.mcp.wire import mended_messages
-from core.mcp.wire.mended_messages import NO_JSON, repair_message, repair_streams
+from core.mcp.wire import message_repairs
+from core.mcp.wire.message_repairs import NO_JSON, repair_message, repair_streams
 
 NAMELESS = {"jsonrpc": "2.0", "id": None, "error": "no"}
 FOREIGN = {"jsonrpc": "2.0", "id": 9, "result": {}}
@@ -42,7 +42,7 @@ async def ask(writing: Any, *numbers: int) -> None:
 
 @pytest.mark.parametrize(("answer", "code"), [(NAMELESS, 0), (FOREIGN, NO_JSON)])
 async def test_a_call_ends_with_an_answer_that_names_no_call_when_nothing_else_comes(monkeypatch, answer, code):
-    monkeypatch.setattr(mended_messages, "UNMATCHED_SECONDS", 0.01)
+    monkeypatch.setattr(message_repairs, "UNMATCHED_SECONDS", 0.01)
     ends = Ends()
     async with repair_streams(ends.open(), SessionMessage) as (reading, writing), asyncio.timeout(30):
         await ask(writing, 1)
@@ -65,7 +65,7 @@ async def test_an_answer_to_a_notification_costs_the_call_that_waits_nothing():
 
 @pytest.mark.parametrize("numbers", [(), (1, 2)])
 async def test_an_answer_that_may_be_of_nobody_or_of_several_is_passed_over(monkeypatch, numbers):
-    monkeypatch.setattr(mended_messages, "UNMATCHED_SECONDS", 0.0)
+    monkeypatch.setattr(message_repairs, "UNMATCHED_SECONDS", 0.0)
     ends = Ends()
     async with repair_streams(ends.open(), SessionMessage) as (reading, writing), asyncio.timeout(30):
         await ask(writing, *numbers)
@@ -74,7 +74,7 @@ async def test_an_answer_that_may_be_of_nobody_or_of_several_is_passed_over(monk
 
 
 async def test_a_call_that_was_given_up_has_no_answer_any_more(monkeypatch):
-    monkeypatch.setattr(mended_messages, "UNMATCHED_SECONDS", 0.0)
+    monkeypatch.setattr(message_repairs, "UNMATCHED_SECONDS", 0.0)
     ends = Ends()
     async with repair_streams(ends.open(), SessionMessage) as (reading, writing), asyncio.timeout(30):
         await ask(writing, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.lsp.findings import cut_diagnostics, find_new_diagnostics, format_diagnostics, sort_diagnostics
+from core.lsp.diagnostics import cut_diagnostics, find_new_diagnostics, format_diagnostics, sort_diagnostics
 from core.protocol.language import Diagnostic
 
 OLD = ["import os", "x = undefined", "y = 1"]
