@@ -1,8 +1,9 @@
 """Background agents at work: the worker process, the run of one agent, and the push of its branch.
 
-One machine has one worker, by a lock; whoever starts an agent starts it, and it ends when nothing is left to do. All
-that an agent does is in the log of its session, so that any worker can resume it after a crash or for another message.
-A question of the agent waits for an answer from any client: a message through the store, an attached screen, the API.
+A machine has one worker, ensured by a lock; starting an agent starts it, and it exits when nothing is left to do. The
+log of its session contains all that an agent does, so that any worker can resume it after a crash or for another
+message. A question of the agent waits for an answer from any client: a message through the store, an attached screen,
+the API.
 
 A push accepts the pending changes in the agent's own clone and commits them with the user's identity, without hooks and
 filters of the repository; the user's command is the grant.
@@ -54,6 +55,69 @@ _ENDS: Final[Mapping[str, AgentState]] = {"done": "done", "interrupted": "stoppe
 IDLE_SECONDS: Final = 60.0
 CONCURRENCY: Final = 4
 PUSH_SECONDS: Final = 300.0
+
+
+async def serve_agents(
+    store: AgentStore,
+    *,
+    concurrency: int = CONCURRENCY,
+    idle_seconds: float | None = None,
+    models: ModelAccess | None = None,
+) -> None:
+    """Run agents until SIGTERM or SIGINT, or (`idle_seconds`) until there was nothing to do for so long. Running agents
+    are interrupted, and resumed by the next worker."""
+    busy = 0
+    news = asyncio.Event()
+
+    async def run(agent: BackgroundAgent) -> None:
+        nonlocal busy
+        busy += 1
+        news.set()
+        try:
+            await run_agent(store, agent, models)
+        finally:
+            busy -= 1
+            news.set()
+
+    await store.open()
+    working = asyncio.ensure_future(store.work(name_worker(), concurrency, run))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, working.cancel)
+    watching = asyncio.ensure_future(_wait_until_idle(lambda: busy, store, news, idle_seconds))
+    try:
+        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (working, watching):
+            task.cancel()
+        await asyncio.wait({working, watching})
+        await store.close()
+    if not working.cancelled() and (fault := working.exception()) is not None:
+        raise fault
+
+
+def name_worker() -> str:
+    """Return the name of this process among the workers of a team."""
+    return f"{platform.node() or 'localhost'}:{os.getpid()}"
+
+
+async def _wait_until_idle(
+    count_busy: Callable[[], int], store: AgentStore, news: asyncio.Event, seconds: float | None
+) -> None:
+    """Return after nothing was running or queued for `seconds`; None: never."""
+    while True:
+        news.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await news.wait()
+        except TimeoutError:
+            if not count_busy() and all(agent.state in ENDED for agent in await store.list_agents()):
+                return
+
+
+async def run_agent(store: AgentStore, agent: BackgroundAgent, models: ModelAccess | None = None) -> None:
+    """Run an agent that a worker took from the store."""
+    await AgentRunner(store, replace(agent), models).run()
 
 
 class AgentFenced(AgentTuiError, code="agent_taken"):
@@ -293,69 +357,6 @@ class AgentRunner:
         message = turn.message if end_state == "failed" or not replies else replies[-1].strip()
         waiting = len(state.changes) + sum(bulk.needs_verdict for bulk in state.review.bulks)
         return {"state": end_state, "message": message[:2000], "pending": waiting, "cost": state.usage.cost}
-
-
-async def run_agent(store: AgentStore, agent: BackgroundAgent, models: ModelAccess | None = None) -> None:
-    """Run an agent that a worker took from the store."""
-    await AgentRunner(store, replace(agent), models).run()
-
-
-def name_worker() -> str:
-    """Return the name of this process among the workers of a team."""
-    return f"{platform.node() or 'localhost'}:{os.getpid()}"
-
-
-async def serve_agents(
-    store: AgentStore,
-    *,
-    concurrency: int = CONCURRENCY,
-    idle_seconds: float | None = None,
-    models: ModelAccess | None = None,
-) -> None:
-    """Run agents until SIGTERM or SIGINT, or (`idle_seconds`) until there was nothing to do for so long. Running agents
-    are interrupted, and resumed by the next worker."""
-    busy = 0
-    news = asyncio.Event()
-
-    async def run(agent: BackgroundAgent) -> None:
-        nonlocal busy
-        busy += 1
-        news.set()
-        try:
-            await run_agent(store, agent, models)
-        finally:
-            busy -= 1
-            news.set()
-
-    await store.open()
-    working = asyncio.ensure_future(store.work(name_worker(), concurrency, run))
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, working.cancel)
-    watching = asyncio.ensure_future(_wait_until_idle(lambda: busy, store, news, idle_seconds))
-    try:
-        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in (working, watching):
-            task.cancel()
-        await asyncio.wait({working, watching})
-        await store.close()
-    if not working.cancelled() and (fault := working.exception()) is not None:
-        raise fault
-
-
-async def _wait_until_idle(
-    count_busy: Callable[[], int], store: AgentStore, news: asyncio.Event, seconds: float | None
-) -> None:
-    """Return after nothing was running or queued for `seconds`; None: never."""
-    while True:
-        news.clear()
-        try:
-            async with asyncio.timeout(seconds):
-                await news.wait()
-        except TimeoutError:
-            if not count_busy() and all(agent.state in ENDED for agent in await store.list_agents()):
-                return
 
 
 class PushFailed(AgentTuiError, code="push_failed"):

@@ -31,25 +31,6 @@ MAX_SIDE_PIXELS: Final = 1568  # providers scale down larger pictures
 SUPPORTED_TYPES: Final = "PNG, JPEG, GIF, WebP, BMP, TIFF and PDF files can be attached"
 
 
-class PdfFacts(Struct, frozen=True, kw_only=True):
-    """`pages` 0 = unknown; `damaged`: the parser's error, "" = none; `text` "" = none, or not requested."""
-
-    pages: int = 0
-    encrypted: bool = False
-    damaged: str = ""
-    text: str = ""
-
-
-def read_pdf_facts(data: bytes, *, text: bool = False) -> PdfFacts:
-    """Return the facts of a PDF. Slow; never raises: unknown facts have their defaults."""
-    command = [sys.executable, "-I", str(_READER), str(MAX_TEXT_CHARS if text else 0)]
-    try:
-        result = subprocess.run(command, input=data, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
-        return decode_json(result.stdout, PdfFacts)
-    except (OSError, subprocess.SubprocessError, msgspec.MsgspecError):
-        return PdfFacts()
-
-
 class PreparedAttachment(Struct, frozen=True, kw_only=True):
     """An attachment with its bytes, `data`. `note`: how they were converted, "" = unchanged."""
 
@@ -105,3 +86,22 @@ def _prepare_pdf(data: bytes, name: str) -> PreparedAttachment:
         digest=hashlib.sha256(data).hexdigest(), media_type=PDF_MEDIA_TYPE, name=name, size=len(data), pages=facts.pages
     )
     return PreparedAttachment(attachment=attachment, data=data)
+
+
+class PdfFacts(Struct, frozen=True, kw_only=True):
+    """`pages` 0 = unknown; `damaged`: the parser's error, "" = none; `text` "" = none, or not requested."""
+
+    pages: int = 0
+    encrypted: bool = False
+    damaged: str = ""
+    text: str = ""
+
+
+def read_pdf_facts(data: bytes, *, text: bool = False) -> PdfFacts:
+    """Return the facts of a PDF. Slow; never raises: unknown facts have their defaults."""
+    command = [sys.executable, "-I", str(_READER), str(MAX_TEXT_CHARS if text else 0)]
+    try:
+        result = subprocess.run(command, input=data, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
+        return decode_json(result.stdout, PdfFacts)
+    except (OSError, subprocess.SubprocessError, msgspec.MsgspecError):
+        return PdfFacts()

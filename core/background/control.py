@@ -40,63 +40,6 @@ _LOCK: Final = "worker.lock"
 _PAUSE_SECONDS: Final = 0.05
 
 
-class WorkerLock:
-    """The lock of the only worker on this machine. Raises `StateError` if another process holds it for `patience`
-    seconds."""
-
-    def __init__(self, patience: float = 0.0) -> None:
-        path = make_agents_dir() / _LOCK
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        deadline = monotonic() + patience
-        while not self._acquire():
-            if monotonic() >= deadline:
-                os.close(self._descriptor)
-                raise StateError("a worker of this machine runs already.", code="worker_running")
-            sleep(_PAUSE_SECONDS)
-
-    def _acquire(self) -> bool:
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def close(self) -> None:
-        """Release the lock."""
-        os.close(self._descriptor)
-
-
-def start_worker(program: tuple[str, ...]) -> None:
-    """Start the worker of this machine as a separate process. `program`: the argv prefix of this program. Raises
-    `StateError`.
-
-    It also starts while another worker runs, because that one may just have found the queue empty: the new one waits
-    for the lock, and exits if it does not get it.
-    """
-    log = make_agents_dir() / "worker.log"
-    with _open_log(log) as output:
-        try:
-            subprocess.Popen(
-                [*program, "agents", "worker", "--until-idle"],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                close_fds=True,
-            )
-        except OSError as problem:
-            raise StateError(f"the worker can't be started: {problem.strerror}.") from problem
-
-
-@contextlib.contextmanager
-def _open_log(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
 async def start_agent(store: AgentStore, request: AgentRequest, program: tuple[str, ...]) -> BackgroundAgent:
     """Queue an agent, and start a worker on this machine if needed. `program`: the argv prefix of this program, () =
     workers are managed elsewhere. Raises `CommandRejected`, `StoreUnavailable`, `StateError`."""
@@ -218,3 +161,60 @@ def _link_tops(source: Path, target: Path, tops: Iterable[str]) -> None:
                 link_tree(source_path, get_place(target, path))
             else:
                 link_entry(source_path, get_place(target, path))
+
+
+class WorkerLock:
+    """The lock of the only worker on this machine. Raises `StateError` if another process holds it for `patience`
+    seconds."""
+
+    def __init__(self, patience: float = 0.0) -> None:
+        path = make_agents_dir() / _LOCK
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        deadline = monotonic() + patience
+        while not self._acquire():
+            if monotonic() >= deadline:
+                os.close(self._descriptor)
+                raise StateError("a worker of this machine runs already.", code="worker_running")
+            sleep(_PAUSE_SECONDS)
+
+    def _acquire(self) -> bool:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Release the lock."""
+        os.close(self._descriptor)
+
+
+def start_worker(program: tuple[str, ...]) -> None:
+    """Start the worker of this machine as a separate process. `program`: the argv prefix of this program. Raises
+    `StateError`.
+
+    It also starts while another worker runs, because that one may just have found the queue empty: the new one waits
+    for the lock, and exits if it does not get it.
+    """
+    log = make_agents_dir() / "worker.log"
+    with _open_log(log) as output:
+        try:
+            subprocess.Popen(
+                [*program, "agents", "worker", "--until-idle"],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                close_fds=True,
+            )
+        except OSError as problem:
+            raise StateError(f"the worker can't be started: {problem.strerror}.") from problem
+
+
+@contextlib.contextmanager
+def _open_log(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -67,77 +67,6 @@ CREATE INDEX IF NOT EXISTS agent_tui_messages_by_agent ON agent_tui_messages (ag
 """
 
 
-class SessionRows:
-    """The stored logs and files of sessions. `execute` runs one statement and returns its rows; `objects` None = files
-    are rows. Raises their errors."""
-
-    def __init__(self, execute: Callable[..., Awaitable[list[tuple[Any, ...]]]], objects: ObjectStore | None) -> None:
-        self._execute, self._objects = execute, objects
-
-    async def store_log(self, agent: BackgroundAgent, start: int, data: bytes) -> bool:
-        rows = await self._execute(
-            "INSERT INTO agent_tui_log (agent, start, data) SELECT %s, %s, %s"
-            " WHERE EXISTS (SELECT 1 FROM agent_tui_agents WHERE id = %s AND attempt = %s)"
-            " ON CONFLICT (agent, start) DO UPDATE SET data = excluded.data RETURNING start",
-            (agent.id, start, data, agent.id, agent.attempt),
-        )
-        return bool(rows)
-
-    async def read_log(self, name: str) -> bytes:
-        rows = await self._execute("SELECT start, data FROM agent_tui_log WHERE agent = %s ORDER BY start", (name,))
-        log = bytearray()
-        for start, data in rows:
-            if start > len(log):
-                break  # rows after a gap are incomplete
-            del log[start:]
-            log += bytes(data)
-        return bytes(log)
-
-    async def store_file(self, name: str, path: str, data: bytes) -> None:
-        if self._objects is None:
-            await self._execute(
-                "INSERT INTO agent_tui_files (agent, path, data) VALUES (%s, %s, %s)"
-                " ON CONFLICT (agent, path) DO UPDATE SET data = excluded.data",
-                (name, path, data),
-            )
-            return
-        await self._objects.put(name, path, data)
-        await self._execute(
-            "INSERT INTO agent_tui_objects (agent, path, place) VALUES (%s, %s, %s)"
-            " ON CONFLICT (agent, path) DO UPDATE SET place = excluded.place",
-            (name, path, self._objects.place),
-        )
-
-    async def read_files(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
-        """Yield path and bytes of every stored file of a session."""
-        rows = await self._execute("SELECT path FROM agent_tui_files WHERE agent = %s ORDER BY path", (name,))
-        for (path,) in rows:
-            query = "SELECT data FROM agent_tui_files WHERE agent = %s AND path = %s"
-            file_rows = await self._execute(query, (name, path))
-            if file_rows:
-                yield path, bytes(file_rows[0][0])
-        for path, location in await self._list_objects(name):
-            yield path, await self._require_objects(location).read(name, path)
-
-    async def delete(self, name: str) -> None:
-        """Delete all data of a session; the rows last, so that a failed deletion can be repeated."""
-        for _, location in (await self._list_objects(name))[:1]:
-            self._require_objects(location)
-        if self._objects is not None:
-            await self._objects.delete(name)
-        for table in ("log", "files", "objects"):
-            await self._execute(f"DELETE FROM agent_tui_{table} WHERE agent = %s", (name,))
-
-    async def _list_objects(self, name: str) -> list[tuple[Any, ...]]:
-        return await self._execute("SELECT path, place FROM agent_tui_objects WHERE agent = %s ORDER BY path", (name,))
-
-    def _require_objects(self, location: str) -> ObjectStore:
-        if self._objects is None:
-            hint = f"Set background.blobs to it: {location}?endpoint=…&region=…"
-            raise ConfigError(f"Files of this agent are in {location}, and no object store is configured.", hint=hint)
-        return self._objects
-
-
 class PostgresStore:
     """The agents of a team. `lease`: seconds after which another worker takes over an agent of a silent one; `objects`:
     the store of files, None = the database."""
@@ -460,3 +389,74 @@ class PostgresStore:
     def read_files(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
         """Yield path and bytes of every stored file of a session."""
         return self._sessions.read_files(name)
+
+
+class SessionRows:
+    """The stored logs and files of sessions. `execute` runs one statement and returns its rows; `objects` None = files
+    are rows. Raises their errors."""
+
+    def __init__(self, execute: Callable[..., Awaitable[list[tuple[Any, ...]]]], objects: ObjectStore | None) -> None:
+        self._execute, self._objects = execute, objects
+
+    async def store_log(self, agent: BackgroundAgent, start: int, data: bytes) -> bool:
+        rows = await self._execute(
+            "INSERT INTO agent_tui_log (agent, start, data) SELECT %s, %s, %s"
+            " WHERE EXISTS (SELECT 1 FROM agent_tui_agents WHERE id = %s AND attempt = %s)"
+            " ON CONFLICT (agent, start) DO UPDATE SET data = excluded.data RETURNING start",
+            (agent.id, start, data, agent.id, agent.attempt),
+        )
+        return bool(rows)
+
+    async def read_log(self, name: str) -> bytes:
+        rows = await self._execute("SELECT start, data FROM agent_tui_log WHERE agent = %s ORDER BY start", (name,))
+        log = bytearray()
+        for start, data in rows:
+            if start > len(log):
+                break  # rows after a gap are incomplete
+            del log[start:]
+            log += bytes(data)
+        return bytes(log)
+
+    async def store_file(self, name: str, path: str, data: bytes) -> None:
+        if self._objects is None:
+            await self._execute(
+                "INSERT INTO agent_tui_files (agent, path, data) VALUES (%s, %s, %s)"
+                " ON CONFLICT (agent, path) DO UPDATE SET data = excluded.data",
+                (name, path, data),
+            )
+            return
+        await self._objects.put(name, path, data)
+        await self._execute(
+            "INSERT INTO agent_tui_objects (agent, path, place) VALUES (%s, %s, %s)"
+            " ON CONFLICT (agent, path) DO UPDATE SET place = excluded.place",
+            (name, path, self._objects.place),
+        )
+
+    async def read_files(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
+        """Yield path and bytes of every stored file of a session."""
+        rows = await self._execute("SELECT path FROM agent_tui_files WHERE agent = %s ORDER BY path", (name,))
+        for (path,) in rows:
+            query = "SELECT data FROM agent_tui_files WHERE agent = %s AND path = %s"
+            file_rows = await self._execute(query, (name, path))
+            if file_rows:
+                yield path, bytes(file_rows[0][0])
+        for path, location in await self._list_objects(name):
+            yield path, await self._require_objects(location).read(name, path)
+
+    async def delete(self, name: str) -> None:
+        """Delete all data of a session; the rows last, so that a failed deletion can be repeated."""
+        for _, location in (await self._list_objects(name))[:1]:
+            self._require_objects(location)
+        if self._objects is not None:
+            await self._objects.delete(name)
+        for table in ("log", "files", "objects"):
+            await self._execute(f"DELETE FROM agent_tui_{table} WHERE agent = %s", (name,))
+
+    async def _list_objects(self, name: str) -> list[tuple[Any, ...]]:
+        return await self._execute("SELECT path, place FROM agent_tui_objects WHERE agent = %s ORDER BY path", (name,))
+
+    def _require_objects(self, location: str) -> ObjectStore:
+        if self._objects is None:
+            hint = f"Set background.blobs to it: {location}?endpoint=…&region=…"
+            raise ConfigError(f"Files of this agent are in {location}, and no object store is configured.", hint=hint)
+        return self._objects

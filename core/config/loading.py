@@ -31,6 +31,65 @@ MAX_BYTES = 256 * 1024
 _ALIASES = {("commands", "policy"): {"yolo": "auto"}}
 
 
+def load_settings(workspace_root: Path | None = None) -> Settings:
+    """Load the effective settings of a workspace. Raises `ConfigError`."""
+    return load_with_notices(workspace_root).settings
+
+
+def load_with_notices(workspace_root: Path | None = None, is_trusted: TrustCheck = trust_everything) -> LoadedSettings:
+    """Load the effective settings with notices about ignored lines of the project's file. `is_trusted` decides on the
+    bytes of that file. Raises `ConfigError`."""
+    settings, _ = parse_settings(get_config_dir() / FILE_NAME, read_settings_bytes(get_config_dir() / FILE_NAME))
+    project_bytes = read_settings_bytes(workspace_root / PROJECT_FILE) if workspace_root is not None else None
+    if workspace_root is None or project_bytes is None or not is_trusted(PROJECT_FILE.as_posix(), project_bytes):
+        return LoadedSettings(settings=settings)
+    project_settings, table = parse_settings(workspace_root / PROJECT_FILE, project_bytes)
+    return narrow_settings(settings, project_settings, table, PROJECT_FILE.as_posix())
+
+
+def parse_settings(path: Path, data: bytes | None) -> tuple[Settings, dict[str, Any]]:
+    """Parse one file. Returns its settings (the defaults without a file) and the raw table, which shows the keys that
+    are set. Raises `ConfigError` with all problems."""
+    if data is None:
+        return Settings(), {}
+    text, table = parse_table(path, data)
+    if problems := list(find_problems(path, text, table)):
+        raise merge_errors(problems)
+    return convert(table, Settings), table
+
+
+def parse_table(path: Path, data: bytes) -> tuple[str, dict[str, Any]]:
+    """Parse a file into its text and raw table. Raises `ConfigError` for invalid TOML."""
+    try:
+        text = data.decode("utf-8")
+        table = parse_toml(text)
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 (byte {error.start}).", hint="Save it as UTF-8.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}.", hint="Correct that line.") from None
+    for (section, key), aliases in _ALIASES.items():
+        inner = table.get(section)
+        if isinstance(inner, dict) and isinstance(inner.get(key), str):
+            inner[key] = aliases.get(inner[key], inner[key])
+    return text, table
+
+
+def read_settings_bytes(path: Path) -> bytes | None:
+    """Read a settings file; None: there is none. Raises `ConfigError`."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+                raise ConfigError(
+                    f"{path} is not a regular file of at most {MAX_BYTES // 1024} KiB.", hint="Move it out of the way."
+                )
+            return file.read(MAX_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ConfigError(f"{path} can't be read: {error.strerror}.", hint="Check its permissions.") from None
+
+
 def _is_lower_limit(user_value: float, project_value: float) -> bool:
     return project_value > 0 and (user_value == 0 or project_value < user_value)
 
@@ -118,62 +177,3 @@ def apply_bounds(settings: Settings, bounds: Mapping[tuple[str, str], Any]) -> S
         if section and NARROWER[section, key](getattr(holder, key), bound):
             settings = msgspec.structs.replace(settings, **{section: msgspec.structs.replace(holder, **{key: bound})})
     return settings
-
-
-def load_settings(workspace_root: Path | None = None) -> Settings:
-    """Load the effective settings of a workspace. Raises `ConfigError`."""
-    return load_with_notices(workspace_root).settings
-
-
-def load_with_notices(workspace_root: Path | None = None, is_trusted: TrustCheck = trust_everything) -> LoadedSettings:
-    """Load the effective settings with notices about ignored lines of the project's file. `is_trusted` decides on the
-    bytes of that file. Raises `ConfigError`."""
-    settings, _ = parse_settings(get_config_dir() / FILE_NAME, read_settings_bytes(get_config_dir() / FILE_NAME))
-    project_bytes = read_settings_bytes(workspace_root / PROJECT_FILE) if workspace_root is not None else None
-    if workspace_root is None or project_bytes is None or not is_trusted(PROJECT_FILE.as_posix(), project_bytes):
-        return LoadedSettings(settings=settings)
-    project_settings, table = parse_settings(workspace_root / PROJECT_FILE, project_bytes)
-    return narrow_settings(settings, project_settings, table, PROJECT_FILE.as_posix())
-
-
-def parse_settings(path: Path, data: bytes | None) -> tuple[Settings, dict[str, Any]]:
-    """Parse one file. Returns its settings (the defaults without a file) and the raw table, which shows the keys that
-    are set. Raises `ConfigError` with all problems."""
-    if data is None:
-        return Settings(), {}
-    text, table = parse_table(path, data)
-    if problems := list(find_problems(path, text, table)):
-        raise merge_errors(problems)
-    return convert(table, Settings), table
-
-
-def parse_table(path: Path, data: bytes) -> tuple[str, dict[str, Any]]:
-    """Parse a file into its text and raw table. Raises `ConfigError` for invalid TOML."""
-    try:
-        text = data.decode("utf-8")
-        table = parse_toml(text)
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 (byte {error.start}).", hint="Save it as UTF-8.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}.", hint="Correct that line.") from None
-    for (section, key), aliases in _ALIASES.items():
-        inner = table.get(section)
-        if isinstance(inner, dict) and isinstance(inner.get(key), str):
-            inner[key] = aliases.get(inner[key], inner[key])
-    return text, table
-
-
-def read_settings_bytes(path: Path) -> bytes | None:
-    """Read a settings file; None: there is none. Raises `ConfigError`."""
-    try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
-                raise ConfigError(
-                    f"{path} is not a regular file of at most {MAX_BYTES // 1024} KiB.", hint="Move it out of the way."
-                )
-            return file.read(MAX_BYTES)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise ConfigError(f"{path} can't be read: {error.strerror}.", hint="Check its permissions.") from None

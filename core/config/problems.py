@@ -31,40 +31,6 @@ _ASSIGNMENT = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|
 _PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 
 
-def find_line(text: str, path: Sequence[str]) -> int:
-    """Return the 1-indexed line that sets a key, or of the nearest enclosing table; 0 without a match."""
-    for length in range(len(path), 0, -1):
-        for number, keys in _list_lines(text):
-            if keys == list(path[:length]):
-                return number
-    begins = (number for number, keys in _list_lines(text) if keys[: len(path)] == list(path))
-    return next(begins, 0)
-
-
-def find_entry_line(text: str, path: Sequence[str], entry: str) -> int:
-    """Return the line of an entry in the list at a key, or of the key without a match."""
-    first = find_line(text, path)
-    for number, line in enumerate(text.splitlines()[max(first - 1, 0) :], max(first, 1)):
-        if f'"{entry}"' in line or f"'{entry}'" in line:
-            return number
-    return first
-
-
-def _list_lines(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Iterate over the lines with keys, each with the full path."""
-    section: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if header := _HEADER.match(line):
-            section = _split_keys(header[1])
-            yield number, section
-        elif assignment := _ASSIGNMENT.match(line):
-            yield number, [*section, *_split_keys(assignment[1])]
-
-
-def _split_keys(dotted_key: str) -> list[str]:
-    return [part.strip("\"'") for part in _PART.findall(dotted_key)]
-
-
 def find_problems(path: Path, text: str, table: Mapping[str, Any]) -> Iterator[ConfigError]:
     """Iterate over all problems of a file: values of the wrong type, invalid rules and conflicting models."""
     misfits = list(find_misfits(table))
@@ -119,3 +85,37 @@ def _find_conflicting_models(path: Path, text: str, settings: Settings) -> Itera
             reason = f"`{key}` names another model ({short})"
             hint = "They mean the same: keep one of them."
             yield explain_key(path, text, ("routes", job, "model"), reason, hint=hint)
+
+
+def find_line(text: str, path: Sequence[str]) -> int:
+    """Return the 1-indexed line that sets a key, or of the nearest enclosing table; 0 without a match."""
+    for length in range(len(path), 0, -1):
+        for number, keys in _list_lines(text):
+            if keys == list(path[:length]):
+                return number
+    begins = (number for number, keys in _list_lines(text) if keys[: len(path)] == list(path))
+    return next(begins, 0)
+
+
+def find_entry_line(text: str, path: Sequence[str], entry: str) -> int:
+    """Return the line of an entry in the list at a key, or of the key without a match."""
+    first = find_line(text, path)
+    for number, line in enumerate(text.splitlines()[max(first - 1, 0) :], max(first, 1)):
+        if f'"{entry}"' in line or f"'{entry}'" in line:
+            return number
+    return first
+
+
+def _list_lines(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Iterate over the lines with keys, each with the full path."""
+    section: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            section = _split_keys(header[1])
+            yield number, section
+        elif assignment := _ASSIGNMENT.match(line):
+            yield number, [*section, *_split_keys(assignment[1])]
+
+
+def _split_keys(dotted_key: str) -> list[str]:
+    return [part.strip("\"'") for part in _PART.findall(dotted_key)]

@@ -107,52 +107,6 @@ class ModeTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     debug: ModeSettings = ModeSettings()
 
 
-def narrow_tool(settings: ToolSettings, other: ToolSettings) -> ToolSettings:
-    """Return the intersection of two settings of a tool. Disjoint paths disable it."""
-    both = bool(settings.allowed_paths and other.allowed_paths)
-    paths = (
-        _intersect(settings.allowed_paths, other.allowed_paths)
-        if both
-        else settings.allowed_paths or other.allowed_paths
-    )
-    return ToolSettings(
-        enabled=settings.enabled and other.enabled and not (both and not paths),
-        scope="changed" if "changed" in {settings.scope, other.scope} else "workspace",
-        allowed_paths=paths,
-        require_approval=settings.require_approval or other.require_approval,
-    )
-
-
-def find_tool_settings(name: str, tables: Sequence[Mapping[str, ToolSettings]]) -> ToolSettings:
-    """Return the intersection of a tool's settings in these tables."""
-    tool_settings = ToolSettings()
-    for table in tables:
-        if name in table:
-            tool_settings = narrow_tool(tool_settings, table[name])
-    return tool_settings
-
-
-def _intersect(paths: Sequence[str], other_paths: Sequence[str]) -> tuple[str, ...]:
-    """Return the entries of either list that are inside of the other's."""
-    inner = [path for path in paths if is_path_allowed(path.rstrip("/"), other_paths, with_parents=False)]
-    inner += [path for path in other_paths if is_path_allowed(path.rstrip("/"), paths, with_parents=False)]
-    return tuple(dict.fromkeys(inner))
-
-
-def is_path_allowed(path: str, allowed_paths: Collection[str], *, with_parents: bool = True) -> bool:
-    """Return True if a workspace-relative path is in `allowed_paths` or below an entry; with `with_parents`, also for a
-    directory above an entry, whose list leads there."""
-    return any(_matches_path(path, entry, with_parents=with_parents) for entry in allowed_paths)
-
-
-def _matches_path(path: str, entry: str, *, with_parents: bool) -> bool:
-    pattern = entry.removeprefix("./").rstrip("/")
-    if pattern in {"", ".", path} or path.startswith(f"{pattern}/") or fnmatchcase(path, pattern):
-        return True
-    literal = next((pattern[:index] for index, letter in enumerate(pattern) if letter in _WILD), pattern)
-    return with_parents and (path == "." or literal.startswith(f"{path}/"))
-
-
 class TurnLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The limits of one turn: model calls, US dollars, tokens of prompts and answers. 0 = no limit."""
 
@@ -389,3 +343,49 @@ class LoadedSettings(Struct, frozen=True, kw_only=True):
     settings: Settings
     notices: tuple[str, ...] = ()
     bounds: Mapping[tuple[str, str], Any] = {}
+
+
+def narrow_tool(settings: ToolSettings, other: ToolSettings) -> ToolSettings:
+    """Return the intersection of two settings of a tool. Disjoint paths disable it."""
+    both = bool(settings.allowed_paths and other.allowed_paths)
+    paths = (
+        _intersect(settings.allowed_paths, other.allowed_paths)
+        if both
+        else settings.allowed_paths or other.allowed_paths
+    )
+    return ToolSettings(
+        enabled=settings.enabled and other.enabled and not (both and not paths),
+        scope="changed" if "changed" in {settings.scope, other.scope} else "workspace",
+        allowed_paths=paths,
+        require_approval=settings.require_approval or other.require_approval,
+    )
+
+
+def find_tool_settings(name: str, tables: Sequence[Mapping[str, ToolSettings]]) -> ToolSettings:
+    """Return the intersection of a tool's settings in these tables."""
+    tool_settings = ToolSettings()
+    for table in tables:
+        if name in table:
+            tool_settings = narrow_tool(tool_settings, table[name])
+    return tool_settings
+
+
+def _intersect(paths: Sequence[str], other_paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the entries of either list that are inside of the other's."""
+    inner = [path for path in paths if is_path_allowed(path.rstrip("/"), other_paths, with_parents=False)]
+    inner += [path for path in other_paths if is_path_allowed(path.rstrip("/"), paths, with_parents=False)]
+    return tuple(dict.fromkeys(inner))
+
+
+def is_path_allowed(path: str, allowed_paths: Collection[str], *, with_parents: bool = True) -> bool:
+    """Return True if a workspace-relative path is in `allowed_paths` or below an entry; with `with_parents`, also for a
+    directory above an entry, whose list leads there."""
+    return any(_matches_path(path, entry, with_parents=with_parents) for entry in allowed_paths)
+
+
+def _matches_path(path: str, entry: str, *, with_parents: bool) -> bool:
+    pattern = entry.removeprefix("./").rstrip("/")
+    if pattern in {"", ".", path} or path.startswith(f"{pattern}/") or fnmatchcase(path, pattern):
+        return True
+    literal = next((pattern[:index] for index, letter in enumerate(pattern) if letter in _WILD), pattern)
+    return with_parents and (path == "." or literal.startswith(f"{path}/"))

@@ -59,114 +59,6 @@ _NICENESS: Final = 10
 _READ: Final = 1 << 16
 
 
-class _Chunker:
-    """One process, with its current batch of files and the next ones."""
-
-    def __init__(self, top: int, others: Iterable[Connection]) -> None:
-        self.pipe, child_pipe = Pipe()
-        self.batches: deque[list[FoundFile]] = deque()
-        self.pid = os.fork()
-        if self.pid == 0:
-            for connection in (self.pipe, *others):
-                connection.close()
-            _serve(top, child_pipe)
-        child_pipe.close()
-
-    def send_batch(self, files: list[FoundFile]) -> None:
-        self.batches.append(files)
-        with suppress(OSError):  # it has died, which `receive_rows` detects
-            self.pipe.send_bytes(_encode(files))
-
-    def receive_rows(self) -> list[FileRows]:
-        """Return the rows of the first batch. Raises OSError, `EOFError` if the process is gone."""
-        rows = _decode_rows(self.pipe.recv_bytes())
-        self.batches.popleft()
-        return rows
-
-    def kill(self) -> None:
-        self.pipe.close()
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
-
-
-def _serve(top: int, pipe: Connection) -> None:
-    """Process batches until the builder is gone; never returns."""
-    try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        gc.disable()  # many rows and nodes, but no cycles: collection takes a fifth of the time
-        while True:
-            pipe.send_bytes(_encode([read_rows(top, file) for file in _decode_files(pipe.recv_bytes())]))
-    except (OSError, EOFError):
-        os._exit(0)
-    finally:
-        os._exit(1)
-
-
-class ChunkerPool:
-    """Up to `count` chunkers below the directory descriptor `top`, started on demand."""
-
-    def __init__(self, top: int, count: int) -> None:
-        self._top = top
-        self.count = count
-        self._chunkers: list[_Chunker] = []
-        self._retries: deque[FoundFile] = (
-            deque()
-        )  # files of a lost batch, read one by one: one of them has killed a chunker
-
-    @property
-    def is_busy(self) -> bool:
-        """True if rows of accepted files are not collected yet."""
-        return bool(self._retries) or any(chunker.batches for chunker in self._chunkers)
-
-    def count_files(self) -> int:
-        """Count the accepted files whose rows are not collected yet."""
-        return len(self._retries) + sum(len(batch) for chunker in self._chunkers for batch in chunker.batches)
-
-    def feed(self, waiting: deque[FoundFile]) -> None:
-        """Move the first files of the queue to chunkers with short queues."""
-        self._start()
-        for chunker in self._chunkers:
-            while len(chunker.batches) < _MAX_QUEUED and (
-                batch := _pop_files(self._retries, 1) or _pop_files(waiting, _BATCH_SIZE)
-            ):
-                chunker.send_batch(batch)
-
-    def collect(self) -> list[FileRows]:
-        """Wait for the next finished batch; [] if none is pending."""
-        self.feed(deque())
-        busy = {candidate.pipe.fileno(): candidate for candidate in self._chunkers if candidate.batches}
-        if not busy:
-            return []
-        ready = wait(list(busy))
-        chunker = busy[next(descriptor for descriptor in busy if descriptor in ready)]
-        try:
-            return chunker.receive_rows()
-        except (OSError, EOFError):
-            return self._replace(chunker)
-
-    def stop(self) -> None:
-        """Kill all chunkers; their batches are lost. Idempotent."""
-        while self._chunkers:
-            self._chunkers.pop().kill()
-
-    def _start(self) -> None:
-        while len(self._chunkers) < self.count:
-            self._chunkers.append(_Chunker(self._top, [chunker.pipe for chunker in self._chunkers]))
-
-    def _replace(self, chunker: _Chunker) -> list[FileRows]:
-        """Remove a dead chunker. Its files are read one by one, except a single file that killed it."""
-        self._chunkers.remove(chunker)
-        chunker.kill()
-        current, *others = chunker.batches
-        for batch in (current if len(current) > 1 else (), *others):
-            self._retries.extend(batch)
-        return [describe_unread(current[0])] if len(current) == 1 else []
-
-
-def _pop_files(files: deque[FoundFile], size: int) -> list[FoundFile]:
-    return [files.popleft() for _ in range(min(size, len(files)))]
-
-
 class IndexBuilder:
     """The only writer of an index; `report` is called with the status after every commit. All methods raise
     `sqlite3.Error`, after which `recover` has to be called; the constructor also OSError."""
@@ -436,3 +328,111 @@ class _RequestLines:
             *complete, self._rest = (self._rest + data).split(b"\n")
             lines += complete
         return [self._decode(line) for line in lines if line.strip()]
+
+
+class ChunkerPool:
+    """Up to `count` chunkers below the directory descriptor `top`, started on demand."""
+
+    def __init__(self, top: int, count: int) -> None:
+        self._top = top
+        self.count = count
+        self._chunkers: list[_Chunker] = []
+        self._retries: deque[FoundFile] = (
+            deque()
+        )  # files of a lost batch, read one by one: one of them has killed a chunker
+
+    @property
+    def is_busy(self) -> bool:
+        """True if rows of accepted files are not collected yet."""
+        return bool(self._retries) or any(chunker.batches for chunker in self._chunkers)
+
+    def count_files(self) -> int:
+        """Count the accepted files whose rows are not collected yet."""
+        return len(self._retries) + sum(len(batch) for chunker in self._chunkers for batch in chunker.batches)
+
+    def feed(self, waiting: deque[FoundFile]) -> None:
+        """Move the first files of the queue to chunkers with short queues."""
+        self._start()
+        for chunker in self._chunkers:
+            while len(chunker.batches) < _MAX_QUEUED and (
+                batch := _pop_files(self._retries, 1) or _pop_files(waiting, _BATCH_SIZE)
+            ):
+                chunker.send_batch(batch)
+
+    def collect(self) -> list[FileRows]:
+        """Wait for the next finished batch; [] if none is pending."""
+        self.feed(deque())
+        busy = {candidate.pipe.fileno(): candidate for candidate in self._chunkers if candidate.batches}
+        if not busy:
+            return []
+        ready = wait(list(busy))
+        chunker = busy[next(descriptor for descriptor in busy if descriptor in ready)]
+        try:
+            return chunker.receive_rows()
+        except (OSError, EOFError):
+            return self._replace(chunker)
+
+    def stop(self) -> None:
+        """Kill all chunkers; their batches are lost. Idempotent."""
+        while self._chunkers:
+            self._chunkers.pop().kill()
+
+    def _start(self) -> None:
+        while len(self._chunkers) < self.count:
+            self._chunkers.append(_Chunker(self._top, [chunker.pipe for chunker in self._chunkers]))
+
+    def _replace(self, chunker: _Chunker) -> list[FileRows]:
+        """Remove a dead chunker. Its files are read one by one, except a single file that killed it."""
+        self._chunkers.remove(chunker)
+        chunker.kill()
+        current, *others = chunker.batches
+        for batch in (current if len(current) > 1 else (), *others):
+            self._retries.extend(batch)
+        return [describe_unread(current[0])] if len(current) == 1 else []
+
+
+def _pop_files(files: deque[FoundFile], size: int) -> list[FoundFile]:
+    return [files.popleft() for _ in range(min(size, len(files)))]
+
+
+class _Chunker:
+    """One process, with its current batch of files and the next ones."""
+
+    def __init__(self, top: int, others: Iterable[Connection]) -> None:
+        self.pipe, child_pipe = Pipe()
+        self.batches: deque[list[FoundFile]] = deque()
+        self.pid = os.fork()
+        if self.pid == 0:
+            for connection in (self.pipe, *others):
+                connection.close()
+            _serve(top, child_pipe)
+        child_pipe.close()
+
+    def send_batch(self, files: list[FoundFile]) -> None:
+        self.batches.append(files)
+        with suppress(OSError):  # it has died, which `receive_rows` detects
+            self.pipe.send_bytes(_encode(files))
+
+    def receive_rows(self) -> list[FileRows]:
+        """Return the rows of the first batch. Raises OSError, `EOFError` if the process is gone."""
+        rows = _decode_rows(self.pipe.recv_bytes())
+        self.batches.popleft()
+        return rows
+
+    def kill(self) -> None:
+        self.pipe.close()
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+def _serve(top: int, pipe: Connection) -> None:
+    """Process batches until the builder is gone; never returns."""
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        gc.disable()  # many rows and nodes, but no cycles: collection takes a fifth of the time
+        while True:
+            pipe.send_bytes(_encode([read_rows(top, file) for file in _decode_files(pipe.recv_bytes())]))
+    except (OSError, EOFError):
+        os._exit(0)
+    finally:
+        os._exit(1)

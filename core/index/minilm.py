@@ -57,66 +57,6 @@ _IDLE_SECONDS: Final = 300.0
 _START: Final = "from core.index.minilm import main; main()"
 
 
-class _Spacing(dict[int, str]):
-    """A lazy table of the replacement of every character."""
-
-    def __missing__(self, code: int) -> str:
-        self[code] = replacement = _space_character(chr(code))
-        return replacement
-
-
-_SPACED: Final = _Spacing()
-
-
-def _space_character(character: str) -> str:
-    kind = unicodedata.category(character)
-    if character.isspace() and (kind[0] == "Z" or character in "\t\n\r"):
-        return " "
-    if kind in _DROPPED or character == "\ufffd":
-        return ""
-    is_ascii_sign = character.isascii() and not character.isalnum()
-    if is_ascii_sign or kind[0] == "P" or any(first <= ord(character) <= last for first, last in _IDEOGRAPHS):
-        return f" {character} "
-    return character.lower()
-
-
-class WordPieces:
-    """The pieces of a vocabulary, by number."""
-
-    def __init__(self, pieces: Sequence[str]) -> None:
-        self._numbers = {piece: number for number, piece in enumerate(pieces)}
-        self._first, self._last = self._numbers["[CLS]"], self._numbers["[SEP]"]
-        self._cut = lru_cache(maxsize=1 << 16)(self._cut_word)
-
-    def encode(self, text: str, limit: int) -> list[int]:
-        """Return the numbers of at most `limit` pieces, including the start and end marks."""
-        numbers = [self._first]
-        for word in unicodedata.normalize("NFD", text).translate(_SPACED).split():
-            numbers += self._cut(word)
-            if len(numbers) >= limit:
-                break
-        return [*numbers[: limit - 1], self._last]
-
-    def _cut_word(self, word: str) -> tuple[int, ...]:
-        numbers: list[int] = []
-        start = 0
-        while start < len(word) <= _LONGEST_WORD:
-            mark = "##" if start else ""
-            ends = range(len(word), start, -1)
-            end = next((end for end in ends if mark + word[start:end] in self._numbers), 0)
-            if not end:
-                break
-            numbers.append(self._numbers[mark + word[start:end]])
-            start = end
-        return tuple(numbers) if start == len(word) else (self._numbers[_UNKNOWN],)
-
-
-@cache
-def load_word_pieces() -> WordPieces:
-    """Return the pieces of `vocab.txt`, cached per process."""
-    return WordPieces(_VOCABULARY.read_text(encoding="utf-8").removesuffix("\n").split("\n"))
-
-
 def check_installed() -> None:
     """Raise `ConfigError` unless the packages of the model are installed; loads none of them."""
     missing = [name for name in (_RUNTIME, _WEIGHTS) if find_spec(name) is None]
@@ -200,3 +140,63 @@ def _embed_request(texts: Sequence[str]) -> VectorAnswer:
         return VectorAnswer(problem=problem.message)
     except Exception as problem:  # any exception of a foreign library is reported; the next request may succeed
         return VectorAnswer(problem=f"{type(problem).__name__}: {problem}"[:500])
+
+
+class WordPieces:
+    """The pieces of a vocabulary, by number."""
+
+    def __init__(self, pieces: Sequence[str]) -> None:
+        self._numbers = {piece: number for number, piece in enumerate(pieces)}
+        self._first, self._last = self._numbers["[CLS]"], self._numbers["[SEP]"]
+        self._cut = lru_cache(maxsize=1 << 16)(self._cut_word)
+
+    def encode(self, text: str, limit: int) -> list[int]:
+        """Return the numbers of at most `limit` pieces, including the start and end marks."""
+        numbers = [self._first]
+        for word in unicodedata.normalize("NFD", text).translate(_SPACED).split():
+            numbers += self._cut(word)
+            if len(numbers) >= limit:
+                break
+        return [*numbers[: limit - 1], self._last]
+
+    def _cut_word(self, word: str) -> tuple[int, ...]:
+        numbers: list[int] = []
+        start = 0
+        while start < len(word) <= _LONGEST_WORD:
+            mark = "##" if start else ""
+            ends = range(len(word), start, -1)
+            end = next((end for end in ends if mark + word[start:end] in self._numbers), 0)
+            if not end:
+                break
+            numbers.append(self._numbers[mark + word[start:end]])
+            start = end
+        return tuple(numbers) if start == len(word) else (self._numbers[_UNKNOWN],)
+
+
+@cache
+def load_word_pieces() -> WordPieces:
+    """Return the pieces of `vocab.txt`, cached per process."""
+    return WordPieces(_VOCABULARY.read_text(encoding="utf-8").removesuffix("\n").split("\n"))
+
+
+class _Spacing(dict[int, str]):
+    """A lazy table of the replacement of every character."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = replacement = _space_character(chr(code))
+        return replacement
+
+
+_SPACED: Final = _Spacing()
+
+
+def _space_character(character: str) -> str:
+    kind = unicodedata.category(character)
+    if character.isspace() and (kind[0] == "Z" or character in "\t\n\r"):
+        return " "
+    if kind in _DROPPED or character == "\ufffd":
+        return ""
+    is_ascii_sign = character.isascii() and not character.isalnum()
+    if is_ascii_sign or kind[0] == "P" or any(first <= ord(character) <= last for first, last in _IDEOGRAPHS):
+        return f" {character} "
+    return character.lower()

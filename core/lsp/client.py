@@ -34,68 +34,6 @@ CANCELLED: Final = (
 _NOTHING: Final = msgspec.Raw(b"null")
 
 
-def build_frame(body: bytes) -> bytes:
-    """Return a body with its header."""
-    return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
-
-
-class FrameReader:
-    """A parser of a byte stream into bodies. It ignores headers other than `Content-Length`."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-        self._wanted = -1  # length of the current body, -1 before its header
-        self._skipped = 0  # remaining bytes of a body that is too large
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the bodies that `data` completes. Raises `ToolFailed` for an invalid frame."""
-        self._buffer += data
-        while True:
-            if self._skipped:
-                skip_count = min(self._skipped, len(self._buffer))
-                del self._buffer[:skip_count]
-                self._skipped -= skip_count
-            if self._skipped or not (self._wanted >= 0 or self._read_head()):
-                return
-            if self._wanted > LARGEST_FRAME:
-                self._skipped, self._wanted = self._wanted, -1
-                continue
-            if len(self._buffer) < self._wanted:
-                return
-            body = bytes(self._buffer[: self._wanted])
-            del self._buffer[: self._wanted]
-            self._wanted = -1
-            yield body
-
-    def _read_head(self) -> bool:
-        end = _END_OF_HEAD.search(self._buffer, 0, _LARGEST_HEAD)
-        if end is None:
-            if len(self._buffer) > _LARGEST_HEAD:
-                raise ToolFailed("What it writes is no language server protocol.")
-            return False
-        length = _LENGTH.search(self._buffer, 0, end.end())
-        if length is None:
-            raise ToolFailed("It sent a message without a length.")
-        self._wanted = int(length[1])
-        del self._buffer[: end.end()]
-        return True
-
-
-class RpcError(Struct, frozen=True):
-    code: int = 0
-    message: str = ""
-
-
-class RpcMessage(Struct, frozen=True):
-    """Any message: a request has id and method, a notification only a method, a response only an id."""
-
-    id: int | str | None = None
-    method: str = ""
-    params: msgspec.Raw = _NOTHING
-    result: msgspec.Raw = _NOTHING
-    error: RpcError | None = None
-
-
 class RequestRefused(ToolFailed, code="server_refused"):
     """The server answered with an error; `number` is its code."""
 
@@ -225,3 +163,65 @@ class LspClient:
                 value = value.get(name) if isinstance(value, Mapping) else None
             settings.append(value)
         return settings
+
+
+def build_frame(body: bytes) -> bytes:
+    """Return a body with its header."""
+    return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+class FrameReader:
+    """A parser of a byte stream into bodies. It ignores headers other than `Content-Length`."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._wanted = -1  # length of the current body, -1 before its header
+        self._skipped = 0  # remaining bytes of a body that is too large
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield the bodies that `data` completes. Raises `ToolFailed` for an invalid frame."""
+        self._buffer += data
+        while True:
+            if self._skipped:
+                skip_count = min(self._skipped, len(self._buffer))
+                del self._buffer[:skip_count]
+                self._skipped -= skip_count
+            if self._skipped or not (self._wanted >= 0 or self._read_head()):
+                return
+            if self._wanted > LARGEST_FRAME:
+                self._skipped, self._wanted = self._wanted, -1
+                continue
+            if len(self._buffer) < self._wanted:
+                return
+            body = bytes(self._buffer[: self._wanted])
+            del self._buffer[: self._wanted]
+            self._wanted = -1
+            yield body
+
+    def _read_head(self) -> bool:
+        end = _END_OF_HEAD.search(self._buffer, 0, _LARGEST_HEAD)
+        if end is None:
+            if len(self._buffer) > _LARGEST_HEAD:
+                raise ToolFailed("What it writes is no language server protocol.")
+            return False
+        length = _LENGTH.search(self._buffer, 0, end.end())
+        if length is None:
+            raise ToolFailed("It sent a message without a length.")
+        self._wanted = int(length[1])
+        del self._buffer[: end.end()]
+        return True
+
+
+class RpcError(Struct, frozen=True):
+    code: int = 0
+    message: str = ""
+
+
+class RpcMessage(Struct, frozen=True):
+    """Any message: a request has id and method, a notification only a method, a response only an id."""
+
+    id: int | str | None = None
+    method: str = ""
+    params: msgspec.Raw = _NOTHING
+    result: msgspec.Raw = _NOTHING
+    error: RpcError | None = None

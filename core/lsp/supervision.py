@@ -29,44 +29,6 @@ IDLE_LIMIT: Final = 600.0
 StartServer = Callable[[LocatedServer, Callable[[str], None], "ServerErrors"], Awaitable[RunningCommand]]
 
 
-class ServerErrors:
-    """The end of a server's standard error."""
-
-    def __init__(self) -> None:
-        self._text = ""
-
-    def add(self, text: str) -> None:
-        self._text = (self._text + text)[-_LONGEST_ERRORS:]
-
-    def describe(self) -> str:
-        """Return its last line; "" = it is empty."""
-        lines = [line.strip() for line in self._text.splitlines() if line.strip()]
-        return lines[-1][:300] if lines else ""
-
-
-def format_command(server: LocatedServer) -> str:
-    """Return the command line that permission rules match."""
-    return shlex.join(server.spec.command)
-
-
-async def start_in_box(
-    host: CommandHost, server: LocatedServer, on_output: Callable[[str], None], errors: ServerErrors
-) -> RunningCommand:
-    """Start a server in the sandbox. `on_output` gets its bytes decoded with surrogate escapes (PEP 383). Raises
-    `ToolFailed`."""
-    box = await host.box.find()
-    if box is None or not box.tier.can_run_unasked:
-        raise ToolFailed("nothing on this machine holds a command well enough to run it unasked")
-    request = await host.build_passing_request(
-        f"exec {shlex.join((server.program, *server.spec.command[1:]))}",
-        lowers=host.shadow.prepare_lowers(),
-        cwd=server.directory,
-        limits=BoxLimits(seconds=None, memory=get_memory_limit() // 2, output=_UNBOUNDED),
-        is_piped=True,
-    )
-    return await box.start(request, on_output, errors.add)
-
-
 class SupervisedServer:
     """A server of a session. `lock` serialises the use of its documents. `stamp`: the state of the project at its
     start; `given_up`: the reason why it is not started any more."""
@@ -181,3 +143,41 @@ class SupervisedServer:
             connection.client.fail("it was ended")
         if running is not None:
             self._endings.spawn(running.stop(), name=f"end of {self.name}")
+
+
+class ServerErrors:
+    """The end of a server's standard error."""
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    def add(self, text: str) -> None:
+        self._text = (self._text + text)[-_LONGEST_ERRORS:]
+
+    def describe(self) -> str:
+        """Return its last line; "" = it is empty."""
+        lines = [line.strip() for line in self._text.splitlines() if line.strip()]
+        return lines[-1][:300] if lines else ""
+
+
+def format_command(server: LocatedServer) -> str:
+    """Return the command line that permission rules match."""
+    return shlex.join(server.spec.command)
+
+
+async def start_in_box(
+    host: CommandHost, server: LocatedServer, on_output: Callable[[str], None], errors: ServerErrors
+) -> RunningCommand:
+    """Start a server in the sandbox. `on_output` gets its bytes decoded with surrogate escapes (PEP 383). Raises
+    `ToolFailed`."""
+    box = await host.box.find()
+    if box is None or not box.tier.can_run_unasked:
+        raise ToolFailed("nothing on this machine holds a command well enough to run it unasked")
+    request = await host.build_passing_request(
+        f"exec {shlex.join((server.program, *server.spec.command[1:]))}",
+        lowers=host.shadow.prepare_lowers(),
+        cwd=server.directory,
+        limits=BoxLimits(seconds=None, memory=get_memory_limit() // 2, output=_UNBOUNDED),
+        is_piped=True,
+    )
+    return await box.start(request, on_output, errors.add)

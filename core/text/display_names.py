@@ -33,7 +33,7 @@ EVERYDAY_SCRIPTS: Final = frozenset(
 _SCRIPT_ALIASES: Final = {"KATAKANA-HIRAGANA": "KATAKANA", "IDEOGRAPHIC": "CJK"}
 # Scripts that mix with Latin letters in one word.
 _MIXED_SCRIPTS: Final = tuple(
-    frozenset({"LATIN", "CJK", *each}) for each in (("HIRAGANA", "KATAKANA"), ("BOPOMOFO",), ("HANGUL",))
+    frozenset({"LATIN", "CJK", *scripts}) for scripts in (("HIRAGANA", "KATAKANA"), ("BOPOMOFO",), ("HANGUL",))
 )
 # Letters of other alphabets that look like a Latin one or like each other.
 LATIN_LOOKALIKES: Final = frozenset(
@@ -72,82 +72,6 @@ _PIECES = re.compile(rf"((?:(?![{HIDDEN}])[^\W\d_])+)|(.)", re.DOTALL)  # some l
 _BYTES: Final = range(0x10FF80, 0x110000)  # bytes of invalid UTF-8 on the wire; see `workspace.file_names`
 # Unambiguous signs beyond letters.
 _PLAIN_SIGNS: Final = frozenset("§©®¶€£¥¿«»、。〈〉《》「」『』【】")
-
-
-def find_script(letter: str) -> str:
-    """Return the script of a letter in capitals: the first word of its Unicode name."""
-    script = unicodedata.name(letter, "").partition(" ")[0]
-    return _SCRIPT_ALIASES.get(script, script)
-
-
-def is_compatibility_form(character: str) -> bool:
-    """True for a variant of other characters (full width, mathematical, a ligature, a letter-like sign), and for a
-    letter of phonetics, transcription or dead alphabets."""
-    if character in SINGLE_LOOKALIKES:
-        return True
-    if character.isspace() or not character.isalnum():
-        return unicodedata.normalize("NFKC", character) != character and not character.isspace()
-    code = ord(character)
-    is_technical = (
-        0x250 <= code < 0x300 or 0x1D00 <= code < 0x1DC0 or 0xA640 <= code < 0xA6A0 or 0xA720 <= code < 0xAB70
-    )
-    is_jamo = 0x1100 <= code < 0x1200 or 0xA960 <= code < 0xA980 or 0xD7B0 <= code < 0xD800
-    is_old = code >= 0x10000 and find_script(character) != "CJK"
-    latin = is_technical and find_script(character) in {"LATIN", "CYRILLIC", "GREEK", "MODIFIER"}
-    return latin or is_jamo or is_old or unicodedata.normalize("NFKC", character) != character
-
-
-def format_code_point(character: str) -> str:
-    """Return a visible character with its code point."""
-    return f"‹{character} U+{ord(character):04X}›"
-
-
-@lru_cache(maxsize=4_096)
-def mark_lookalikes(text: str) -> str:
-    """Return `text` with lookalikes marked by their script or code point."""
-    if text.isascii():
-        return text
-    parts = list[str]()
-    for piece in _WORD_PIECES.finditer(text):
-        if word := piece[1]:
-            parts += mark_word(word)
-        else:
-            parts.append(format_code_point(piece[0]) if _is_odd(piece[0]) else piece[0])
-    return "".join(parts)
-
-
-def _is_odd(character: str) -> bool:
-    return not character.isascii() and is_compatibility_form(character)
-
-
-def mark_word(word: str) -> Iterator[str]:
-    """Yield the letters of one word, in pieces, as they are or marked."""
-    if word.isascii():
-        yield word
-        return
-    scripts = {find_script(letter) for letter in word if not _is_odd(letter)}
-    is_mixed = len(scripts) > 1 and not any(scripts <= allowed_scripts for allowed_scripts in _MIXED_SCRIPTS)
-    twins = all(letter in LATIN_LOOKALIKES or letter in _KANA_LOOKALIKES for letter in word)
-    for script, letters in groupby(word, _group_script):
-        run = "".join(letters)
-        if not script:
-            yield from map(format_code_point, run)
-        elif script == "LATIN":
-            yield run
-        elif (
-            script not in EVERYDAY_SCRIPTS
-            or is_mixed
-            or twins
-            or (script == "KATAKANA" and _KANA_LOOKALIKES.issuperset(run))
-        ):
-            yield f"‹{run}·{script.title()}›"
-        else:
-            yield run
-
-
-def _group_script(letter: str) -> str:
-    """Return the script of a letter; "": it is marked by itself in any context."""
-    return "" if _is_odd(letter) else find_script(letter)
 
 
 def display_name(name: str, width: int = 0) -> str:
@@ -249,3 +173,79 @@ def shorten_model(model: str) -> str:
     """Return the id of a model; of a script only its file name, because a path reveals the user's machine."""
     provider, _, name = model.partition("/")
     return f"{provider}/{name.rpartition('/')[2]}" if provider == "scripted" else model
+
+
+@lru_cache(maxsize=4_096)
+def mark_lookalikes(text: str) -> str:
+    """Return `text` with lookalikes marked by their script or code point."""
+    if text.isascii():
+        return text
+    parts = list[str]()
+    for piece in _WORD_PIECES.finditer(text):
+        if word := piece[1]:
+            parts += mark_word(word)
+        else:
+            parts.append(format_code_point(piece[0]) if _is_odd(piece[0]) else piece[0])
+    return "".join(parts)
+
+
+def mark_word(word: str) -> Iterator[str]:
+    """Yield the letters of one word, in pieces, as they are or marked."""
+    if word.isascii():
+        yield word
+        return
+    scripts = {find_script(letter) for letter in word if not _is_odd(letter)}
+    is_mixed = len(scripts) > 1 and not any(scripts <= allowed_scripts for allowed_scripts in _MIXED_SCRIPTS)
+    twins = all(letter in LATIN_LOOKALIKES or letter in _KANA_LOOKALIKES for letter in word)
+    for script, letters in groupby(word, _group_script):
+        run = "".join(letters)
+        if not script:
+            yield from map(format_code_point, run)
+        elif script == "LATIN":
+            yield run
+        elif (
+            script not in EVERYDAY_SCRIPTS
+            or is_mixed
+            or twins
+            or (script == "KATAKANA" and _KANA_LOOKALIKES.issuperset(run))
+        ):
+            yield f"‹{run}·{script.title()}›"
+        else:
+            yield run
+
+
+def _group_script(letter: str) -> str:
+    """Return the script of a letter; "": it is marked by itself in any context."""
+    return "" if _is_odd(letter) else find_script(letter)
+
+
+def find_script(letter: str) -> str:
+    """Return the script of a letter in capitals: the first word of its Unicode name."""
+    script = unicodedata.name(letter, "").partition(" ")[0]
+    return _SCRIPT_ALIASES.get(script, script)
+
+
+def is_compatibility_form(character: str) -> bool:
+    """True for a variant of other characters (full width, mathematical, a ligature, a letter-like sign), and for a
+    letter of phonetics, transcription or dead alphabets."""
+    if character in SINGLE_LOOKALIKES:
+        return True
+    if character.isspace() or not character.isalnum():
+        return unicodedata.normalize("NFKC", character) != character and not character.isspace()
+    code = ord(character)
+    is_technical = (
+        0x250 <= code < 0x300 or 0x1D00 <= code < 0x1DC0 or 0xA640 <= code < 0xA6A0 or 0xA720 <= code < 0xAB70
+    )
+    is_jamo = 0x1100 <= code < 0x1200 or 0xA960 <= code < 0xA980 or 0xD7B0 <= code < 0xD800
+    is_old = code >= 0x10000 and find_script(character) != "CJK"
+    latin = is_technical and find_script(character) in {"LATIN", "CYRILLIC", "GREEK", "MODIFIER"}
+    return latin or is_jamo or is_old or unicodedata.normalize("NFKC", character) != character
+
+
+def format_code_point(character: str) -> str:
+    """Return a visible character with its code point."""
+    return f"‹{character} U+{ord(character):04X}›"
+
+
+def _is_odd(character: str) -> bool:
+    return not character.isascii() and is_compatibility_form(character)

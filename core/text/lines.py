@@ -13,39 +13,6 @@ Opcode = tuple[str, int, int, int, int]
 _MAX_COMPARED = 250_000  # pairs of lines; a larger middle counts as replaced
 
 
-def diff_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[Opcode]:
-    """Diff like `SequenceMatcher.get_opcodes`, after stripping the shared ends; a huge middle is one replacement."""
-    head, tail = count_shared_ends(old, new)
-    i2, j2 = len(old) - tail, len(new) - tail
-    if head:
-        yield "equal", 0, head, 0, head
-    if (i2 - head) * (j2 - head) > _MAX_COMPARED:
-        yield "replace", head, i2, head, j2
-    else:
-        inner = SequenceMatcher(None, old[head:i2], new[head:j2], autojunk=False).get_opcodes()
-        for tag, a1, a2, b1, b2 in inner:
-            yield tag, a1 + head, a2 + head, b1 + head, b2 + head
-    if tail:
-        yield "equal", i2, len(old), j2, len(new)
-
-
-def count_shared_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """Return the numbers of lines (or characters of two strings) in the shared head, and in the shared tail of the
-    rest."""
-    head = count_shared_head(old, new)
-    return head, count_shared_head(old[head:][::-1], new[head:][::-1])
-
-
-def count_shared_head(first: Sequence[str], second: Sequence[str]) -> int:
-    """Return the number of lines (or characters of two strings) in the shared head."""
-    count = 0
-    for one, other in zip(first, second, strict=False):
-        if one != other:
-            break
-        count += 1
-    return count
-
-
 @dataclass(frozen=True, slots=True)
 class TextLines:
     """`bodies[i] + ends[i]` is line i; `starts[i]` its offset in the text. A last line without newline ends with ""."""
@@ -178,6 +145,39 @@ def find_changed_span(before: str, after: str) -> tuple[int, int, int]:
 def number_lines(text: str, *, first: int = 1) -> str:
     """Return the text for the edit agent: every line after its number, counted from `first`."""
     return "\n".join(f"{number:6}|{line}" for number, line in enumerate(split_lines(text).bodies, start=first))
+
+
+def diff_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[Opcode]:
+    """Diff like `SequenceMatcher.get_opcodes`, after stripping the shared ends; a huge middle is one replacement."""
+    head, tail = count_shared_ends(old, new)
+    i2, j2 = len(old) - tail, len(new) - tail
+    if head:
+        yield "equal", 0, head, 0, head
+    if (i2 - head) * (j2 - head) > _MAX_COMPARED:
+        yield "replace", head, i2, head, j2
+    else:
+        inner = SequenceMatcher(None, old[head:i2], new[head:j2], autojunk=False).get_opcodes()
+        for tag, a1, a2, b1, b2 in inner:
+            yield tag, a1 + head, a2 + head, b1 + head, b2 + head
+    if tail:
+        yield "equal", i2, len(old), j2, len(new)
+
+
+def count_shared_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return the numbers of lines (or characters of two strings) in the shared head, and in the shared tail of the
+    rest."""
+    head = count_shared_head(old, new)
+    return head, count_shared_head(old[head:][::-1], new[head:][::-1])
+
+
+def count_shared_head(first: Sequence[str], second: Sequence[str]) -> int:
+    """Return the number of lines (or characters of two strings) in the shared head."""
+    count = 0
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count
 
 
 class Splice(NamedTuple):

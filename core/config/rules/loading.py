@@ -56,96 +56,69 @@ _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 UNTRUSTED_REASON = "it is not as it was when you trusted this project"
 
 
-def find_references(text: str) -> Iterator[str]:
-    """Iterate over the paths that a text imports, without duplicates; code spans and fences do not count."""
-    seen_paths = set()
-    for match in _REFERENCE.finditer(_CODE_SPAN.sub(" ", _blank_fences(text))):
-        path = match[1].rstrip(".!?/")
-        if path and path not in seen_paths and path not in {"~", "."}:
-            seen_paths.add(path)
-            yield path
+def load_rule_files(
+    workspace: Workspace,
+    is_trusted: TrustCheck | None = trust_everything,
+    *,
+    nearby_paths: Iterable[str] = (),
+) -> RuleFiles:
+    """Load the rules for work in a workspace, including those for `nearby_paths` (workspace-relative).
 
-
-def has_own_text(text: str) -> bool:
-    """True if a text has content besides its imports."""
-    lines = _REFERENCE.sub("", text).splitlines()
-    return any(line.strip(" \t-*") and not line.startswith("#") for line in lines)
-
-
-def _blank_fences(text: str) -> str:
-    fence: Fence | None = None
-    lines = []
-    for line in text.split("\n"):
-        was_open, fence = fence, track_fence(fence, line)
-        lines.append("" if was_open is not None or fence is not None else line)
-    return "\n".join(lines)
-
-
-Accept = Callable[[str, bytes], str]
-
-
-class ImportReader:
-    """A reader of the imports of one rule file, transitively, each file once and at most four hops away.
-
-    `accept` returns the reason against using the bytes of a path, "" = they may be used. `problems` explain omissions.
+    `is_trusted` None: no file of the project is read.
     """
-
-    def __init__(self, rule_root: RuleRoot, accept: Accept) -> None:
-        self._root = rule_root
-        self._accept = accept
-        self._seen: set[str] = set()
-        self.problems: list[str] = []
-
-    def read(self, path: str, text: str, chain: tuple[str, ...] = ()) -> Iterator[tuple[str, bytes, str]]:
-        """Iterate over `(path, bytes, importer)` in the order of imports."""
-        chain = (*chain, path)
-        self._seen.add(path)
-        for reference in find_references(text):
-            if (source := self._find(reference, path)) is None:
-                continue
-            target, data = source
-            if target in chain:
-                self.problems.append(f"@{reference} in {self._root.show(path)} leads in a circle")
-            elif target in self._seen:
-                continue
-            elif refusal := self._refuse(target, data, len(chain)):
-                self._seen.add(target)
-                self.problems.append(f"@{reference} not read: {refusal}")
-            else:
-                self._seen.add(target)
-                yield target, data, path
-                if target.endswith(PROSE):
-                    yield from self.read(target, data.decode("utf-8", "replace"), chain)
-
-    def _refuse(self, target: str, data: bytes, hops: int) -> str:
-        if hops > MAX_HOPS:
-            return f"it is more than {MAX_HOPS} imports away"
-        if len(self._seen) > MAX_IMPORTS:
-            return f"there are more than {MAX_IMPORTS} imports"
-        return self._accept(self._root.show(target), data)
-
-    def _find(self, reference: str, importer: str) -> tuple[str, bytes] | None:
-        """Return the target of a reference: relative to the importing file, else to the top. None: no file."""
-        refusal = ""
-        for base in dict.fromkeys((posixpath.dirname(importer), "")):
-            try:
-                target = self._root.resolve(posixpath.join(base, reference))
-                return target, self._root.read(target)
-            except PathRefused as refused:
-                if refused.code == "path_escapes" and _is_plainly_a_file(reference):
-                    refusal = "refused: it leads out of the project"
-                elif refused.code not in NO_FILE:
-                    refusal = refusal or f"not read: {refused.message.rstrip('.')}"
-        if refusal:
-            self.problems.append(f"@{reference} {refusal}")
-        elif reference.endswith(PROSE):
-            self.problems.append(f"@{reference} does not exist")
-        return None
+    user = _Loader(UserRoot(), trust_everything)
+    for source in _list_user_sources(user.root):
+        user.load(source)
+    user.load_notes(workspace.root)
+    if is_trusted is None:
+        return RuleFiles(rules=tuple(user.rules), problems=tuple(user.problems))
+    project_root = ProjectRoot(workspace)
+    project = _Loader(project_root, is_trusted)
+    for directory in _list_directories(project_root.here, nearby_paths):
+        for source in _list_sources(project_root, directory):
+            project.load(source)
+    rules = (*user.rules, *project.rules)
+    return RuleFiles(rules=rules, problems=(*user.problems, *project.problems), here=project_root.here)
 
 
-def _is_plainly_a_file(reference: str) -> bool:
-    """True if a reference can't be code; many projects write their own modules as `@/components`."""
-    return reference.endswith(PROSE) or reference.startswith(("../", "~/")) or os.path.lexists(reference)
+def _list_directories(current_directory: str, nearby_paths: Iterable[str]) -> Iterator[str]:
+    """Iterate over the directories that may have rules, from the project's top downwards."""
+    inside = (
+        f"{current_directory}/{path}" if current_directory else path
+        for path in nearby_paths
+        if not path.startswith(("/", "../"))
+    )
+    above = [directory for path in inside for directory in list_directories_above(path)]
+    start = [*list_directories_above(f"{current_directory}/x" if current_directory else "x")]
+    yield from dict.fromkeys((*start, *sorted(above, key=lambda directory: (directory.count("/"), directory))))
+
+
+def _list_user_sources(rule_root: RuleRoot) -> Iterator[_Source]:
+    yield _Source("AGENTS.md", "")
+    for path in list_rule_files(rule_root, "rules", ".mdc"):
+        yield _Source(path, "")
+
+
+def _list_sources(rule_root: RuleRoot, directory: str) -> Iterator[_Source]:
+    """Iterate over the rule files of one directory, in their order."""
+    prefix = f"{directory}/" if directory else ""
+    try:
+        present = {name for name, _ in rule_root.list_names(directory)}
+    except PathRefused:
+        return
+    for name in INSTRUCTION_FILES:
+        if name.partition("/")[0] in present and not (name == "AGENTS.md" and OVERRIDE in present):
+            yield _Source(f"{prefix}{name}", directory, _describe_neighbours(name, present))
+    for rules, suffix in RULE_DIRECTORIES:
+        if rules.partition("/")[0] in present:
+            for path in list_rule_files(rule_root, f"{prefix}{rules}", suffix):
+                yield _Source(path, directory)
+
+
+def _describe_neighbours(name: str, present: Set[str]) -> str:
+    if name == OVERRIDE and "AGENTS.md" in present:
+        return "in place of AGENTS.md beside it"
+    return "read after AGENTS.md beside it" if "CLAUDE" in name and present & {OVERRIDE, "AGENTS.md"} else ""
 
 
 class _Source(Struct, frozen=True):
@@ -271,66 +244,93 @@ def _classify(path: str, front: FrontMatter, globs: tuple[str, ...], description
     return "described" if description else "manual"
 
 
-def load_rule_files(
-    workspace: Workspace,
-    is_trusted: TrustCheck | None = trust_everything,
-    *,
-    nearby_paths: Iterable[str] = (),
-) -> RuleFiles:
-    """Load the rules for work in a workspace, including those for `nearby_paths` (workspace-relative).
+class ImportReader:
+    """A reader of the imports of one rule file, transitively, each file once and at most four hops away.
 
-    `is_trusted` None: no file of the project is read.
+    `accept` returns the reason against using the bytes of a path, "" = they may be used. `problems` explain omissions.
     """
-    user = _Loader(UserRoot(), trust_everything)
-    for source in _list_user_sources(user.root):
-        user.load(source)
-    user.load_notes(workspace.root)
-    if is_trusted is None:
-        return RuleFiles(rules=tuple(user.rules), problems=tuple(user.problems))
-    project_root = ProjectRoot(workspace)
-    project = _Loader(project_root, is_trusted)
-    for directory in _list_directories(project_root.here, nearby_paths):
-        for source in _list_sources(project_root, directory):
-            project.load(source)
-    rules = (*user.rules, *project.rules)
-    return RuleFiles(rules=rules, problems=(*user.problems, *project.problems), here=project_root.here)
+
+    def __init__(self, rule_root: RuleRoot, accept: Accept) -> None:
+        self._root = rule_root
+        self._accept = accept
+        self._seen: set[str] = set()
+        self.problems: list[str] = []
+
+    def read(self, path: str, text: str, chain: tuple[str, ...] = ()) -> Iterator[tuple[str, bytes, str]]:
+        """Iterate over `(path, bytes, importer)` in the order of imports."""
+        chain = (*chain, path)
+        self._seen.add(path)
+        for reference in find_references(text):
+            if (source := self._find(reference, path)) is None:
+                continue
+            target, data = source
+            if target in chain:
+                self.problems.append(f"@{reference} in {self._root.show(path)} leads in a circle")
+            elif target in self._seen:
+                continue
+            elif refusal := self._refuse(target, data, len(chain)):
+                self._seen.add(target)
+                self.problems.append(f"@{reference} not read: {refusal}")
+            else:
+                self._seen.add(target)
+                yield target, data, path
+                if target.endswith(PROSE):
+                    yield from self.read(target, data.decode("utf-8", "replace"), chain)
+
+    def _refuse(self, target: str, data: bytes, hops: int) -> str:
+        if hops > MAX_HOPS:
+            return f"it is more than {MAX_HOPS} imports away"
+        if len(self._seen) > MAX_IMPORTS:
+            return f"there are more than {MAX_IMPORTS} imports"
+        return self._accept(self._root.show(target), data)
+
+    def _find(self, reference: str, importer: str) -> tuple[str, bytes] | None:
+        """Return the target of a reference: relative to the importing file, else to the top. None: no file."""
+        refusal = ""
+        for base in dict.fromkeys((posixpath.dirname(importer), "")):
+            try:
+                target = self._root.resolve(posixpath.join(base, reference))
+                return target, self._root.read(target)
+            except PathRefused as refused:
+                if refused.code == "path_escapes" and _is_plainly_a_file(reference):
+                    refusal = "refused: it leads out of the project"
+                elif refused.code not in NO_FILE:
+                    refusal = refusal or f"not read: {refused.message.rstrip('.')}"
+        if refusal:
+            self.problems.append(f"@{reference} {refusal}")
+        elif reference.endswith(PROSE):
+            self.problems.append(f"@{reference} does not exist")
+        return None
 
 
-def _list_directories(current_directory: str, nearby_paths: Iterable[str]) -> Iterator[str]:
-    """Iterate over the directories that may have rules, from the project's top downwards."""
-    inside = (
-        f"{current_directory}/{path}" if current_directory else path
-        for path in nearby_paths
-        if not path.startswith(("/", "../"))
-    )
-    above = [directory for path in inside for directory in list_directories_above(path)]
-    start = [*list_directories_above(f"{current_directory}/x" if current_directory else "x")]
-    yield from dict.fromkeys((*start, *sorted(above, key=lambda directory: (directory.count("/"), directory))))
+def _is_plainly_a_file(reference: str) -> bool:
+    """True if a reference can't be code; many projects write their own modules as `@/components`."""
+    return reference.endswith(PROSE) or reference.startswith(("../", "~/")) or os.path.lexists(reference)
 
 
-def _list_user_sources(rule_root: RuleRoot) -> Iterator[_Source]:
-    yield _Source("AGENTS.md", "")
-    for path in list_rule_files(rule_root, "rules", ".mdc"):
-        yield _Source(path, "")
+def find_references(text: str) -> Iterator[str]:
+    """Iterate over the paths that a text imports, without duplicates; code spans and fences do not count."""
+    seen_paths = set()
+    for match in _REFERENCE.finditer(_CODE_SPAN.sub(" ", _blank_fences(text))):
+        path = match[1].rstrip(".!?/")
+        if path and path not in seen_paths and path not in {"~", "."}:
+            seen_paths.add(path)
+            yield path
 
 
-def _list_sources(rule_root: RuleRoot, directory: str) -> Iterator[_Source]:
-    """Iterate over the rule files of one directory, in their order."""
-    prefix = f"{directory}/" if directory else ""
-    try:
-        present = {name for name, _ in rule_root.list_names(directory)}
-    except PathRefused:
-        return
-    for name in INSTRUCTION_FILES:
-        if name.partition("/")[0] in present and not (name == "AGENTS.md" and OVERRIDE in present):
-            yield _Source(f"{prefix}{name}", directory, _describe_neighbours(name, present))
-    for rules, suffix in RULE_DIRECTORIES:
-        if rules.partition("/")[0] in present:
-            for path in list_rule_files(rule_root, f"{prefix}{rules}", suffix):
-                yield _Source(path, directory)
+def has_own_text(text: str) -> bool:
+    """True if a text has content besides its imports."""
+    lines = _REFERENCE.sub("", text).splitlines()
+    return any(line.strip(" \t-*") and not line.startswith("#") for line in lines)
 
 
-def _describe_neighbours(name: str, present: Set[str]) -> str:
-    if name == OVERRIDE and "AGENTS.md" in present:
-        return "in place of AGENTS.md beside it"
-    return "read after AGENTS.md beside it" if "CLAUDE" in name and present & {OVERRIDE, "AGENTS.md"} else ""
+def _blank_fences(text: str) -> str:
+    fence: Fence | None = None
+    lines = []
+    for line in text.split("\n"):
+        was_open, fence = fence, track_fence(fence, line)
+        lines.append("" if was_open is not None or fence is not None else line)
+    return "\n".join(lines)
+
+
+Accept = Callable[[str, bytes], str]

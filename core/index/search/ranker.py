@@ -64,15 +64,15 @@ class RankerInput(Struct, eq=False, kw_only=True):
     rarity: Callable[[str], float]
 
 
-def rank(question: ParsedQuery, ranker_input: RankerInput) -> list[tuple[int, float]]:
+def rank(query: ParsedQuery, ranker_input: RankerInput) -> list[tuple[int, float]]:
     """Return the keys of all candidates with their scores, best first; ties by path and line."""
     scores = _fuse(ranker_input)
-    _add_definitions(scores, question, ranker_input)
-    _add_paths(scores, question, ranker_input.candidates, ranker_input.rarity)
+    _add_definitions(scores, query, ranker_input)
+    _add_paths(scores, query, ranker_input.candidates, ranker_input.rarity)
     for key in scores:
-        weight = weigh_path(ranker_input.candidates[key].path, question.wanted)
-        scores[key] *= max(weight, 0.6) if question.shape == "name" else weight
-    _spread_files(scores, ranker_input.candidates, REPEAT_WEIGHT[question.shape])
+        weight = weigh_path(ranker_input.candidates[key].path, query.wanted)
+        scores[key] *= max(weight, 0.6) if query.shape == "name" else weight
+    _spread_files(scores, ranker_input.candidates, REPEAT_WEIGHT[query.shape])
     places = ranker_input.candidates
     return sorted(scores.items(), key=lambda pair: (-pair[1], places[pair[0]].path, places[pair[0]].start, pair[0]))
 
@@ -90,30 +90,30 @@ def _fuse(ranker_input: RankerInput) -> dict[int, float]:
     return {key: score / best for key, score in scores.items()}
 
 
-def _add_definitions(scores: dict[int, float], question: ParsedQuery, ranker_input: RankerInput) -> None:
-    for name, weight in question.names.items():
+def _add_definitions(scores: dict[int, float], query: ParsedQuery, ranker_input: RankerInput) -> None:
+    for name, weight in query.names.items():
         keys = [key for key in ranker_input.definitions.get(name, ()) if key in ranker_input.candidates]
         if not 0 < len(keys) <= MOST_DEFINITIONS:
             continue
         for key in keys:
-            gain = DEFINITION_WEIGHT[question.shape] * weight / math.sqrt(len(keys))
+            gain = DEFINITION_WEIGHT[query.shape] * weight / math.sqrt(len(keys))
             scores[key] = scores.get(key, 0.0) + gain
 
 
 def _add_paths(
     scores: dict[int, float],
-    question: ParsedQuery,
+    query: ParsedQuery,
     candidates: Mapping[int, Candidate],
     rarity: Callable[[str], float],
 ) -> None:
     """Add the gain of matching path words, proportional to the score, and the gain of mentioned files."""
-    words = {word: OTHER_LINES * rarity(word) for word in question.words if len(word) > 2 and word not in STOP_WORDS}
-    words |= {word: rarity(word) for word in question.first_words if word in words}
+    words = {word: OTHER_LINES * rarity(word) for word in query.words if len(word) > 2 and word not in STOP_WORDS}
+    words |= {word: rarity(word) for word in query.first_words if word in words}
     gains: dict[str, tuple[float, float]] = {}
     for key, score in scores.items():
         path = candidates[key].path
         if path not in gains:
-            gains[path] = min(_weigh_words(path, words), 1.0), MENTION_WEIGHT * _is_mentioned(path, question.paths)
+            gains[path] = min(_weigh_words(path, words), 1.0), MENTION_WEIGHT * _is_mentioned(path, query.paths)
         times, plus = gains[path]
         scores[key] = score * (1 + times) + plus
 

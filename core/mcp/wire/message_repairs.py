@@ -47,6 +47,120 @@ CANCELLED: Final = "notifications/cancelled"
 UNMATCHED_SECONDS: Final = 10.0  # how long a call waits on after an answer without a matching id
 
 
+@asynccontextmanager
+async def repair_streams(
+    streams: AbstractAsyncContextManager[tuple[Any, Any]], wrap: Callable[[Any], Any]
+) -> AsyncIterator[tuple[Any, Any]]:
+    """Yield the streams, with the server's messages repaired. `wrap` turns a message into an item of the streams."""
+    async with streams as (reading, writing):
+        calls = _PendingCalls()
+        yield _RepairedReader(reading, calls, wrap), _TrackedWriter(writing, calls)
+
+
+class _PendingCalls(Struct, eq=False):
+    """Our requests: ids of all that were `sent`, and of those `waiting` for an answer. `unmatched`: an answer without a
+    matching id for the only waiting call, and the time when that call gets it."""
+
+    sent: set[str] = field(default_factory=set)
+    waiting: dict[str, int | str] = field(default_factory=dict)
+    unmatched: tuple[Any, float] | None = None
+
+    def record_sent(self, message: Any) -> None:
+        method, number = getattr(message, "method", ""), getattr(message, "id", None)
+        if method == CANCELLED:
+            self._end_wait((message.params or {}).get("requestId"))
+        elif method and number is not None:
+            self.sent.add(str(number))
+            self.waiting |= {str(number): number} if method != LISTENING else {}
+
+    def match_answer(self, message: Any) -> bool:
+        """Record an answer. False: it matches no request of ours; `take_unmatched` may return it later."""
+        if hasattr(message, "method"):
+            return True
+        if str(message.id) in self.sent:
+            self._end_wait(message.id)
+            return True
+        if len(self.waiting) == 1 and self.unmatched is None:
+            (owner,) = self.waiting.values()
+            problem = f"it is for the call {message.id}, which was never made"
+            ending = build_error(owner, problem) if message.id is not None else message.model_copy(update={"id": owner})
+            self.unmatched = ending, monotonic() + UNMATCHED_SECONDS
+        return False
+
+    def _end_wait(self, number: object) -> None:
+        self.waiting.pop(str(number), None)
+        if self.unmatched is not None and str(self.unmatched[0].id) == str(number):
+            self.unmatched = None
+
+    def compute_timeout(self) -> float:
+        """Return the seconds until the unmatched answer is due."""
+        return inf if self.unmatched is None else max(self.unmatched[1] - monotonic(), 0.0)
+
+    def take_unmatched(self) -> Any:
+        """Return the unmatched answer, addressed to the waiting call, or None."""
+        ending = self.unmatched[0] if self.unmatched is not None else None
+        if ending is not None:
+            self._end_wait(ending.id)
+        return ending
+
+
+class _WrappedStream:
+    """A stream of the SDK with some methods replaced."""
+
+    def __init__(self, stream: Any, calls: _PendingCalls) -> None:
+        self._stream, self._calls = stream, calls
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    async def __aenter__(self) -> Any:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *problem: Any) -> Any:
+        return await self._stream.__aexit__(*problem)
+
+
+class _TrackedWriter(_WrappedStream):
+    async def send(self, item: Any) -> None:
+        self._calls.record_sent(item.message)
+        await self._stream.send(item)
+
+
+class _RepairedReader(_WrappedStream):
+    def __init__(self, stream: Any, calls: _PendingCalls, wrap: Callable[[Any], Any]) -> None:
+        super().__init__(stream, calls)
+        self._wrap = wrap
+        self._repaired = deque[Any]()
+
+    def __aiter__(self) -> _RepairedReader:
+        return self
+
+    async def __anext__(self) -> Any:
+        import anyio
+
+        while True:
+            if not self._repaired:
+                with anyio.move_on_after(self._calls.compute_timeout()) as patience:
+                    item = await self._stream.__anext__()
+                    self._repaired.extend(
+                        map(self._wrap, parse_rejected(item)) if isinstance(item, Exception) else (item,)
+                    )
+                if patience.cancelled_caught and (ending := self._calls.take_unmatched()) is not None:
+                    return self._wrap(ending)
+            while self._repaired:
+                item = self._repaired.popleft()
+                if self._calls.match_answer(item.message):
+                    return _repair_result(item)
+
+
+def _repair_result(item: Any) -> Any:
+    result = getattr(item.message, "result", None)
+    if isinstance(result, dict):
+        repair_lists(result)
+    return item
+
+
 def parse_messages(line: str) -> list[JSONRPCMessage]:
     """Return the messages of a line: one, those of a batch, or none. An unparsable answer becomes an error."""
     from mcp_types import jsonrpc_message_adapter
@@ -196,117 +310,3 @@ def _is_valid(method: str, key: str, entry: Mapping[str, Any]) -> bool:
     except ValueError:
         return False
     return True
-
-
-@asynccontextmanager
-async def repair_streams(
-    streams: AbstractAsyncContextManager[tuple[Any, Any]], wrap: Callable[[Any], Any]
-) -> AsyncIterator[tuple[Any, Any]]:
-    """Yield the streams, with the server's messages repaired. `wrap` turns a message into an item of the streams."""
-    async with streams as (reading, writing):
-        calls = _PendingCalls()
-        yield _RepairedReader(reading, calls, wrap), _TrackedWriter(writing, calls)
-
-
-class _PendingCalls(Struct, eq=False):
-    """Our requests: ids of all that were `sent`, and of those `waiting` for an answer. `unmatched`: an answer without a
-    matching id for the only waiting call, and the time when that call gets it."""
-
-    sent: set[str] = field(default_factory=set)
-    waiting: dict[str, int | str] = field(default_factory=dict)
-    unmatched: tuple[Any, float] | None = None
-
-    def record_sent(self, message: Any) -> None:
-        method, number = getattr(message, "method", ""), getattr(message, "id", None)
-        if method == CANCELLED:
-            self._end_wait((message.params or {}).get("requestId"))
-        elif method and number is not None:
-            self.sent.add(str(number))
-            self.waiting |= {str(number): number} if method != LISTENING else {}
-
-    def match_answer(self, message: Any) -> bool:
-        """Record an answer. False: it matches no request of ours; `take_unmatched` may return it later."""
-        if hasattr(message, "method"):
-            return True
-        if str(message.id) in self.sent:
-            self._end_wait(message.id)
-            return True
-        if len(self.waiting) == 1 and self.unmatched is None:
-            (owner,) = self.waiting.values()
-            problem = f"it is for the call {message.id}, which was never made"
-            ending = build_error(owner, problem) if message.id is not None else message.model_copy(update={"id": owner})
-            self.unmatched = ending, monotonic() + UNMATCHED_SECONDS
-        return False
-
-    def _end_wait(self, number: object) -> None:
-        self.waiting.pop(str(number), None)
-        if self.unmatched is not None and str(self.unmatched[0].id) == str(number):
-            self.unmatched = None
-
-    def compute_timeout(self) -> float:
-        """Return the seconds until the unmatched answer is due."""
-        return inf if self.unmatched is None else max(self.unmatched[1] - monotonic(), 0.0)
-
-    def take_unmatched(self) -> Any:
-        """Return the unmatched answer, addressed to the waiting call, or None."""
-        ending = self.unmatched[0] if self.unmatched is not None else None
-        if ending is not None:
-            self._end_wait(ending.id)
-        return ending
-
-
-class _WrappedStream:
-    """A stream of the SDK with some methods replaced."""
-
-    def __init__(self, stream: Any, calls: _PendingCalls) -> None:
-        self._stream, self._calls = stream, calls
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    async def __aenter__(self) -> Any:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(self, *problem: Any) -> Any:
-        return await self._stream.__aexit__(*problem)
-
-
-class _TrackedWriter(_WrappedStream):
-    async def send(self, item: Any) -> None:
-        self._calls.record_sent(item.message)
-        await self._stream.send(item)
-
-
-class _RepairedReader(_WrappedStream):
-    def __init__(self, stream: Any, calls: _PendingCalls, wrap: Callable[[Any], Any]) -> None:
-        super().__init__(stream, calls)
-        self._wrap = wrap
-        self._repaired = deque[Any]()
-
-    def __aiter__(self) -> _RepairedReader:
-        return self
-
-    async def __anext__(self) -> Any:
-        import anyio
-
-        while True:
-            if not self._repaired:
-                with anyio.move_on_after(self._calls.compute_timeout()) as patience:
-                    item = await self._stream.__anext__()
-                    self._repaired.extend(
-                        map(self._wrap, parse_rejected(item)) if isinstance(item, Exception) else (item,)
-                    )
-                if patience.cancelled_caught and (ending := self._calls.take_unmatched()) is not None:
-                    return self._wrap(ending)
-            while self._repaired:
-                item = self._repaired.popleft()
-                if self._calls.match_answer(item.message):
-                    return _repair_result(item)
-
-
-def _repair_result(item: Any) -> Any:
-    result = getattr(item.message, "result", None)
-    if isinstance(result, dict):
-        repair_lists(result)
-    return item
