@@ -37,7 +37,7 @@ from core.index.database import (
     write_status,
 )
 from core.index.file_rows import FileRows, describe_unread, read_rows
-from core.index.walk import MAX_FILES, RULE_FILES, FoundFile, ProjectWalk, sort_by_use
+from core.index.walk import MAX_FILES, RULE_FILES, ProjectFile, ProjectWalk, sort_by_use
 from core.index.writer import IndexWriter, VectorFiller
 from core.protocol.queries.search import IndexStatus
 from core.records import build_json_decoder, build_msgpack_decoder
@@ -46,7 +46,7 @@ from core.workspace import Workspace
 _BATCH_SIZE: Final = 32
 _MAX_QUEUED: Final = 2
 _encode = msgspec.msgpack.Encoder().encode
-_decode_files = build_msgpack_decoder(list[FoundFile]).decode
+_decode_files = build_msgpack_decoder(list[ProjectFile]).decode
 _decode_rows = build_msgpack_decoder(list[FileRows]).decode
 _FEW_FILES: Final = 40
 """Number of files up to which the builder reads them itself: starting a chunker takes longer."""
@@ -69,7 +69,7 @@ class IndexBuilder:
         self._report = report
         self._top = os.open(workspace.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._pool = ChunkerPool(self._top, chunkers)
-        self._waiting: deque[FoundFile] = deque()
+        self._waiting: deque[ProjectFile] = deque()
         self._unmerged_count = 0  # files written since the last merge of the words
         self._status = IndexStatus(state="building")
         self._open()
@@ -337,7 +337,7 @@ class ChunkerPool:
         self._top = top
         self.count = count
         self._chunkers: list[_Chunker] = []
-        self._retries: deque[FoundFile] = (
+        self._retries: deque[ProjectFile] = (
             deque()
         )  # files of a lost batch, read one by one: one of them has killed a chunker
 
@@ -350,7 +350,7 @@ class ChunkerPool:
         """Count the accepted files whose rows are not collected yet."""
         return len(self._retries) + sum(len(batch) for chunker in self._chunkers for batch in chunker.batches)
 
-    def feed(self, waiting: deque[FoundFile]) -> None:
+    def feed(self, waiting: deque[ProjectFile]) -> None:
         """Move the first files of the queue to chunkers with short queues."""
         self._start()
         for chunker in self._chunkers:
@@ -391,7 +391,7 @@ class ChunkerPool:
         return [describe_unread(current[0])] if len(current) == 1 else []
 
 
-def _pop_files(files: deque[FoundFile], size: int) -> list[FoundFile]:
+def _pop_files(files: deque[ProjectFile], size: int) -> list[ProjectFile]:
     return [files.popleft() for _ in range(min(size, len(files)))]
 
 
@@ -400,7 +400,7 @@ class _Chunker:
 
     def __init__(self, top: int, others: Iterable[Connection]) -> None:
         self.pipe, child_pipe = Pipe()
-        self.batches: deque[list[FoundFile]] = deque()
+        self.batches: deque[list[ProjectFile]] = deque()
         self.pid = os.fork()
         if self.pid == 0:
             for connection in (self.pipe, *others):
@@ -408,7 +408,7 @@ class _Chunker:
             _serve(top, child_pipe)
         child_pipe.close()
 
-    def send_batch(self, files: list[FoundFile]) -> None:
+    def send_batch(self, files: list[ProjectFile]) -> None:
         self.batches.append(files)
         with suppress(OSError):  # it has died, which `receive_rows` detects
             self.pipe.send_bytes(_encode(files))

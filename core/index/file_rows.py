@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from core.filesystem.open_beneath import open_beneath
 from core.index.chunks import Chunk, cut_file, split_source
-from core.index.walk import LARGEST, FoundFile, is_indexed
+from core.index.walk import LARGEST, ProjectFile, is_indexed
 from core.index.words import split_words
 from core.languages import detect_language
 from core.notebooks.reading import find_notebook_text
@@ -76,7 +76,7 @@ class FileRows(Struct, array_like=True, frozen=True):
     symbols: list[SymbolRow] = []
 
 
-def read_rows(top: int, file: FoundFile) -> FileRows:
+def read_rows(top: int, file: ProjectFile) -> FileRows:
     """Return the rows of a file below the directory descriptor `top`; never raises for any kind or content of it."""
     if not is_indexed(file.path, file.size):
         return _describe_bare(file.path, file.changed, file.size)
@@ -95,7 +95,7 @@ def read_rows(top: int, file: FoundFile) -> FileRows:
         return describe_unread(file)
 
 
-def describe_unread(file: FoundFile) -> FileRows:
+def describe_unread(file: ProjectFile) -> FileRows:
     """Return the rows of an unreadable file: its name."""
     return _describe_bare(file.path, UNSETTLED, file.size)
 

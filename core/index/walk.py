@@ -46,7 +46,7 @@ _GENERATED: Final = re.compile(
 _DAY: Final = 86_400
 
 
-class FoundFile(NamedTuple):
+class ProjectFile(NamedTuple):
     """A file of the project. `changed` is st_ctime_ns, the time of the last change or rename, which users can't set;
     `modified` the visible time in seconds."""
 
@@ -69,7 +69,7 @@ class ProjectWalk:
         self._listed: dict[str, set[bytes]] = {}
         self._open_rules = IgnoreRules(workspace, self._read_rules).open_snapshot(NOT_INDEXED)
 
-    def iterate_files(self, directory: str = ".") -> Iterator[FoundFile]:
+    def iterate_files(self, directory: str = ".") -> Iterator[ProjectFile]:
         """Iterate over the files below a directory that is itself not excluded, in no order. Unreadable directories are
         skipped."""
         waiting = [directory]
@@ -88,7 +88,7 @@ class ProjectWalk:
                 elif (file := self._examine(entry, above + name, name, is_ignored)) is not None:
                     yield file
 
-    def find(self, path: str) -> list[FoundFile]:
+    def find(self, path: str) -> list[ProjectFile]:
         """Return the file at a path, or all files below it; [] if it is excluded or missing."""
         directory, _, name = path.rpartition("/")
         if not _SKIPPED.isdisjoint(path.split("/")) or self._is_behind_link(directory) or self._is_generated(directory):
@@ -122,7 +122,7 @@ class ProjectWalk:
 
     def _examine(
         self, entry: os.DirEntry[bytes], path: str, name: str, is_ignored: Callable[[str, bool], bool]
-    ) -> FoundFile | None:
+    ) -> ProjectFile | None:
         """Return a directory entry if it is a file of the project."""
         if not entry.is_file(follow_symlinks=False) or is_ignored(name, False):
             return None
@@ -130,7 +130,7 @@ class ProjectWalk:
             return None
         with suppress(OSError):
             status = entry.stat(follow_symlinks=False)
-            return FoundFile(path, status.st_ctime_ns, status.st_size, int(status.st_mtime))
+            return ProjectFile(path, status.st_ctime_ns, status.st_size, int(status.st_mtime))
         return None
 
     def _read_rules(self, path: str) -> bytes | None:
@@ -151,13 +151,13 @@ def is_indexed(path: str, size: int) -> bool:
     return size <= largest and name.rpartition(".")[2] not in _DATA and not _GENERATED.fullmatch(name)
 
 
-def sort_by_use(files: Iterable[FoundFile]) -> list[FoundFile]:
+def sort_by_use(files: Iterable[ProjectFile]) -> list[ProjectFile]:
     """Sort files: source, tests, other text, and files without indexed text; within these by day of modification,
     latest first. Git is not queried, because the index is built before a project is trusted."""
     return sorted(files, key=lambda file: (_classify(file), -(file.modified // _DAY), file.path))
 
 
-def _classify(file: FoundFile) -> int:
+def _classify(file: ProjectFile) -> int:
     if not is_indexed(file.path, file.size):
         return 3
     if not is_known_language(file.path):

@@ -19,7 +19,7 @@ from core.permissions.state_file import StateFile
 
 FILE_NAME = "mcp.json"
 MAX_HELD_TEXT: Final = 200_000  # characters of the earlier descriptions of a server's held tools
-MAX_GONE: Final = 2_000
+MAX_REMOVED: Final = 2_000
 
 
 class ServerConsent(Struct, frozen=True, kw_only=True):
@@ -126,7 +126,7 @@ class ConsentStore:
             held_tools[name] = text if len(text) <= room else ""
             room -= len(held_tools[name])
         missing_tools = {name: digest for name, digest in old_digests.items() if name not in tools}
-        retained_tools = dict(list(missing_tools.items())[-MAX_GONE:])
+        retained_tools = dict(list(missing_tools.items())[-MAX_REMOVED:])
         self._change(config.name, tools=dict(tools), tools_of=entry, gone=retained_tools, held=held_tools)
         return tuple(sorted(changed_names | altered_names)), tuple(sorted(altered_names))
 

@@ -48,8 +48,8 @@ FIRST_WAIT: Final = 2.0  # seconds that a prompt waits for a list, counted from 
 DEFERRED_PART: Final = 0.05  # share of the window above which the model has to search for tools
 UNKNOWN_WINDOW: Final = 32_000
 MAX_CHANGES: Final = 10  # changes of a server's tools that reach the model per session
-STARTING: Final = "- {} is still starting: its tools are told when it is there, and search_tools waits for it."
-UNASKED: Final = "the user has not said yes to it."
+STILL_STARTING: Final = "- {} is still starting: its tools are told when it is there, and search_tools waits for it."
+NO_CONSENT: Final = "the user has not said yes to it."
 OFF: Final = "the user has switched it off."
 A = TypeVar("A")
 ConsentQuestion = Callable[[ServerConfig, str], Awaitable["bool | None"]]
@@ -95,7 +95,7 @@ class SessionServers:
         """Return the offer for the model, "" without servers. `window`: the model's context, in tokens."""
         await self.refresh()
         notes = describe_unavailable({**self._problems, **self._refusals}, self._consents, self._tools)
-        notes += [STARTING.format(name) for name in sorted(self._listing.keys() - self._tools.keys())]
+        notes += [STILL_STARTING.format(name) for name in sorted(self._listing.keys() - self._tools.keys())]
         return format_offer(self.list_tools(), notes, int((window or UNKNOWN_WINDOW) * DEFERRED_PART))
 
     def list_tools(self) -> list[OfferedTool]:
@@ -203,7 +203,7 @@ class SessionServers:
                     self._consent.save(config, is_allowed=answer)
         except StateError as problem:
             return problem.message
-        return "" if answer else UNASKED
+        return "" if answer else NO_CONSENT
 
     def _ensure_server(self, config: ServerConfig) -> McpServer:
         if config.name not in self._servers:
@@ -334,7 +334,7 @@ class SessionServers:
         """Return why a server may not run, "" = it may, without asking. Raises `StateError`."""
         if self._consent.find(config.name).is_off:
             return OFF
-        return "" if self._consent.get_answer(config) else UNASKED
+        return "" if self._consent.get_answer(config) else NO_CONSENT
 
     def find_texts(self, config: ServerConfig) -> ServerTexts | None:
         """Return the known resources and prompts of a server; None: they were not listed yet."""
@@ -379,7 +379,7 @@ class SessionServers:
             return
         self._consent.forget(config.name)
         self._answered.add(config.compute_hash())  # a revoked consent is not asked for again in this session
-        self._refusals[config.name] = UNASKED
+        self._refusals[config.name] = NO_CONSENT
         await self.stop(config.name)
 
     async def stop(self, name: str) -> None:
@@ -402,7 +402,9 @@ class SessionServers:
     async def probe(self, config: ServerConfig) -> tuple[ToolDefinition, ...]:
         """Start a server for its list of tools and stop it, dropping its writes. Raises `StateError`, `ToolFailed`."""
         if not self._consent.get_answer(config):
-            raise ToolFailed(f"{config.name} stands in {config.source}, and {UNASKED}", hint="/mcp on the screen asks.")
+            raise ToolFailed(
+                f"{config.name} stands in {config.source}, and {NO_CONSENT}", hint="/mcp on the screen asks."
+            )
         server = McpServer(config, self._host, lambda: None)
         try:
             return await server.list_tools(keeps_effects=False)

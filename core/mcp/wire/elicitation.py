@@ -24,7 +24,7 @@ from core.web.address import parse_address
 MAX_FIELDS: Final = 20
 MAX_CHOICES: Final = 100
 MAX_MESSAGE: Final = 2_000  # characters
-ROUNDS: Final = 3  # how often a form is shown again after an invalid answer
+MAX_ROUNDS: Final = 3  # how often a form is shown again after an invalid answer
 DECLINE: Final = "decline"
 DEFAULT: Final = "default"
 LEAVE_OUT: Final = "leave_out"
@@ -102,7 +102,7 @@ async def _ask_about_page(server: str, elicitation: Elicitation, ask: AskUser) -
 async def _ask_form(server: str, elicitation: Elicitation, ask: AskUser) -> ElicitationAnswer:
     questions = build_questions(elicitation)
     title, wrong = f"The MCP server {server} asks", ""
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ROUNDS):
         first = questions[0] if not wrong else _prefix(questions[0], f"That can't be used: {wrong}")
         answers = await ask(title, (first, *questions[1:]))
         if not answers:

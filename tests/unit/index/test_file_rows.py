@@ -7,7 +7,7 @@ from bisect import bisect_right
 import pytest
 
 from core.index.file_rows import MISSING, UNSETTLED, decode_source, read_rows
-from core.index.walk import FoundFile
+from core.index.walk import ProjectFile
 from core.notebooks.editing import create_notebook, insert_cell
 from core.notebooks.notebook import parse_notebook
 from core.notebooks.reading import find_notebook_text, list_cells
@@ -17,7 +17,7 @@ from tests.support.notebook_files import read_notebook
 def read(tmp_path, path="a.py", *, changed=5, size=5):
     top = os.open(tmp_path, os.O_RDONLY)
     try:
-        return read_rows(top, FoundFile(path, changed, size, 0))
+        return read_rows(top, ProjectFile(path, changed, size, 0))
     finally:
         os.close(top)
 
