@@ -14,9 +14,8 @@ from core.text.well_formed import make_well_formed
 
 MASK: Final = "[redacted]"
 _MIN_LENGTH: Final = 6  # a shorter value would match ordinary words
-_MIN_MASKED_LENGTH: Final = (
-    12  # dummy keys of local servers ("ollama", "not-needed") are ordinary words in files and answers
-)
+# Dummy keys of local servers ("ollama", "not-needed") are ordinary words in files and answers.
+_MIN_MASKED_LENGTH: Final = 12
 _known: set[str] = set()
 _credentials: set[str] = set()  # the subset that is masked even if it is short, because it is a real credential
 

@@ -84,9 +84,8 @@ def _fit_decoded(data: bytes, media_type: str, label: str, longest: int) -> Fitt
     with _open_picture(data, media_type) as picture:
         _check_size(picture, label)
         before = picture.size
-        picture.draft(
-            "RGB" if picture.mode == "RGB" else None, (longest, longest)
-        )  # avoids decoding a JPEG at full size
+        # Avoids decoding a JPEG at full size.
+        picture.draft("RGB" if picture.mode == "RGB" else None, (longest, longest))
         picture.load()
         is_rotated = picture.getexif().get(_ORIENTATION, 1) not in {0, 1}
         small = max(picture.size) <= longest and len(data) <= MAX_BYTES

@@ -30,10 +30,11 @@ from core.protocol.events import SessionStarted
 from core.sessions.record_format import decode_record, encode_record
 from core.sessions.store import SessionStore
 
+# Stored directories; of the files next to the log, `prefix*.json` are stored.
 _STORED_DIRECTORIES: Final = (
     "blobs",
     "outputs",
-)  # stored directories; of the files next to the log, `prefix*.json` are stored
+)
 MAX_FILE: Final = 64 << 20  # bytes
 
 

@@ -127,9 +127,8 @@ def narrow_settings(
     notices: list[str] = []
     bounds: dict[tuple[str, str], Any] = {}
     for section, key in list_keys(table):
-        if section == "lsp" and project_settings.lsp[key] == ServerSettings(
-            enabled=False
-        ):  # a project may switch a server off
+        # A project may switch a server off.
+        if section == "lsp" and project_settings.lsp[key] == ServerSettings(enabled=False):
             server_settings = user_settings.lsp.get(key, ServerSettings())
             user_settings = msgspec.structs.replace(
                 user_settings, lsp={**user_settings.lsp, key: msgspec.structs.replace(server_settings, enabled=False)}

@@ -337,9 +337,8 @@ class ChunkerPool:
         self._top = top
         self.count = count
         self._chunkers: list[_Chunker] = []
-        self._retries: deque[ProjectFile] = (
-            deque()
-        )  # files of a lost batch, read one by one: one of them has killed a chunker
+        # Files of a lost batch, read one by one: one of them has killed a chunker.
+        self._retries: deque[ProjectFile] = deque()
 
     @property
     def is_busy(self) -> bool:

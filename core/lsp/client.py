@@ -26,11 +26,12 @@ _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
 _LENGTH: Final = re.compile(rb"(?im)^content-length[ \t]*:[ \t]*(\d{1,18})[ \t]*\r?$")
 MAX_UNSOLICITED: Final = 64 << 20  # bytes that a server may send between two of our requests
 METHOD_NOT_FOUND: Final = -32601
+# Cancelled by the client, content modified, cancelled by the server: worth a retry.
 CANCELLED: Final = (
     -32800,
     -32801,
     -32802,
-)  # cancelled by the client, content modified, cancelled by the server: worth a retry
+)
 _NOTHING: Final = msgspec.Raw(b"null")
 
 

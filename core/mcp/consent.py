@@ -113,9 +113,8 @@ class ConsentStore:
         is_same = consent.tools_of == entry
         if is_same and consent.tools == tools:
             return (), ()
-        removed_tools = (
-            consent.gone if is_same else {}
-        )  # a tool that returns is compared with its earlier digest, so removal can't evade the check
+        # A tool that returns is compared with its earlier digest, so removal can't evade the check.
+        removed_tools = consent.gone if is_same else {}
         old_digests = {**removed_tools, **consent.tools} if is_same else {}
         changed_names = {name for name, _ in consent.tools.items() ^ tools.items()} if consent.tools else set[str]()
         altered_names = {name for name in old_digests.keys() & tools.keys() if old_digests[name] != tools[name]}

@@ -48,9 +48,8 @@ class RedirectListener:
 
     def __init__(self, options: OAuthOptions) -> None:
         self._port = options.port
-        self._host = (
-            "localhost" if options.client_id else "127.0.0.1"
-        )  # the user registered their own client with this name
+        # The user registered their own client with this name.
+        self._host = "localhost" if options.client_id else "127.0.0.1"
         self._server: asyncio.Server | None = None
         self._redirect: asyncio.Future[RedirectResult] = asyncio.get_running_loop().create_future()
         self.state = ""

@@ -109,9 +109,8 @@ class SessionServers:
     def _list_all(self) -> list[OfferedTool]:
         offered_tools: dict[str, OfferedTool] = {}
         for name in sorted(self._tools, key=lambda name: (self._servers[name].config.is_project, name)):
-            offered_tools |= name_tools(
-                name, self._tools[name], offered_tools
-            )  # a server can't shadow a tool of another one
+            # A server can't shadow a tool of another one.
+            offered_tools |= name_tools(name, self._tools[name], offered_tools)
         return [*offered_tools.values()]
 
     def explain_off(self, name: str) -> str:

@@ -39,9 +39,8 @@ _METHODS: Final = {
     "resourceTemplates": "resources/templates/list",
     "prompts": "prompts/list",
 }
-_CHECKED_VERSION: Final = (
-    "2025-11-25"  # an entry that this version's types refuse is refused by the other versions, too
-)
+# An entry that this version's types refuse is refused by the other versions, too.
+_CHECKED_VERSION: Final = "2025-11-25"
 LISTENING: Final = "subscriptions/listen"  # this request lasts as long as the connection
 CANCELLED: Final = "notifications/cancelled"
 UNMATCHED_SECONDS: Final = 10.0  # how long a call waits on after an answer without a matching id
