@@ -31,10 +31,7 @@ from core.sessions.record_format import decode_record, encode_record
 from core.sessions.store import SessionStore
 
 # Stored directories; of the files next to the log, `prefix*.json` are stored.
-_STORED_DIRECTORIES: Final = (
-    "blobs",
-    "outputs",
-)
+_STORED_DIRECTORIES: Final = ("blobs", "outputs")
 MAX_FILE: Final = 64 << 20  # bytes
 
 

@@ -1,6 +1,6 @@
 """Chunks: a file split at its definitions into pieces about one subject.
 
-A chunk has at most `LONGEST` characters, unless a single line is longer. A longer definition is split at the
+A chunk has at most `MAX_CHUNK` characters, unless a single line is longer. A longer definition is split at the
 definitions in it, then at blank lines; small neighbours are merged. Text without definitions is split at blank lines.
 """
 
@@ -19,11 +19,11 @@ from core.notebooks.notebook import is_notebook_path
 from core.notebooks.reading import CellLines, find_language, list_cells
 from core.syntax.symbols import Symbol, find_symbols
 
-LONGEST: Final = 1_600
+MAX_CHUNK: Final = 1_600
 """Characters of a chunk, including line endings."""
 
 _MERGED: Final = 800
-_DEEPEST: Final = 100  # depth of nested definitions; deeper ones are split as text
+_MAX_DEPTH: Final = 100  # depth of nested definitions; deeper ones are split as text
 _COMMENT: Final = re.compile(r"\s*(?:#|//|/\*|\*|--|;;|%|@\w|<!--)")
 
 
@@ -115,8 +115,8 @@ class _Cutter:
             start = self._find_comment(symbol.first, line_number)
             yield from self._cut_text(line_number, start, within)
             line_number = symbol.last + 1
-            if self._measure(start, line_number) > LONGEST:
-                yield from self._cut_at(inner if depth < _DEEPEST else (), start, line_number, symbol, depth + 1)
+            if self._measure(start, line_number) > MAX_CHUNK:
+                yield from self._cut_at(inner if depth < _MAX_DEPTH else (), start, line_number, symbol, depth + 1)
             else:
                 yield _Span(start, line_number, self._measure(start, line_number), symbol)
         yield from self._cut_text(line_number, after, within)
@@ -130,11 +130,11 @@ class _Cutter:
             start, part = end, part + 1
 
     def _find_end(self, start: int, after: int) -> int:
-        if self._measure(start, after) <= LONGEST:
+        if self._measure(start, after) <= MAX_CHUNK:
             return after
-        furthest = max(bisect_left(self._sizes, self._sizes[start] + LONGEST + 1, start, after) - 1, start + 1)
+        furthest = max(bisect_left(self._sizes, self._sizes[start] + MAX_CHUNK + 1, start, after) - 1, start + 1)
         for end in range(furthest, start, -1):
-            if self._measure(start, end) < LONGEST // 3:
+            if self._measure(start, end) < MAX_CHUNK // 3:
                 break
             if not self._lines[end - 1].strip():
                 return end

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from core.filesystem.open_beneath import open_beneath
 from core.index.chunks import Chunk, cut_file, split_source
-from core.index.walk import LARGEST, ProjectFile, is_indexed
+from core.index.walk import MAX_BYTES, ProjectFile, is_indexed
 from core.index.words import split_words
 from core.languages import detect_language
 from core.notebooks.reading import find_notebook_text
@@ -25,8 +25,8 @@ HASH_BYTES: Final = 16
 _MAX_WORDS_TEXT: Final = 16_000
 """Characters of a chunk that are split into words; only a single long line has more."""
 
-_LONGEST_LINE: Final = 5_000
-_LONGEST_SIGNATURE: Final = 160
+_MAX_LINE: Final = 5_000
+_MAX_SIGNATURE: Final = 160
 _MAX_READS: Final = 3
 _RACY_NS: Final = 50_000_000
 """Nanoseconds in which two changes may get the same timestamp; a file this young is read again."""
@@ -143,18 +143,18 @@ def decode_source(path: str, data: bytes) -> str | None:
     text of its cells."""
     if (notebook := find_notebook_text(path, data, has_outputs=False)) is not None:
         return notebook
-    if len(data) > LARGEST or b"\0" in data[:8_192]:
+    if len(data) > MAX_BYTES or b"\0" in data[:8_192]:
         return None
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
     if "\0" in text:
         return None
-    longest = max(map(len, text.split("\n"))) if len(text) > _LONGEST_LINE else 0
-    return None if longest > _LONGEST_LINE and _is_dense(text) else text
+    longest = max(map(len, text.split("\n"))) if len(text) > _MAX_LINE else 0
+    return None if longest > _MAX_LINE and _is_dense(text) else text
 
 
 def _is_dense(text: str) -> bool:
     """True if most of a text is in lines too long for a human reader."""
-    return sum(len(line) for line in text.split("\n") if len(line) > _LONGEST_LINE) * 2 > len(text)
+    return sum(len(line) for line in text.split("\n") if len(line) > _MAX_LINE) * 2 > len(text)
 
 
 def _read_settled(top: int, path: str) -> tuple[bytes, int]:
@@ -199,5 +199,5 @@ def _build_symbol_row(symbol: Symbol, lines: list[str]) -> SymbolRow:
     name_line = next(
         (line for line in lines[symbol.first : symbol.last + 1] if symbol.name in line), lines[symbol.first]
     )
-    signature = name_line.strip()[:_LONGEST_SIGNATURE]
+    signature = name_line.strip()[:_MAX_SIGNATURE]
     return SymbolRow(symbol.name, symbol.qualified, symbol.first + 1, symbol.last + 1, symbol.kind, signature)

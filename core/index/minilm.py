@@ -36,7 +36,7 @@ from core.installation import describe_extra
 from core.records import decode_json
 
 _VOCABULARY: Final = Path(__file__).with_name("vocab.txt")
-_LONGEST_WORD: Final = 100
+_MAX_WORD: Final = 100
 _UNKNOWN: Final = "[UNK]"
 _DROPPED: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Mn"})
 _IDEOGRAPHS: Final = (
@@ -162,7 +162,7 @@ class WordPieces:
     def _cut_word(self, word: str) -> tuple[int, ...]:
         numbers: list[int] = []
         start = 0
-        while start < len(word) <= _LONGEST_WORD:
+        while start < len(word) <= _MAX_WORD:
             mark = "##" if start else ""
             ends = range(len(word), start, -1)
             end = next((end for end in ends if mark + word[start:end] in self._numbers), 0)

@@ -20,9 +20,9 @@ from core.index.words import split_identifier
 _DAMPING: Final = 0.85
 _ROUNDS: Final = 20
 _FOCUS: Final = 20.0  # weight of a file in focus
-_MOST_DEFINITIONS: Final = 3  # files that may define a name; with more it is ambiguous
-_MOST_NAMES: Final = 4_000
-_SHORTEST_NAME: Final = 4
+_MAX_DEFINITIONS: Final = 3  # files that may define a name; with more it is ambiguous
+_MAX_NAMES: Final = 4_000
+_MIN_NAME: Final = 4
 _WORDS_OF_NAME: Final = 2  # the whole, and one part
 _CHARACTERS_PER_TOKEN: Final = 3.5
 _LINES_PER_FILE: Final = 6
@@ -79,7 +79,7 @@ def _load_definitions(connection: sqlite3.Connection) -> dict[str, list[_Definit
         "select symbols.file, files.path, symbols.start, name, signature, name != qualified from symbols"
         f" join files on files.id = symbols.file where symbols.kind in {_OUTER_KINDS} and length(name) >= ?"
         " and substr(name, 1, 1) != '_' order by files.path, symbols.start",
-        (_SHORTEST_NAME,),
+        (_MIN_NAME,),
     )
     definitions: dict[str, list[_Definition]] = defaultdict(list)
     for row in rows:
@@ -88,7 +88,7 @@ def _load_definitions(connection: sqlite3.Connection) -> dict[str, list[_Definit
     return {
         name: places
         for name, places in definitions.items()
-        if len({definition.file for definition in places}) <= _MOST_DEFINITIONS
+        if len({definition.file for definition in places}) <= _MAX_DEFINITIONS
     }
 
 
@@ -104,7 +104,7 @@ def _count_references(
         if term in names_by_term and count > 1
     ]
     references: dict[str, dict[int, int]] = {}
-    for _, name in sorted(common, key=lambda pair: (-pair[0], pair[1]))[:_MOST_NAMES]:
+    for _, name in sorted(common, key=lambda pair: (-pair[0], pair[1]))[:_MAX_NAMES]:
         rows = connection.execute(
             "select chunks.file, count(*) from fts join chunks on chunks.id = fts.rowid where fts match ? group by 1",
             (f'body:"{name.lower()}"',),

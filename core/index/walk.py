@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from core.errors import PathRefused
 from core.index.search.path_kinds import is_secondary_path
-from core.notebooks.notebook import LARGEST as LARGEST_NOTEBOOK
+from core.notebooks.notebook import LARGEST as MAX_NOTEBOOK_BYTES
 from core.notebooks.notebook import is_notebook_path
 from core.syntax.grammars import is_known_language
 from core.workspace import IgnoreRules, Workspace
@@ -23,10 +23,10 @@ _MARKER_FILES: Final = frozenset({b"pyvenv.cfg", b"CACHEDIR.TAG"})
 RULE_FILES: Final = frozenset({".gitignore", ".cursorignore", NOT_INDEXED, *map(os.fsdecode, _MARKER_FILES)})
 """Names of files that exclude other files."""
 
-LARGEST: Final = 1_000_000
+MAX_BYTES: Final = 1_000_000
 """Bytes of a file whose text is read; a notebook may be larger, as most of it is output."""
 
-_MOST_RULES: Final = 1_000_000
+_MAX_RULE_BYTES: Final = 1_000_000
 # Generated directories, for projects that do not ignore them; a virtual environment has a pyvenv.cfg.
 _GENERATED_DIRECTORIES: Final = """
 .git .hg .svn .jj node_modules bower_components __pycache__ .mypy_cache .ruff_cache .pytest_cache .tox .nox .venv .eggs
@@ -140,14 +140,14 @@ class ProjectWalk:
         if names is not None and os.fsencode(name) not in names:
             return None
         with suppress(PathRefused):
-            return self._workspace.read_bytes(path, _MOST_RULES)
+            return self._workspace.read_bytes(path, _MAX_RULE_BYTES)
         return None
 
 
 def is_indexed(path: str, size: int) -> bool:
     """True if the text of a file is indexed; pictures, tables and bundles only count by name."""
     name = path.rpartition("/")[2].lower()
-    largest = LARGEST_NOTEBOOK if is_notebook_path(name) else LARGEST
+    largest = MAX_NOTEBOOK_BYTES if is_notebook_path(name) else MAX_BYTES
     return size <= largest and name.rpartition(".")[2] not in _DATA and not _GENERATED.fullmatch(name)
 
 

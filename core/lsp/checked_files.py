@@ -24,8 +24,8 @@ from core.text.lines import split_lines
 if TYPE_CHECKING:  # it imports the protocol, which the first server loads
     from core.lsp.connection import ServerConnection
 
-LARGEST: Final = 2_000_000  # bytes of a file that a server gets
-MOST_BASES: Final = 50  # cached texts of the user
+MAX_BYTES: Final = 2_000_000  # bytes of a file that a server gets
+MAX_BASES: Final = 50  # cached texts of the user
 CHECK_LIMIT: Final = 20.0  # seconds for the diagnostics of one file
 MAX_UNANSWERED: Final = 3  # consecutive timeouts
 MAX_FILES: Final = 20  # files that are checked again after an edit of one of them
@@ -58,15 +58,15 @@ class ProjectTexts(Struct, eq=False):
     def read(self, path: str) -> str | None:
         """Return a file as the agent sees it; None as in `load_pair`."""
         try:
-            data = self.shadow.read(path, LARGEST + 1)
+            data = self.shadow.read(path, MAX_BYTES + 1)
         except AgentTuiError:
             return None
-        file = decode_text(data) if data is not None and len(data) <= LARGEST else None
+        file = decode_text(data) if data is not None and len(data) <= MAX_BYTES else None
         return file.text if file else None
 
     def _load(self, state: FileState) -> str:
         if state.blob not in self._bases:
-            if len(self._bases) >= MOST_BASES:
+            if len(self._bases) >= MAX_BASES:
                 self._bases.clear()
             file = decode_text(self.shadow.blobs.get(state.blob)) if state.blob else None
             self._bases[state.blob] = file.text if file else ""

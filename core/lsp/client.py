@@ -20,18 +20,14 @@ from core.errors import ToolFailed
 from core.lsp.messages import UNREADABLE
 from core.records import decode_json
 
-LARGEST_FRAME: Final = 16 << 20  # bytes; larger bodies are skipped
-_LARGEST_HEAD: Final = 16 << 10
+MAX_FRAME: Final = 16 << 20  # bytes; larger bodies are skipped
+_MAX_HEAD: Final = 16 << 10
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
 _LENGTH: Final = re.compile(rb"(?im)^content-length[ \t]*:[ \t]*(\d{1,18})[ \t]*\r?$")
 MAX_UNSOLICITED: Final = 64 << 20  # bytes that a server may send between two of our requests
 METHOD_NOT_FOUND: Final = -32601
 # Cancelled by the client, content modified, cancelled by the server: worth a retry.
-CANCELLED: Final = (
-    -32800,
-    -32801,
-    -32802,
-)
+CANCELLED: Final = (-32800, -32801, -32802)
 _NOTHING: Final = msgspec.Raw(b"null")
 
 
@@ -189,7 +185,7 @@ class FrameReader:
                 self._skipped -= skip_count
             if self._skipped or not (self._wanted >= 0 or self._read_head()):
                 return
-            if self._wanted > LARGEST_FRAME:
+            if self._wanted > MAX_FRAME:
                 self._skipped, self._wanted = self._wanted, -1
                 continue
             if len(self._buffer) < self._wanted:
@@ -200,9 +196,9 @@ class FrameReader:
             yield body
 
     def _read_head(self) -> bool:
-        end = _END_OF_HEAD.search(self._buffer, 0, _LARGEST_HEAD)
+        end = _END_OF_HEAD.search(self._buffer, 0, _MAX_HEAD)
         if end is None:
-            if len(self._buffer) > _LARGEST_HEAD:
+            if len(self._buffer) > _MAX_HEAD:
                 raise ToolFailed("What it writes is no language server protocol.")
             return False
         length = _LENGTH.search(self._buffer, 0, end.end())

@@ -16,7 +16,7 @@ MAX_REPORTED: Final = 100
 """Diagnostics per file in an event, which is written again with every edit that moves one."""
 
 _ORDER: Final = ("error", "warning", "information", "hint")
-_LONGEST: Final = 300
+_MAX_LINE: Final = 300
 Lines = Sequence[str]
 Places = Mapping[int, range]
 
@@ -126,4 +126,4 @@ def format_diagnostic(diagnostic: Diagnostic) -> str:
     location = f"{diagnostic.path}:{diagnostic.line}:{diagnostic.column}" if diagnostic.line else diagnostic.path
     code = f" [{diagnostic.code}]" if diagnostic.code else ""
     first = next((line for line in diagnostic.message.splitlines() if line.strip()), "")
-    return f"{location}: {diagnostic.severity}: {' '.join(first.split())[:_LONGEST]}{code}"
+    return f"{location}: {diagnostic.severity}: {' '.join(first.split())[:_MAX_LINE]}{code}"

@@ -25,9 +25,9 @@ _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 MAX_DIAGNOSTICS: Final = 2_000  # per file
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """Errors of decoding an invalid message; the contents of a `Raw` are decoded late."""
-_LONGEST_MESSAGE: Final = 1_000
-_LONGEST_HOVER: Final = 20_000
-_LONGEST_ADDRESS: Final = 4_096
+_MAX_MESSAGE: Final = 1_000
+_MAX_HOVER: Final = 20_000
+_MAX_URI: Final = 4_096
 _SEVERITIES: Final[dict[int, Severity]] = {1: "error", 2: "warning", 3: "information", 4: "hint"}
 
 
@@ -162,7 +162,7 @@ def parse_diagnostics(items: list[msgspec.Raw], path: str, lines: LineTable, ser
                 end_line=end[0],
                 end_column=end[1],
                 severity=_SEVERITIES.get(item.severity or 1, "error"),
-                message=message[:_LONGEST_MESSAGE],
+                message=message[:_MAX_MESSAGE],
                 code="" if item.code is None else str(item.code)[:100],
                 source=server,
             )
@@ -187,7 +187,7 @@ def parse_locations(raw: msgspec.Raw) -> list[tuple[str, Range]]:
             locations.append(convert(raw_location, Location).get_target())
         except msgspec.ValidationError:
             continue
-    return [(uri, span) for uri, span in locations if len(uri) <= _LONGEST_ADDRESS]
+    return [(uri, span) for uri, span in locations if len(uri) <= _MAX_URI]
 
 
 def parse_hover(raw: msgspec.Raw) -> str:
@@ -195,7 +195,7 @@ def parse_hover(raw: msgspec.Raw) -> str:
     value = _decode_answer(raw)
     contents = value.get("contents") if isinstance(value, dict) else None
     parts = contents if isinstance(contents, list) else [contents]
-    return "\n\n".join(filter(None, map(_format_marked, parts)))[:_LONGEST_HOVER]
+    return "\n\n".join(filter(None, map(_format_marked, parts)))[:_MAX_HOVER]
 
 
 def _format_marked(part: Any) -> str:

@@ -23,7 +23,7 @@ from core.text.lines import Splice, apply_splices
 
 ANSWER_LIMIT: Final = 10.0  # seconds
 MAX_LOCATIONS: Final = 500
-_LONGEST_TEXT: Final = 300
+_MAX_TEXT: Final = 300
 _NAME: Final = re.compile(r"[^\W\d]\w*", re.UNICODE)
 LocationKind = Literal["definition", "references"]
 
@@ -57,7 +57,7 @@ async def locate(servers: LanguageServers, kind: LocationKind, name_position: Na
                 continue
             line, column = lines.find_location(span.start)
             end, _ = lines.find_location(span.end)
-            text = lines.get_line(line).strip()[:_LONGEST_TEXT]
+            text = lines.get_line(line).strip()[:_MAX_TEXT]
             places.append(Place(path=path, line=line, column=column, end_line=end, text=text))
         return tuple(sorted(dict.fromkeys(places), key=lambda place: (place.path, place.line, place.column)))
 

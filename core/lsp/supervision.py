@@ -21,7 +21,7 @@ from core.shell.command_host import CommandHost
 from core.shell.execution import get_memory_limit
 from core.tasks import TaskOwner
 
-_LONGEST_ERRORS: Final = 2_000
+_MAX_ERROR_TEXT: Final = 2_000
 _UNBOUNDED: Final = 1 << 50  # the client detects floods
 MAX_STARTS: Final = 4  # the first one, and three after crashes
 START_LIMIT: Final = 30.0  # seconds
@@ -152,7 +152,7 @@ class ServerErrors:
         self._text = ""
 
     def add(self, text: str) -> None:
-        self._text = (self._text + text)[-_LONGEST_ERRORS:]
+        self._text = (self._text + text)[-_MAX_ERROR_TEXT:]
 
     def describe(self) -> str:
         """Return its last line; "" = it is empty."""

@@ -118,10 +118,10 @@ class McpServer:
         """Call a tool with a time limit that every progress report restarts, and that stops while the user answers."""
         loop, limit = asyncio.get_running_loop(), self.config.seconds
         self._received, question_count, asking = 0, 0, asyncio.Lock()
-        async with asyncio.timeout(limit) as patience:
+        async with asyncio.timeout(limit) as time_limit:
 
             def report_progress(progress: float, total: float | None, message: str | None) -> None:
-                patience.reschedule(loop.time() + limit)
+                time_limit.reschedule(loop.time() + limit)
                 listener.progress(progress, total, message)
 
             async def answer(elicitation: Elicitation) -> ElicitationAnswer:
@@ -130,9 +130,9 @@ class McpServer:
                 if question_count > MAX_QUESTIONS:
                     return ElicitationAnswer(action="cancel")
                 async with asking:
-                    patience.reschedule(None)
+                    time_limit.reschedule(None)
                     reply = await answer_elicitation(self.config.name, elicitation, listener.ask)
-                    patience.reschedule(loop.time() + limit)
+                    time_limit.reschedule(loop.time() + limit)
                 if reply.notice:
                     listener.tell(reply.notice)
                 return reply
@@ -143,9 +143,9 @@ class McpServer:
             except ToolFailed:
                 if not self._was_unsent:
                     raise
-                patience.reschedule(None)
+                time_limit.reschedule(None)
                 new_connection = await self._connect(keeps_effects=False)
-                patience.reschedule(loop.time() + limit)
+                time_limit.reschedule(loop.time() + limit)
                 return await new_connection.call_tool(tool, arguments, report_progress)
             finally:
                 self._answer_call = None

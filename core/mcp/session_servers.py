@@ -178,8 +178,8 @@ class SessionServers:
     async def _wait_for_lists(self) -> None:
         """Wait briefly for recently started lists: a slow server is offered later. The session's own server gets the
         full start limit."""
-        patience = FIRST_WAIT if self.own is None else START_SECONDS
-        remaining_seconds = {name: self._listing_since[name] + patience - monotonic() for name in self._listing}
+        time_limit = FIRST_WAIT if self.own is None else START_SECONDS
+        remaining_seconds = {name: self._listing_since[name] + time_limit - monotonic() for name in self._listing}
         if waiting := {self._listing[name] for name, seconds in remaining_seconds.items() if seconds > 0}:
             await asyncio.wait(waiting, timeout=max(remaining_seconds.values()))
 

@@ -230,7 +230,7 @@ _NAMES: Final = {
     "iso8859-1": "Latin-1",
 }
 _SAMPLE: Final = 32_768  # bytes of non-ASCII lines that are decoded in every encoding
-_LARGEST: Final = 4_000_000  # bytes of a text whose encoding is detected
+_MAX_BYTES: Final = 4_000_000  # bytes of a text whose encoding is detected
 _MIN_PAIRS: Final = {"latin-1": 2, "cp1252": 2, "cp1250": 4, "iso8859-2": 4, "cp1254": 4}  # pairs of letters
 _DEFAULT_MIN_PAIRS: Final = 6
 _MIN_CHARACTERS: Final = 2
@@ -276,7 +276,7 @@ def name_encoding(codec: str) -> str:
 def find_encoding(data: bytes, declared_encoding: str = "") -> TextEncoding | None:
     """Return the encoding of a text that is not UTF-8; None: it is UTF-8, or unknown. `declared_encoding`: the
     project's setting for the file."""
-    if data.isascii() or len(data) > _LARGEST:
+    if data.isascii() or len(data) > _MAX_BYTES:
         return None
     return _find_legacy_encoding(data, declared_encoding) if _is_not_utf8(data) else None
 

@@ -32,7 +32,7 @@ _CONTENT: Final = ("main", "[role=main]", "article", "body")
 _NOTED: Final = frozenset({"main", "article"})
 _MIN_CONTENT_SHARE: Final = 0.3  # share of the visible text that the content must have
 _REFRESH: Final = re.compile(r"\s*(\d{1,3})(?:\.\d*)?\s*[;,]\s*(?:url\s*=\s*)?[\"']?([^\"'\s][^\"']*)", re.IGNORECASE)
-_LONGEST_WAIT: Final = 10  # seconds of delay up to which a refresh counts as a redirect
+_MAX_REFRESH_SECONDS: Final = 10  # seconds of delay up to which a refresh counts as a redirect
 _MAX_FRAME_SHARE: Final = 0.5  # share of the visible text that a frame stays below
 _REFERENCE: Final = "pre, th, dl"  # elements of reference pages, which article extraction would lose
 _MIN_ARTICLE_CHARS: Final = 1_000  # characters of visible text below which article extraction is unreliable
@@ -124,7 +124,7 @@ def _find_refresh(tree: Any) -> str:
     for node in tree.css("meta[http-equiv]"):
         if str(node.attributes.get("http-equiv") or "").strip().lower() == "refresh":
             match = _REFRESH.match(node.attributes.get("content") or "")
-            if match and int(match[1]) <= _LONGEST_WAIT:
+            if match and int(match[1]) <= _MAX_REFRESH_SECONDS:
                 return match[2].strip()
     return ""
 

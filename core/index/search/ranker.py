@@ -35,7 +35,7 @@ _MAX_SIBLINGS: Final = 5
 REPEAT_WEIGHT: Final = {"name": 0.8, "short": 0.5, "long": 0.1}
 """The factor on the score of a file's further chunks: many files are more useful than many chunks of one."""
 
-MOST_DEFINITIONS: Final = 10
+MAX_DEFINITIONS: Final = 10
 """A name with more definitions is ambiguous."""
 
 
@@ -93,7 +93,7 @@ def _fuse(ranker_input: RankerInput) -> dict[int, float]:
 def _add_definitions(scores: dict[int, float], query: ParsedQuery, ranker_input: RankerInput) -> None:
     for name, weight in query.names.items():
         keys = [key for key in ranker_input.definitions.get(name, ()) if key in ranker_input.candidates]
-        if not 0 < len(keys) <= MOST_DEFINITIONS:
+        if not 0 < len(keys) <= MAX_DEFINITIONS:
             continue
         for key in keys:
             gain = DEFINITION_WEIGHT[query.shape] * weight / math.sqrt(len(keys))

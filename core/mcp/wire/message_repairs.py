@@ -140,12 +140,12 @@ class _RepairedReader(_WrappedStream):
 
         while True:
             if not self._repaired:
-                with anyio.move_on_after(self._calls.compute_timeout()) as patience:
+                with anyio.move_on_after(self._calls.compute_timeout()) as time_limit:
                     item = await self._stream.__anext__()
                     self._repaired.extend(
                         map(self._wrap, parse_rejected(item)) if isinstance(item, Exception) else (item,)
                     )
-                if patience.cancelled_caught and (ending := self._calls.take_unmatched()) is not None:
+                if time_limit.cancelled_caught and (ending := self._calls.take_unmatched()) is not None:
                     return self._wrap(ending)
             while self._repaired:
                 item = self._repaired.popleft()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import ToolFailed
-from core.lsp.client import LARGEST_FRAME, FrameReader, build_frame
+from core.lsp.client import MAX_FRAME, FrameReader, build_frame
 
 
 def read(*pieces: bytes) -> list[bytes]:
@@ -36,7 +36,7 @@ def test_other_headers_and_bare_newlines_are_read_over(head):
 
 
 def test_a_body_beyond_all_measure_is_skipped_and_the_next_one_read():
-    head = b"Content-Length: %d\r\n\r\n" % (LARGEST_FRAME + 1)
+    head = b"Content-Length: %d\r\n\r\n" % (MAX_FRAME + 1)
     piece = bytes(1 << 20)
     assert read(head, *[piece] * 16, b"x" + build_frame(b"next")) == [b"next"]
 

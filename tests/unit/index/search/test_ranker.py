@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.index.search.query import parse_query
-from core.index.search.ranker import MOST_DEFINITIONS, Candidate, RankerInput, rank
+from core.index.search.ranker import MAX_DEFINITIONS, Candidate, RankerInput, rank
 
 
 def place(path, start=1, symbol="", defines=()):
@@ -27,7 +27,7 @@ def test_what_two_lists_have_comes_before_what_only_one_has():
     assert order("where is the till closed", candidates, [0, 1, 2], [3, 2])[0] == 2
 
 
-@pytest.mark.parametrize(("defined", "gains"), [(MOST_DEFINITIONS, True), (MOST_DEFINITIONS + 1, False)])
+@pytest.mark.parametrize(("defined", "gains"), [(MAX_DEFINITIONS, True), (MAX_DEFINITIONS + 1, False)])
 def test_a_name_that_is_defined_nearly_everywhere_tells_nothing(defined, gains):
     candidates = {number: place(f"src/f{number}.py") for number in range(20)}
     keys = range(19, 19 - defined, -1)
