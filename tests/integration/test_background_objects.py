@@ -119,7 +119,7 @@ async def test_a_profile_file_has_the_credentials_and_another_one_is_chosen_by_i
     with pytest.raises(StoreUnavailable, match="InvalidAccessKeyId"):
         await ObjectStore(address).check()
     monkeypatch.setenv("AWS_PROFILE", "team")
-    await ObjectStore(address).keep("bga_0000000000000001", "blobs/a", b"a")
+    await ObjectStore(address).put("bga_0000000000000001", "blobs/a", b"a")
     assert s3.list_keys() == ["agents/bga_0000000000000001/blobs/a"]
 
 
@@ -127,15 +127,15 @@ async def use(store: ObjectStore, verb: str) -> None:
     match verb:
         case "check":
             await store.check()
-        case "keep":
-            await store.keep("bga_0000000000000001", "blobs/a", b"a")
+        case "put":
+            await store.put("bga_0000000000000001", "blobs/a", b"a")
         case "read":
             await store.read("bga_0000000000000001", "blobs/a")
         case _:
             await store.delete("bga_0000000000000001")
 
 
-@pytest.mark.parametrize("verb", ["check", "keep", "read", "delete"])
+@pytest.mark.parametrize("verb", ["check", "put", "read", "delete"])
 async def test_each_failure_of_an_object_store_says_what_to_do_and_nothing_secret(monkeypatch, s3, verb):
     with pytest.raises(StoreUnavailable, match="no bucket 'other'") as missing:
         await use(ObjectStore(parse_address(s3.address("other/agents"))), verb)

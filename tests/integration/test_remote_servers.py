@@ -251,7 +251,7 @@ async def test_a_changed_list_of_a_server_of_today_is_heard_of(tmp_path, project
         note(servers, name)
         heard.set()
 
-    monkeypatch.setattr(SessionServers, "note_change", hear)
+    monkeypatch.setattr(SessionServers, "mark_stale", hear)
     async with serving() as server:
         configure(server.url)
         async with session_in(project, model=script(tmp_path, far("grow"), "."), trust=True) as (engine, session):

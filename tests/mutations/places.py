@@ -195,7 +195,7 @@ PLACES = (
     Place(
         "a key leaves in two pieces",
         "core/engine/session/recorder.py",
-        "if count := count_begun(text):",
+        "if count := count_partial_secret(text):",
         "if count := 0:",
         "tests/integration/test_keys_never_leave.py::test_n14_k2_a_key_that_the_model_repeats_is_in_no_log_and_no_output",
     ),
@@ -315,7 +315,7 @@ PLACES = (
     Place(
         "a name that is defined everywhere decides the order",
         "core/index/search/ranker.py",
-        "if not 0 < len(keys) <= MOST_DEFINITIONS:",
+        "if not 0 < len(keys) <= MAX_DEFINITIONS:",
         "if not keys:",
         "tests/unit/index/search/test_ranker.py::test_a_name_that_is_defined_nearly_everywhere_tells_nothing",
         had_none=True,
@@ -373,7 +373,7 @@ PLACES = (
     Place(
         "rules bind though they were changed since the user trusted them",
         "core/config/rules/loading.py",
-        'return "" if not self.place.is_project or self.is_trusted(display_path, data) else UNTRUSTED_REASON',
+        'return "" if not self.root.is_project or self.is_trusted(display_path, data) else UNTRUSTED_REASON',
         'return ""',
         "tests/unit/config/rules/test_loading.py::test_an_import_that_is_missing_untrusted_or_secret_is_said_and_not_read",
     ),
