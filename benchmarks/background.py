@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.served import PROGRAM, environment, home
 from benchmarks.table import Result
 from core.background.control import start_agent
-from core.background.places import open_store
+from core.background.locations import open_store
 from core.background.records import ENDED, AgentRequest, BackgroundAgent
 from core.background.sqlite_store import SqliteStore
 from core.background.store import AgentStore

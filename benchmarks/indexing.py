@@ -94,7 +94,7 @@ def _measure_changes(root: Path, database: Path, paths: list[Path]) -> Result:
     seconds = []
     for path in paths:
         path.write_text(path.read_text("utf-8", "replace") + "\n\ndef fresh():\n    pass\n", "utf-8")
-        seconds.append(_time(partial(builder.note_changed, [str(path.relative_to(root))])))
+        seconds.append(_time(partial(builder.update_paths, [str(path.relative_to(root))])))
     builder.finish()
     builder.close()
     return Result(what="index: one changed file, median", value=statistics.median(seconds) * 1000, unit="ms", limit=20)

@@ -1,4 +1,4 @@
-"""The engine of agent-tui, without a screen: whatever a front end shows is decided, done and recorded here."""
+"""The engine of agent-tui, without a screen: it decides, performs and records everything that a front end shows."""
 
 from __future__ import annotations
 

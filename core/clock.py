@@ -1,4 +1,4 @@
-"""The two clocks: `now_ms` stamps events, `monotonic` measures time-outs and durations and never jumps."""
+"""The two clocks: `now_ms` stamps events; `monotonic` measures time-outs and durations, and never jumps."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def now_ms() -> int:
 
 
 def monotonic() -> float:
-    """Return seconds on a clock that only goes forward."""
+    """Return seconds on a monotonic clock."""
     return time.monotonic()
 
 
 async def pause(seconds: float) -> None:
-    """Wait so many seconds."""
+    """Sleep for `seconds`."""
     await asyncio.sleep(seconds)

@@ -1,7 +1,7 @@
-"""Unexpected faults of our own: the trace is saved for a report, and never shown.
+"""Reports of unexpected faults of this program: the traceback is saved for a bug report, and never shown.
 
-A file for each, for its user alone (0600), below `faults/` in the state directory; the oldest are removed when there
-are many. What looks like a key is masked. Nothing here raises: a failure to save a fault would hide both.
+Every fault gets a file for the user alone (0600) below `faults/` in the state directory; the oldest files are removed
+beyond a limit. Possible keys are masked. Nothing here raises: a failure to save a fault would hide both.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from core.user_dirs import get_state_dir
 
 FOLDER: Final = "faults"
 MAX_REPORTS: Final = 20
-MAX_CHARACTERS: Final = 200_000  # characters
+MAX_CHARACTERS: Final = 200_000
 
 _is_enabled = True
 
 
 def set_enabled(is_enabled: bool) -> None:
-    """Set if faults of this process are saved: a trace can hold what was said."""
+    """Enable or disable the reports of this process: a traceback can contain parts of the conversation."""
     global _is_enabled  # noqa: PLW0603
     _is_enabled = is_enabled
 
 
 def save_crash_report(fault: BaseException, context: str) -> str:
-    """Save the trace of a fault that ended `context`; return its file's path, "" if it is not saved."""
+    """Save the traceback of a fault that ended `context`; return the path of the file, "" if it was not saved."""
     try:
         return str(_write_report(fault, context)) if _is_enabled and not _is_private() else ""
-    except Exception:  # whatever it is, the fault that is told matters more
+    except Exception:  # the original fault matters more
         return ""
 
 
@@ -53,7 +53,7 @@ def _is_private() -> bool:
 
 
 def describe_crash_report(path: str) -> str:
-    """Return what to say of a saved fault; `path` "": nothing was saved."""
+    """Return the notice about a saved fault; `path` "": it was not saved."""
     return f"What happened is kept in {path}; please report it." if path else "Please report this."
 
 

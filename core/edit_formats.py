@@ -1,7 +1,7 @@
-"""The edit formats: the one place where each is registered.
+"""The registry of edit formats.
 
-A row says which tool applies a format, under which names a model is offered that tool, and how the same edit is written
-into a text by a model without function calls. To add one: its row here, and its tool, whose text for the model is
+A row names the tool that applies a format, the names under which models know the tool, and the form of the same edit in
+the text of a model without function calls. A new format needs a row here, and a tool, whose text for the model is
 `core/prompts/tools/<name>.md`.
 """
 
@@ -16,11 +16,11 @@ EditFormat = Literal["search_replace", "str_replace", "multi_edit", "patch", "la
 
 
 class TextForm(Struct, frozen=True, kw_only=True):
-    """An edit as a tagged block in a text: `<tag path=…>body</tag>`; the names of its parts are the tool's arguments.
+    """An edit as a tagged block in a text: `<tag path=…>body</tag>`; its parts are named like the tool's arguments.
 
-    `path` "" = the body names its files; `example` is the opening tag, for a model that left the path out. `texts` and
-    `numbers` are further attributes. `trim`: line breaks at the edges of the body that do not belong to it.
-    `is_guarded`: the closing tag counts between SEARCH/REPLACE blocks only. `frame`: lines that frame it without a tag.
+    `path` "" = the body names its files; `example`: the opening tag, for a model that omitted the path. `texts` and
+    `numbers` are further attributes. `trim`: edges of the body whose line breaks do not belong to it. `is_guarded`: the
+    closing tag counts between SEARCH/REPLACE blocks only. `frame`: lines that enclose it without a tag.
     """
 
     tag: str
@@ -35,8 +35,8 @@ class TextForm(Struct, frozen=True, kw_only=True):
 
 
 class EditTool(Struct, frozen=True, kw_only=True):
-    """A tool that edits files. `location`: module and class. `offers`: for each format of the configuration that it
-    applies, the name that models know it by; `aliases`: further names under which it is understood."""
+    """A tool that edits files. `location`: module and class. `offers`: its name for models, by format; `aliases`:
+    further accepted names."""
 
     name: str
     location: str

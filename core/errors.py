@@ -1,13 +1,13 @@
-"""The one error tree: every failure that a user or a model may see.
+"""The error tree: every failure that a user or a model may see.
 
-`code` is a stable lower_snake_case word for machines; `message` says what was wrong and where; `hint` what to do.
+`code` is a stable lower_snake_case word for machines; `message` gives the problem and its location; `hint` the remedy.
 """
 
 from __future__ import annotations
 
 
 class AgentTuiError(Exception):
-    """Root of every error raised on purpose. `str(error)` is the message; the hint is kept apart."""
+    """Root of every error raised on purpose. `str(error)` is the message without the hint."""
 
     code = "internal"
 
@@ -22,7 +22,7 @@ class AgentTuiError(Exception):
             self.code = code
 
     def format_with_hint(self) -> str:
-        """Return message and hint as one text, for places that have only one line."""
+        """Return message and hint in one line."""
         return f"{self.message} {self.hint}".rstrip()
 
 
@@ -31,7 +31,7 @@ class ConfigError(AgentTuiError, code="config_invalid"):
 
 
 class OutputFailed(AgentTuiError, code="output_failed"):
-    """Standard output takes no more: its disk is full, or its device gone."""
+    """Standard output is unwritable: its disk is full, or its device is gone."""
 
 
 class StateError(AgentTuiError, code="state_unusable"):
@@ -39,31 +39,31 @@ class StateError(AgentTuiError, code="state_unusable"):
 
 
 class ContentLost(AgentTuiError, code="content_lost"):
-    """Bytes that a session has stored are gone or damaged; what else it has stored is not concerned."""
+    """Stored bytes of a session are missing or damaged; its other content is unaffected."""
 
 
 class PathRefused(AgentTuiError, code="path_refused"):
-    """A path leads out of the workspace, is protected, or is not of the kind that was asked for."""
+    """A path leads out of the workspace, is protected, or is of the wrong kind."""
 
 
 class AttachmentRefused(AgentTuiError, code="attachment_refused"):
-    """A file can't go with a message as a picture or a PDF: it is none, it is damaged, or it is too large."""
+    """A file can't be attached as a picture or a PDF: it is neither, damaged, or too large."""
 
 
 class MentionRefused(AgentTuiError, code="mention_unknown"):
-    """A mention in a prompt stands for nothing, or for nothing that can be sent."""
+    """A mention in a prompt matches nothing, or nothing that can be sent."""
 
 
 class CommandRejected(AgentTuiError, code="command_rejected"):
-    """A command of a client can't be carried out in the present state; nothing was changed."""
+    """A command of a client can't be executed in the current state; nothing was changed."""
 
 
 class ReviewConflict(AgentTuiError, code="review_conflict"):
-    """The file on disk is no longer the one that a change was made from; nothing was written."""
+    """The file on disk is no longer the base of a change; nothing was written."""
 
 
 class ProviderError(AgentTuiError, code="provider_failed"):
-    """A model API failed. `retryable` says whether the same request may succeed later; `retry_after` in seconds."""
+    """A model API failed. `retryable`: the same request may succeed later; `retry_after` in seconds."""
 
     def __init__(
         self, message: str, *, hint: str = "", code: str = "", retryable: bool = False, retry_after: float | None = None
@@ -78,7 +78,7 @@ class ContextOverflow(ProviderError, code="context_overflow"):
 
 
 class ToolInputInvalid(AgentTuiError, code="tool_input_invalid"):
-    """A tool's arguments are wrong: the model can call again, corrected."""
+    """The arguments of a tool are invalid: the model can correct them."""
 
 
 class ToolFailed(AgentTuiError, code="tool_failed"):
@@ -86,4 +86,4 @@ class ToolFailed(AgentTuiError, code="tool_failed"):
 
 
 class WebFailed(AgentTuiError, code="web_failed"):
-    """A page or a search could not be had; `code` says why in a word that a model can act on."""
+    """A page or a search is unavailable; `code` tells the model the reason."""

@@ -1,4 +1,4 @@
-"""The exit codes of the program, each with the sentence that `--help` prints. No other number leaves the process."""
+"""The exit codes of the program, each with its sentence in `--help`. The process ends with no other number."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """The code that a run of `agent-tui` ends with."""
+    """The exit code of a run of `agent-tui`."""
 
     DONE = 0
     FAILED = 1

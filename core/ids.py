@@ -1,8 +1,8 @@
-"""Identifiers: sortable by time where it helps a reader, random where they only have to differ. Each is one name.
+"""Identifiers that sort by time or are random. Each is valid as a file name.
 
-Ids of sessions, agents, layers, checkpoints and stored bytes become names of files and directories. Records that hold
-them come from disks, databases and clients, so the type of each such field is one of those here, and a record with
-another id is refused where it is decoded. Ids that a model chooses (of todos, options, hypotheses) name no file.
+Ids of sessions, agents, layers, checkpoints and blobs become names of files and directories. Their records come from
+disks, databases and clients, so their fields have one of the types here, and decoding refuses any other id. Ids that a
+model chooses (of todos, options, hypotheses) never become file names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-# `$` also matches before a line feed at the end, hence what follows it. Names of devices are files nowhere on Windows.
+# `$` also matches before a final line feed, hence the lookahead. Device names are no valid file names on Windows.
 _DEVICE: Final = r"[cC][oO][nN]|[pP][rR][nN]|[aA][uU][xX]|[nN][uU][lL]|(?:[cC][oO][mM]|[lL][pP][tT])[0-9]"
 _RESERVED: Final = rf"(?!(?:{_DEVICE})(?:\.|$))"
 _NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9_-])?"
@@ -23,14 +23,14 @@ OPTIONAL_ID_PATTERN: Final = rf"^(?:{_RESERVED}{_NAME})?$(?!\n)"
 
 Id = Annotated[str, Meta(pattern=ID_PATTERN)]
 OptionalId = Annotated[str, Meta(pattern=OPTIONAL_ID_PATTERN)]  # "" = none
-DraftName = Annotated[str, Meta(pattern=rf"^\.{_NAME}$(?!\n)")]  # of a file that is being written, beside its target
+DraftName = Annotated[str, Meta(pattern=rf"^\.{_NAME}$(?!\n)")]  # of a temporary file next to its target
 
 _ID: Final = re.compile(ID_PATTERN)
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 class _Clock:
-    """The time in ms, later at each reading: within a millisecond, and after the clock was set back, it counts on."""
+    """The time in ms, strictly increasing: within a millisecond, or after the clock was set back, it counts up."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -46,8 +46,8 @@ _clock = _Clock()
 
 
 def new_id(prefix: str) -> str:
-    """Return `<prefix>_<16 characters>`: 9 of time (ms, Crockford base 32), 7 random; sorts by creation time, strictly
-    within one process."""
+    """Return `<prefix>_<16 characters>`: 9 of time (ms, Crockford base 32), 7 random. Ids sort by creation time,
+    strictly within one process."""
     import secrets
 
     stamp = _clock.read()
@@ -60,5 +60,5 @@ def new_id(prefix: str) -> str:
 
 
 def is_id(text: str) -> bool:
-    """Return True if an id can be this text: it is one name, in no system a path."""
+    """Return True if a text is a valid id: one name, and a path in no system."""
     return _ID.match(text) is not None

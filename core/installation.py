@@ -1,7 +1,7 @@
-"""This installation: where it was made from, and the commands that bring it up to date or add to it.
+"""This installation: its source, and the commands that update or extend it.
 
-The name `agent-tui` on the package index belongs to a program of somebody else, so no command here, and none in the
-texts of the program, installs by it: each names the checkout or the wheel.
+The name `agent-tui` on the package index belongs to another program, so no command or text of this program installs by
+that name: each names the checkout or the wheel.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from urllib.parse import unquote, urlsplit
 
 from core.records import parse_json
 
-UNKNOWN: Final = "CHECKOUT-OR-WHEEL"  # the path that the user has to fill in
+UNKNOWN: Final = "CHECKOUT-OR-WHEEL"  # the user has to insert the path
 
 
 def describe_update() -> str:
-    """Return the command that brings this installation up to date, and the one that removes it."""
+    """Return the command that updates this installation, and the one that removes it."""
     root = Path(__file__).resolve().parents[1]
     if (root / ".git").exists():
         return f"git pull in {root}, then make run"
@@ -26,7 +26,7 @@ def describe_update() -> str:
 
 
 def describe_extra(extra: str) -> str:
-    """Return the command that installs the packages of an extra into this installation."""
+    """Return the command that installs the packages of an extra."""
     root = Path(__file__).resolve().parents[1]
     if (root / ".git").exists():
         return f"{sys.executable} -m pip install -e '{root}[{extra}]'"
@@ -48,7 +48,7 @@ def _choose_program() -> tuple[str, ...]:
 
 
 def _find_source() -> str:
-    """Return the path that it was installed from, as the installer has noted it."""
+    """Return the path of the source as recorded by the installer."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:

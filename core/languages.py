@@ -1,4 +1,4 @@
-"""The language of a file by its name, as a Pygments alias; "" when the name does not tell."""
+"""The language of a file by its name, as a Pygments alias; "" if unknown."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ _ENDINGS = {ending: language for language, endings in _BY_ENDING.items() for end
 
 
 def detect_language(path: str) -> str:
-    """Return a file's language by its name alone, as a Pygments alias: `src/a.py` -> "python"; "" if unknown."""
+    """Return the language of a file by its name, as a Pygments alias: `src/a.py` -> "python"; "" if unknown."""
     name = path.rpartition("/")[2].lower()
     if language := _BY_NAME.get(name):
         return language
@@ -97,5 +97,5 @@ def detect_language(path: str) -> str:
 
 
 def find_ending(language: str) -> str:
-    """Return the usual ending of a language's files: "python" -> "py"; "" if it is not known."""
+    """Return the usual suffix of a language's files: "python" -> "py"; "" if unknown."""
     return _BY_ENDING.get(language, "").partition(" ")[0]

@@ -1,9 +1,9 @@
-"""The places in which our own processes look for programs and libraries: none of them in a project.
+"""Search paths of our own processes for programs and libraries, without directories of a project.
 
-Libraries that we load start programs by their bare names (`gcc`, `uname`, `ldconfig`), and so do we. With `.`, an empty
-entry or a directory of the project on PATH the project would choose what runs, before anybody trusted it. So such
-entries leave this process's environment before anything else is imported. Commands in a box, and those that the user
-says yes to, have the full paths back: the old values are kept beside.
+Libraries start programs by their bare names (`gcc`, `uname`, `ldconfig`), and so does this program. With `.`, an empty
+entry or a directory of the project in PATH the project would choose what runs before the user trusts it. Such entries
+are removed from the environment before anything else is imported. The original values are saved for sandboxed commands,
+and for those that the user approves.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 
-OWN_PREFIX = "AGENT_TUI_USERS_"
-# What the loader of libraries reads; a process that runs already has taken it.
+SAVED_PREFIX = "AGENT_TUI_USERS_"
+# Variables of the dynamic loader, which has read them when the process starts.
 LOADER_VARIABLES = ("LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "DYLD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES")
-# Each holds places to look for code in, parted by colons (or blanks, those of libraries).
+# Lists of search paths, separated by colons (lists of libraries also by blanks).
 VARIABLES = ("PATH", "GIT_EXEC_PATH", *LOADER_VARIABLES)
 LIBRARY_LISTS = ("LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES")
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -27,19 +27,19 @@ IGNORED = (
 
 
 def clean_environment(program: Sequence[str]) -> None:
-    """Take what leads into a project that the command line may name out of the variables, and say so. Where that
-    concerns the loader of libraries, which has read them by now, `program` is started in the place of this process."""
-    ignored_entries = leave_projects(list_named_directories(sys.argv[1:]))
+    """Remove entries from the variables that lead into a project on the command line, with a notice. If this concerns
+    the dynamic loader, which has read them already, `program` replaces this process."""
+    ignored_entries = remove_project_entries(list_named_directories(sys.argv[1:]))
     if sys.stderr is not None:
         sys.stderr.write(describe_ignored(ignored_entries))
     if any(entry.startswith(LOADER_VARIABLES) for entry in ignored_entries):
         os.execv(sys.executable, [*program, *sys.argv[1:]])
 
 
-def leave_projects(directories: Iterable[Path], environ: MutableMapping[str, str] = os.environ) -> list[str]:
-    """Take what is relative or lies in a project out of the variables. Return each entry that went, as `NAME=entry`.
+def remove_project_entries(directories: Iterable[Path], environ: MutableMapping[str, str] = os.environ) -> list[str]:
+    """Remove entries that are relative or in a project from the variables. Return every removed entry as `NAME=entry`.
 
-    `directories`: of projects, as they were named.
+    `directories`: of projects, as on the command line.
     """
     projects = _list_projects(directories)
     ignored_entries: list[str] = []
@@ -51,7 +51,7 @@ def leave_projects(directories: Iterable[Path], environ: MutableMapping[str, str
         if len(allowed_entries) == len(entries):
             continue
         ignored_entries += [f"{name}={entry or '(empty)'}" for entry in entries if entry not in allowed_entries]
-        environ.setdefault(OWN_PREFIX + name, value)
+        environ.setdefault(SAVED_PREFIX + name, value)
         if allowed_entries or name == "PATH":
             environ[name] = os.pathsep.join(allowed_entries) or DEFAULT_PATH
         else:
@@ -60,10 +60,10 @@ def leave_projects(directories: Iterable[Path], environ: MutableMapping[str, str
 
 
 def list_ignored(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """List the entries that the user's variables have and those of this process have not, as `NAME=entry`."""
+    """List the entries of the user's variables that this process does not use, as `NAME=entry`."""
     ignored_entries = []
     for name in VARIABLES:
-        users = environ.get(OWN_PREFIX + name)
+        users = environ.get(SAVED_PREFIX + name)
         current_entries = _split_entries(name, environ.get(name, ""))
         entries = [] if users is None else _split_entries(name, users)
         ignored_entries += [
@@ -72,12 +72,12 @@ def list_ignored(environ: Mapping[str, str] = os.environ) -> list[str]:
     return ignored_entries
 
 
-def restore_users(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which the variables are what the user has set, but for what depends on where a program
-    is started: nobody means the directory that happens to be the current one."""
-    variables = {name: value for name, value in environ.items() if not name.startswith(OWN_PREFIX)}
+def restore_user_paths(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment with the user's own variables, without entries that are relative to the current directory,
+    which is never meant."""
+    variables = {name: value for name, value in environ.items() if not name.startswith(SAVED_PREFIX)}
     for name in VARIABLES:
-        if (value := environ.get(OWN_PREFIX + name)) is None:
+        if (value := environ.get(SAVED_PREFIX + name)) is None:
             continue
         entries = [entry for entry in _split_entries(name, value) if not _is_of_a_project(name, entry, ())]
         if entries:
@@ -86,8 +86,7 @@ def restore_users(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def describe_ignored(ignored_entries: Iterable[str], environ: Mapping[str, str] = os.environ) -> str:
-    """Return a line for the user, "" if there is nothing that they do not know: a virtual environment that they have
-    activated in the project is theirs."""
+    """Return a notice for the user, "" if all entries are expected: an active virtual environment in the project."""
     active = f"{environ.get('VIRTUAL_ENV', '')}/bin"
     notable_entries = [entry for entry in dict.fromkeys(ignored_entries) if entry != f"PATH={active}"]
     return IGNORED.format(", ".join(map(_escape, notable_entries))) if notable_entries else ""
@@ -98,7 +97,7 @@ def _escape(text: str) -> str:
 
 
 def list_named_directories(words: Iterable[str]) -> list[Path]:
-    """Return what a command line may name as a project: the current directory, and each word that is a directory."""
+    """Return the directories that a command line may name as a project, including the current one."""
     values = (word.partition("=")[2] if word.startswith("-") else word for word in words)
     return [Path(), *(Path(value) for value in values if value and _is_directory(Path(value)))]
 
@@ -108,8 +107,8 @@ def _split_entries(name: str, value: str) -> list[str]:
 
 
 def _list_projects(directories: Iterable[Path]) -> list[Path]:
-    """Return the projects as full paths, also through links, with the repositories that they lie in; none of them is
-    the user's home or above it: what lies there is their own."""
+    """Return the projects as absolute paths, also with links resolved, and their repositories; without the user's home
+    and directories above it, which are the user's own."""
     home = Path(os.environ.get("HOME", "/")).resolve()
     spellings = dict.fromkeys(path for directory in directories for path in _list_spellings(directory))
     tops = dict.fromkeys(top for path in spellings for top in _find_repository(path))
@@ -117,7 +116,7 @@ def _list_projects(directories: Iterable[Path]) -> list[Path]:
 
 
 def _find_repository(path: Path) -> Iterator[Path]:
-    """Yield the nearest directory from here upwards that is the top of a repository, if any."""
+    """Yield the nearest directory upwards that is the top of a repository, if any."""
     for directory in (path, *path.parents):
         if os.path.lexists(directory / ".git"):
             yield directory
@@ -126,7 +125,7 @@ def _find_repository(path: Path) -> Iterator[Path]:
 
 def _is_of_a_project(name: str, entry: str, projects: Iterable[Path]) -> bool:
     if name in LIBRARY_LISTS and "/" not in entry:
-        return False  # the name of a library, which is looked for
+        return False  # the name of a library, not a path
     if not entry.startswith("/"):
         return True
     spellings = _list_spellings(Path(entry))
@@ -134,7 +133,7 @@ def _is_of_a_project(name: str, entry: str, projects: Iterable[Path]) -> bool:
 
 
 def _list_spellings(path: Path) -> tuple[Path, ...]:
-    """Return the full path as it is spelled, without `..`, and where its links lead; none if the directory is gone."""
+    """Return the absolute path without `..`, and with links resolved; () if the directory is missing."""
     try:
         return Path(os.path.normpath(path.absolute())), path.resolve()
     except (OSError, RuntimeError):

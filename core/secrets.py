@@ -1,7 +1,7 @@
-"""Keys in memory, and the one place that takes them out of text: whatever is written down goes through `redact`.
+"""Keys in memory, and their removal from text: whatever is written to a log or a file goes through `redact`.
 
-A `Secret` says nothing about itself when it is printed, formatted, compared in a traceback or pickled. Its value is
-known to `redact` from the moment it exists, so that an error body which echoes a key can't bring it into a log.
+A `Secret` does not reveal itself when it is printed, formatted, compared in a traceback or pickled. `redact` knows its
+value from its creation, so that an error body that echoes a key can't bring it into a log.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from typing import Final, NoReturn
 from core.text.well_formed import make_well_formed
 
 MASK: Final = "[redacted]"
-_MIN_LENGTH: Final = 6  # a shorter value would mask ordinary words
-_MIN_MASKED_LENGTH: Final = (
-    12  # what local servers take for a key ("ollama", "not-needed") stands in files and answers as a word
-)
+_MIN_LENGTH: Final = 6  # a shorter value would match ordinary words
+# Dummy keys of local servers ("ollama", "not-needed") are ordinary words in files and answers.
+_MIN_MASKED_LENGTH: Final = 12
 _known: set[str] = set()
-_credentials: set[str] = set()  # of those, what is masked even if it is short: no server takes just any word for it
+_credentials: set[str] = set()  # the subset that is masked even if it is short, because it is a real credential
 
 _PATTERNS: Final = (
     re.compile(
@@ -32,7 +31,7 @@ _PATTERNS: Final = (
 
 
 class Secret:
-    """A key. Only `reveal()` gives its value; call it where the value is sent, and nowhere else."""
+    """A key. Only `reveal()` returns its value; call it only where the value is sent."""
 
     __slots__ = ("_value",)
 
@@ -62,14 +61,14 @@ class Secret:
 
 
 def register_secret(value: str) -> None:
-    """Let `redact` know a value that must never be written down."""
+    """Register a value that must never be written."""
     if value not in _known and len(value) >= _MIN_LENGTH and make_well_formed(value) == value:
         _known.add(value)
         list_masked_values.cache_clear()
 
 
 def register_credential(value: str) -> None:
-    """Let every mask know a value out of a store of credentials, as short as passwords are."""
+    """Register a value of a credential store, which may be as short as passwords are."""
     register_secret(value)
     if value in _known and value not in _credentials:
         _credentials.add(value)
@@ -78,7 +77,7 @@ def register_credential(value: str) -> None:
 
 @cache
 def list_masked_values() -> tuple[str, ...]:
-    """Return the known values that are masked wherever they stand, the longest first."""
+    """Return the known values that are masked anywhere, longest first."""
     return tuple(
         sorted(
             (value for value in _known if len(value) >= _MIN_MASKED_LENGTH or value in _credentials),
@@ -88,25 +87,25 @@ def list_masked_values() -> tuple[str, ...]:
 
 
 def holds_secret(text: str) -> bool:
-    """True if a key that is known so far stands in `text`."""
+    """True if `text` contains a known key."""
     return any(value in text for value in _known)
 
 
 def mask_secrets(text: str) -> str:
-    """Return `text` without the keys known so far; what merely looks like a key may be what is worked on, and stays."""
+    """Return `text` without known keys; texts that only look like a key may be part of the work, and stay."""
     for value in list_masked_values():
         if value in text:
             text = text.replace(value, MASK)
     return text
 
 
-def count_begun(text: str) -> int:
-    """Return how many characters at the end of `text` may be the beginning of a known key."""
+def count_partial_secret(text: str) -> int:
+    """Return the number of characters at the end of `text` that may be the start of a known key."""
     return max((count_overlap(text, value) for value in list_masked_values()), default=0)
 
 
 def count_overlap(text: str, value: str) -> int:
-    """Return how many characters at the end of `text` may be the beginning of a value that is not whole."""
+    """Return the number of characters at the end of `text` that may be the incomplete start of a value."""
     start = text.find(value[0], max(0, len(text) - len(value) + 1))
     while start >= 0 and not value.startswith(text[start:]):
         start = text.find(value[0], start + 1)
@@ -114,7 +113,7 @@ def count_overlap(text: str, value: str) -> int:
 
 
 def redact(text: str) -> str:
-    """Return `text` without the keys known so far and without what looks like one."""
+    """Return `text` without known keys and without texts that look like one."""
     for value in sorted(_known, key=len, reverse=True):
         if value in text:
             text = text.replace(value, MASK)

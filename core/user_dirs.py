@@ -1,4 +1,4 @@
-"""The directories of this program in the user's home. Pure: nothing is made."""
+"""The directories of this program in the user's home. Nothing is created."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from core.errors import ConfigError
 
 
 def require_home() -> None:
-    """Raise `ConfigError` if the user has no home directory, in which half of what is read and kept is looked for."""
+    """Raise `ConfigError` if the user has no home directory, which most paths depend on."""
     try:
         Path.home()
     except RuntimeError:
@@ -30,7 +30,7 @@ def get_config_dir() -> Path:
 
 
 def get_cache_dir() -> Path:
-    """Return the directory for what can be found out anew: `$AGENT_TUI_CACHE_DIR`, else the platform's."""
+    """Return the directory of recomputable data: `$AGENT_TUI_CACHE_DIR`, else the platform's."""
     if override := os.environ.get("AGENT_TUI_CACHE_DIR"):
         return Path(override).expanduser()
     import platformdirs
@@ -48,7 +48,7 @@ def get_state_dir() -> Path:
 
 
 def list_socket_dirs() -> tuple[Path, ...]:
-    """Return the directories in which an engine may listen, the best one first: below `$XDG_RUNTIME_DIR`, in the state
+    """Return the directories in which an engine may listen, best first: below `$XDG_RUNTIME_DIR`, in the state
     directory, or the user's own below the temporary directory."""
     runtime = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
     temporary_dir = Path(os.environ.get("TMPDIR") or "/tmp") / f"agent-tui-{os.getuid()}"

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.retrieval.questions import Question, read_question, run_git
+from benchmarks.retrieval.questions import Question, parse_query, run_git
 from benchmarks.retrieval.rankings import STEPS, Rankings
 from benchmarks.retrieval.trees import IndexedTree
 from benchmarks.table import Result
@@ -70,7 +70,7 @@ def read_questions(clone: Path, repository: str, entries: Sequence[str | list[st
     """Iterate over the questions of a repository: fixes ("+": with their reproduction), or text and files."""
     for entry in entries:
         if isinstance(entry, str):
-            found = read_question(clone, repository, entry.rstrip("+"), reproduction=entry.endswith("+"))
+            found = parse_query(clone, repository, entry.rstrip("+"), reproduction=entry.endswith("+"))
             if found is not None:
                 yield found
         else:

@@ -56,13 +56,13 @@ def mine_questions(repository: Path, name: str, count: int, *, pattern: str = FI
     step = max(1, len(fixes) // (count * 4))
     found: list[Question] = []
     for number, commit in enumerate(fixes[::step]):
-        question = read_question(repository, name, commit, reproduction=pattern is FIX and number % 3 > 0)
+        question = parse_query(repository, name, commit, reproduction=pattern is FIX and number % 3 > 0)
         if question is not None and (pattern is FIX or len(question.text) > LONG):
             found.append(question)
     return [found[len(found) * at // count] for at in range(count)] if len(found) > count else found
 
 
-def read_question(repository: Path, name: str, fix: str, *, reproduction: bool) -> Question | None:
+def parse_query(repository: Path, name: str, fix: str, *, reproduction: bool) -> Question | None:
     """Return the question of a fix; None if it tells too little, or changed too much."""
     changed = run_git(repository, "show", "--no-renames", "--format=", "--name-status", fix).splitlines()
     edited = [path for mark, path in (line.split("\t", 1) for line in changed) if mark == "M"]

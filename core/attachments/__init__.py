@@ -1,1 +1,1 @@
-"""Pictures and PDFs that go with messages: recognised by their bytes, checked, and made fit to be sent."""
+"""Pictures and PDFs of messages: recognised by their bytes, checked, and prepared for sending."""

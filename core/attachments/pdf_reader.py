@@ -1,6 +1,6 @@
-"""A program that reads a PDF from standard input and prints its facts as JSON; started by `pdf`.
+"""A program that reads a PDF from standard input and prints its facts as JSON; `preparation` starts it.
 
-The first argument is the number of characters of its text that are wanted. Nothing of this project is imported here.
+Its first argument is the maximal number of characters of text. It imports nothing of this project.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _limit_resources() -> None:
 
 
 def read_facts(data: bytes, max_chars: int) -> dict[str, Any]:
-    """Return the facts of `PdfFacts`, as far as they can be found."""
+    """Return the fields of `PdfFacts` that can be determined."""
     pypdf = importlib.import_module("pypdf")
     try:
         reader = pypdf.PdfReader(io.BytesIO(data))
@@ -34,13 +34,13 @@ def read_facts(data: bytes, max_chars: int) -> dict[str, Any]:
         pages = len(reader.pages)
     except (MemoryError, RecursionError):
         return {}
-    except Exception as problem:  # a parser's errors are of any class
+    except Exception as problem:  # the parser raises errors of any class
         return {"damaged": f"{str(problem).strip() or type(problem).__name__}."[:200]}
     parts: list[str] = []
     for number, page in enumerate(reader.pages if max_chars else (), 1):
         try:
             parts.append(f"--- page {number} ---\n{page.extract_text()}")
-        except Exception:  # one page that can't be read does not take the others with it
+        except Exception:  # an unreadable page must not affect the others
             parts.append(f"--- page {number}: it can't be read ---")
         if sum(map(len, parts)) > max_chars:
             break

@@ -1,7 +1,7 @@
-"""Pillow, wrapped: a picture is checked, turned upright, freed from camera metadata, and scaled down.
+"""Pictures through Pillow: checked, turned upright, stripped of metadata, and scaled down.
 
-A small and clean picture is sent as it is, byte for byte. A picture is measured before it is decoded, so that a few
-bytes that stand for billions of pixels cost nothing.
+A small and clean picture is sent unchanged. The size is checked before decoding, so that a few bytes that decode to
+billions of pixels cost nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_BYTES: Final = 3_750_000  # of a picture: 5 MB in base64, which is what APIs
 MAX_PIXELS: Final = 64_000_000
 MAX_EXTENT: Final = 65_500  # pixels of one side
 SENDABLE_FORMATS: Final = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP"}
-# The one decoder for each type: the name of a format that Pillow has is no reason to trust its parser.
+# One decoder per type: Pillow must not try its other parsers on hostile bytes.
 _DECODERS: Final = SENDABLE_FORMATS | {
     "image/bmp": "BMP",
     "image/tiff": "TIFF",
@@ -31,7 +31,7 @@ _DECODERS: Final = SENDABLE_FORMATS | {
     "image/avif": "AVIF",
 }
 READABLE_TYPES: Final = frozenset(_DECODERS)
-_PLUGINS: Final = {"WEBP": "WebP", "TIFF": "Tiff", "ICO": "Ico", "AVIF": "Avif"}  # the others are always loaded
+_PLUGINS: Final = {"WEBP": "WebP", "TIFF": "Tiff", "ICO": "Ico", "AVIF": "Avif"}  # Pillow always loads the others
 _ORIENTATION: Final = 0x0112
 _METADATA_KEYS: Final = {"exif", "xmp", "XML:com.adobe.xmp", "photoshop", "Raw profile type exif"}
 _QUALITIES: Final = (88, 75, 60)
@@ -40,7 +40,7 @@ PREVIEW_ROWS: Final = 100
 
 
 class FittedPicture(Struct, frozen=True, kw_only=True):
-    """A picture that can be sent. `note`: how it was converted, "" = the bytes are those of the file."""
+    """A picture that can be sent. `note`: how it was converted, "" = unchanged."""
 
     data: bytes
     media_type: str
@@ -53,7 +53,7 @@ def fit_picture(data: bytes, media_type: str, label: str, longest: int) -> Fitte
     """Fit a picture for sending. Raises `AttachmentRefused`; `label` names the file in it."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of oddities in what is about to be thrown away
+            warnings.simplefilter("ignore")  # about oddities in metadata that is dropped anyway
             return _fit_decoded(data, media_type, label, longest)
     except AttachmentRefused:
         raise
@@ -84,7 +84,8 @@ def _fit_decoded(data: bytes, media_type: str, label: str, longest: int) -> Fitt
     with _open_picture(data, media_type) as picture:
         _check_size(picture, label)
         before = picture.size
-        picture.draft("RGB" if picture.mode == "RGB" else None, (longest, longest))  # a JPEG need not be decoded whole
+        # Avoids decoding a JPEG at full size.
+        picture.draft("RGB" if picture.mode == "RGB" else None, (longest, longest))
         picture.load()
         is_rotated = picture.getexif().get(_ORIENTATION, 1) not in {0, 1}
         small = max(picture.size) <= longest and len(data) <= MAX_BYTES
@@ -137,7 +138,7 @@ def _turn_upright(plain: Image.Image, source: Image.Image) -> Image.Image:
 
 
 def _is_clean(picture: Image.Image) -> bool:
-    """True if there is one picture in it, and no metadata of place or camera."""
+    """True for a single picture without location and camera metadata."""
     metadata_keys = _METADATA_KEYS & picture.info.keys()
     return not metadata_keys and not picture.getexif() and not getattr(picture, "is_animated", False)
 
@@ -157,7 +158,7 @@ def _convert_to_plain(picture: Image.Image) -> Image.Image:
 
 
 def _encode_picture(picture: Image.Image, *, photo: bool, label: str) -> tuple[bytes, str]:
-    """Encode as PNG if that is small enough; photographs and large pictures as JPEG (WebP where parts are clear)."""
+    """Encode as PNG if that is small enough; photographs and large pictures as JPEG (with transparency as WebP)."""
     if not photo:
         buffer = io.BytesIO()
         picture.save(buffer, "PNG")
@@ -173,9 +174,9 @@ def _encode_picture(picture: Image.Image, *, photo: bool, label: str) -> tuple[b
 
 
 def render_preview(data: bytes, columns: int, rows: int) -> tuple[str, ...]:
-    """Render a picture as rows of cells of two pixels, one above the other: 12 hex digits a cell, upper pixel first.
+    """Render a picture as rows of cells, each two pixels above each other: 12 hex digits a cell, upper pixel first.
 
-    It fits `columns` and `rows` and keeps its shape. Raises `AttachmentRefused`.
+    It fits `columns` and `rows` and preserves the aspect ratio. Raises `AttachmentRefused`.
     """
     try:
         return _render_cells(data, min(max(columns, 1), PREVIEW_COLUMNS), min(max(rows, 1), PREVIEW_ROWS))

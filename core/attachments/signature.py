@@ -1,10 +1,10 @@
-"""The type of a file by its first bytes: its name and the absence of NUL bytes prove nothing."""
+"""The media type of a file by its first bytes; names and the absence of NUL bytes prove nothing."""
 
 from __future__ import annotations
 
 from typing import Final
 
-SNIFF_BYTES: Final = 32  # bytes that are enough to know
+SNIFF_BYTES: Final = 32  # sufficient for detection
 _SIGNATURES: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -28,11 +28,11 @@ _BRANDS: Final = {
     b"mif1": "image/heic",
     b"msf1": "image/heic",
 }
-_BMP_HEADERS: Final = frozenset({12, 40, 52, 56, 64, 108, 124})  # sizes that a BMP's second header can have
+_BMP_HEADERS: Final = frozenset({12, 40, 52, 56, 64, 108, 124})  # valid sizes of a BMP's second header
 
 
 def detect_media_type(data: bytes) -> str:
-    """Detect the media type of a picture or a PDF, "" for anything else. The first `SNIFF_BYTES` are enough."""
+    """Detect the media type of a picture or a PDF; "" for anything else. The first `SNIFF_BYTES` suffice."""
     if media_type := next((kind for signature, kind in _SIGNATURES if data.startswith(signature)), ""):
         return media_type
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":

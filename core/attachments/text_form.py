@@ -1,6 +1,6 @@
-"""Stand-ins of attachments: texts where a model can't take the bytes, and estimates of their tokens.
+"""Texts in place of attachments for models that do not accept the bytes, and estimates of their tokens.
 
-Source of the estimate: Anthropic's vision guide (tokens ≈ width · height / 750) and PDF guide (a page is read as text
+Source of the estimate: Anthropic's vision guide (tokens ≈ width · height / 750) and PDF guide (a page counts as text
 and as a picture).
 """
 
@@ -13,11 +13,11 @@ from core.protocol.messages import Attachment
 
 PIXELS_PER_TOKEN: Final = 750
 TOKENS_PER_PAGE: Final = 2_300
-BYTES_PER_PAGE: Final = 50_000  # of a PDF whose pages could not be counted
+BYTES_PER_PAGE: Final = 50_000  # of a PDF with an unknown number of pages
 
 
 def format_placeholder(attachment: Attachment, explanation: str = "") -> str:
-    """Format one line of text; `explanation`: the reason, "" = the model takes none of its kind."""
+    """Format a placeholder in one line; `explanation`: the reason, "" = the model does not accept this kind."""
     kind = "PDFs" if attachment.media_type == PDF_MEDIA_TYPE else "pictures"
     reason = explanation or f"this model takes no {kind}"
     name = f" {attachment.name}" if attachment.name else ""

@@ -1,1 +1,1 @@
-"""Background agents: what is known of each, where that is kept, and the queue that workers take them from."""
+"""Background agents: their records, their store, and the queue of work for workers."""

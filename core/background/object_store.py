@@ -1,7 +1,7 @@
-"""The object store of a team: files of sessions in a bucket of a service that speaks S3.
+"""The object store of a team: files of sessions in an S3-compatible bucket.
 
-The key of a file is `PREFIX/AGENT/PATH`. Credentials come from the variables and profile files of AWS, nowhere else.
-Nothing that the service says is repeated but the code of its error, so none of them reaches a log.
+The key of a file is `PREFIX/AGENT/PATH`. Credentials come only from AWS's variables and profile files. Of the service's
+errors only the code is repeated, so that no credential reaches a log.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from obstore.store import S3Config, S3Credential, S3Store
 
 LOOKS_LIKE: Final = "It looks like s3://bucket/prefix?endpoint=https://host&region=name."
-REQUEST_SECONDS: Final = 60  # for one request: a file, or 5 MB of a large one
-RETRIES: Final = 2  # of one request; a worker tries again for as long as it takes
-PROFILE_MINUTES: Final = 15  # after which a profile file is read again
+REQUEST_SECONDS: Final = 60  # per request: a file, or 5 MB of a large one
+RETRIES: Final = 2  # per request; a worker retries without limit
+PROFILE_MINUTES: Final = 15  # interval of reading the profile files
 _OPTIONS: Final = frozenset({"endpoint", "region"})
 _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
 _CODE: Final = re.compile(r"<Code>(\w{1,60})</Code>")
 _REFUSED: Final = re.compile(r"non-2xx status code: 40[13]\b")
-_ELSEWHERE: Final = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed"})  # codes: the region is another one
-# What the library itself finds and renews credentials by.
+_WRONG_REGION: Final = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed"})  # codes of a wrong region
+# Variables from which the library itself obtains and renews credentials.
 _VARIABLES: Final = (
     "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -45,7 +45,7 @@ _VARIABLES: Final = (
 
 
 class BucketAddress(Struct, frozen=True, kw_only=True):
-    """A place in a bucket. `endpoint` "" = AWS itself; `region` "" = as the environment or the profile says."""
+    """A bucket with a prefix of keys. `endpoint` "" = AWS; `region` "" = from the environment or the profile."""
 
     bucket: str
     prefix: str = ""
@@ -59,8 +59,7 @@ class BucketAddress(Struct, frozen=True, kw_only=True):
 
 
 def parse_address(text: str) -> BucketAddress:
-    """Return the place that `s3://bucket/prefix?endpoint=URL&region=NAME` names. Raises `ConfigError`, which repeats
-    nothing of an address that holds credentials."""
+    """Parse `s3://bucket/prefix?endpoint=URL&region=NAME`. Raises `ConfigError`, which does not repeat credentials."""
     try:
         parts = urlsplit(text)
         options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
@@ -90,7 +89,7 @@ def parse_address(text: str) -> BucketAddress:
 
 class ObjectStore:
     """Files of sessions in a bucket. Its methods raise `ConfigError` without credentials or the package, and
-    `StoreUnavailable` where the service is away or refuses."""
+    `StoreUnavailable` if the service is unreachable or refuses."""
 
     def __init__(self, address: BucketAddress) -> None:
         self._address = address
@@ -102,28 +101,28 @@ class ObjectStore:
         return self._address.place
 
     async def check(self) -> None:
-        """See that the bucket is there and these credentials reach it."""
+        """Check that the bucket exists and these credentials give access."""
         store = self._open()
         import obstore
 
-        with self._explaining():
+        with self._translate_errors():
             async for _ in obstore.list(store, prefix="bga", chunk_size=1):
                 return
 
-    async def keep(self, agent: str, path: str, data: bytes) -> None:
-        """Keep a file of an agent's session."""
+    async def put(self, agent: str, path: str, data: bytes) -> None:
+        """Store a file of an agent's session."""
         store = self._open()
         import obstore
 
-        with self._explaining():
+        with self._translate_errors():
             await obstore.put_async(store, f"{agent}/{path}", data)
 
     async def read(self, agent: str, path: str) -> bytes:
-        """Return a file of an agent's session. Raises `StateError` if it is not there any more."""
+        """Return a file of an agent's session. Raises `StateError` if it is missing."""
         store = self._open()
         import obstore
 
-        with self._explaining():
+        with self._translate_errors():
             result = await obstore.get_async(store, f"{agent}/{path}")
             return bytes(await result.bytes_async())
 
@@ -132,7 +131,7 @@ class ObjectStore:
         store = self._open()
         import obstore
 
-        with self._explaining():
+        with self._translate_errors():
             async for batch in obstore.list(store, prefix=agent):
                 await obstore.delete_async(store, [entry["path"] for entry in batch])
 
@@ -147,12 +146,12 @@ class ObjectStore:
             region = self._address.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
             has_variables = any(os.environ.get(name) for name in _VARIABLES)
             if not has_variables:
-                _read_profile_credential()  # told now if there is none
+                _read_profile_credential()  # fails early without credentials
                 region = region or _read_profile().get("region")
             config: S3Config = {"region": region or "us-east-1"}
             if self._address.endpoint:
                 config["endpoint"] = self._address.endpoint
-            with self._explaining():
+            with self._translate_errors():
                 self._store = S3Store(
                     self._address.bucket,
                     prefix=self._address.prefix or None,
@@ -168,7 +167,7 @@ class ObjectStore:
         return self._store
 
     @contextmanager
-    def _explaining(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         from obstore.exceptions import BaseError
 
         try:
@@ -177,7 +176,7 @@ class ObjectStore:
             raise self._explain(problem) from None
 
     def _explain(self, problem: Exception) -> StoreUnavailable | StateError:
-        """Return what to say of an error of the library, whose own text quotes requests and answers at length."""
+        """Translate an error of the library, whose own text quotes requests and responses."""
         message, location = str(problem), self._address.place
         match = _CODE.search(message)
         code = match[1] if match else ""
@@ -187,7 +186,7 @@ class ObjectStore:
         if _REFUSED.search(message):
             hint = f"Check the credentials of AWS: they have to list, read, write and delete in {location}."
             return StoreUnavailable(f"The object store refuses access to {location}: {code or 'forbidden'}.", hint=hint)
-        if code in _ELSEWHERE:
+        if code in _WRONG_REGION:
             hint = "Name its region in background.blobs: ?region=NAME."
             return StoreUnavailable(f"The bucket {self._address.bucket!r} is in another region.", hint=hint)
         if isinstance(problem, FileNotFoundError):
@@ -200,7 +199,7 @@ class ObjectStore:
 
 
 def _read_profile() -> dict[str, str]:
-    """Return the profile that `AWS_PROFILE` names, of both files of AWS. Raises `ConfigError`."""
+    """Return the profile that `AWS_PROFILE` names, merged from both files. Raises `ConfigError`."""
     name = os.environ.get("AWS_PROFILE") or "default"
     profile: dict[str, str] = {}
     for variable, usual, section in (
@@ -211,7 +210,7 @@ def _read_profile() -> dict[str, str]:
         profiles = RawConfigParser()
         try:
             profiles.read(path, encoding="utf-8")
-        except (ProfileUnreadable, OSError, UnicodeDecodeError):  # whose texts quote lines of the file
+        except (ProfileUnreadable, OSError, UnicodeDecodeError):  # their messages quote lines of the file
             raise ConfigError(f"{path} can't be read as a file of profiles of AWS.") from None
         if profiles.has_section(section):
             profile |= profiles[section]

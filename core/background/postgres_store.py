@@ -1,23 +1,26 @@
 """Background agents of a team, in PostgreSQL: any number of workers on any number of machines.
 
-The queue is procrastinate's: a job for each time an agent is to be taken up, woken by LISTEN/NOTIFY, and given to
-another worker when the heartbeat of its own has stopped. What an agent is, its messages, and what is kept of its
-session (`session_rows.py`) stand in tables of ours. A worker that lost the database goes on with what it runs and comes
-back to the queue; the lease that it renews keeps others from its agents, and `attempt` fences a worker that others took
-for dead.
+The queue is procrastinate's: one job each time that an agent is due, woken by LISTEN/NOTIFY, and handed to another
+worker when the heartbeat of its worker stops. Agents, their messages, and the logs and files of their sessions are in
+tables of ours; files may be objects of an object store, each named by a row that is written after the object. The rows
+say where a file is, not the setting, so files that were stored before a change of the setting are still read.
+
+A worker that loses the database continues its agents and returns to the queue later. The lease that it renews protects
+its agents from others, and `attempt` fences off a worker that was presumed dead.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
+from core.background.object_store import ObjectStore
 from core.background.records import (
     ENDED,
     AgentMessage,
@@ -26,7 +29,6 @@ from core.background.records import (
     decode_listed_agent,
     decode_messages,
 )
-from core.background.session_rows import SCHEMA, SessionRows
 from core.background.store import LEASE_SECONDS, StoreUnavailable, Work
 from core.clock import now_ms, pause
 from core.errors import ConfigError
@@ -40,13 +42,21 @@ if TYPE_CHECKING:
 
     from core.background.object_store import ObjectStore
 
+_SESSION_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS agent_tui_log (
+    agent text NOT NULL, start bigint NOT NULL, data bytea NOT NULL, PRIMARY KEY (agent, start));
+CREATE TABLE IF NOT EXISTS agent_tui_files (
+    agent text NOT NULL, path text NOT NULL, data bytea NOT NULL, PRIMARY KEY (agent, path));
+CREATE TABLE IF NOT EXISTS agent_tui_objects (
+    agent text NOT NULL, path text NOT NULL, place text NOT NULL, PRIMARY KEY (agent, path));
+"""
 QUEUE: Final = "agent_tui"
 CHANNEL: Final = "agent_tui"
 RECONNECT_SECONDS: Final = 2.0
-SHUTDOWN_SECONDS: Final = 0.5  # that the queue waits for its jobs: agents are handed over, not waited for
+SHUTDOWN_SECONDS: Final = 0.5  # the queue barely waits for its jobs, because agents are handed over
 FALLBACK_SECONDS: Final = 5.0
 MISSING: Final = "PostgreSQL needs packages that are not installed."
-_LOCK: Final = 0x6167656E74  # of the schema: one process makes it
+_LOCK: Final = 0x6167656E74  # advisory lock: one process creates the schema
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS agent_tui_agents (
     id text PRIMARY KEY, state text NOT NULL, attempt int NOT NULL, record bytea NOT NULL,
@@ -58,10 +68,10 @@ CREATE INDEX IF NOT EXISTS agent_tui_messages_by_agent ON agent_tui_messages (ag
 
 
 class PostgresStore:
-    """The agents of a team. `lease`: seconds after which an agent of a silent worker is taken up by another; `objects`:
-    where files of sessions are kept, None = in the database."""
+    """The agents of a team. `lease`: seconds after which another worker takes over an agent of a silent one; `objects`:
+    the store of files, None = the database."""
 
-    keeps_sessions = True
+    stores_sessions = True
 
     def __init__(self, database: str, *, lease: float = LEASE_SECONDS, objects: ObjectStore | None = None) -> None:
         self._database, self._lease, self._objects = database, lease, objects
@@ -71,10 +81,10 @@ class PostgresStore:
         self._queue: procrastinate.App | None = None
 
     async def open(self) -> None:
-        """Connect and make the tables. Raises `ConfigError` without the packages, `StoreUnavailable`."""
+        """Connect and create the tables. Raises `ConfigError` without the packages, `StoreUnavailable`."""
         await self._execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
         try:
-            await self._execute(_SCHEMA + SCHEMA)
+            await self._execute(_SCHEMA + _SESSION_SCHEMA)
             queue = await self._open_queue()
             rows = await self._execute("SELECT to_regclass('procrastinate_jobs')")
             if rows[0][0] is None:
@@ -107,7 +117,7 @@ class PostgresStore:
             raise StoreUnavailable(f"The database can't be reached: {lines[0]}.") from None
 
     async def _execute(self, query: str | sql.SQL, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """Run one statement and return its rows. Raises `StoreUnavailable`; the next call connects again."""
+        """Run one statement and return its rows. Raises `StoreUnavailable`; the next call reconnects."""
         async with self._lock:
             if self._connection is None:
                 self._connection = await self._connect()
@@ -137,7 +147,7 @@ class PostgresStore:
         return decode_agent(row) if row is not None else None
 
     async def _read_row(self, name: str) -> bytes | None:
-        """Return an agent's record as it was written, which another version may have done in other words."""
+        """Return the stored bytes of an agent's record, which another version may have encoded differently."""
         rows = await self._execute("SELECT record FROM agent_tui_agents WHERE id = %s", (name,))
         return bytes(rows[0][0]) if rows else None
 
@@ -152,8 +162,8 @@ class PostgresStore:
     async def _change(
         self, name: str, changes: Mapping[str, Any], *, only_if: Callable[[BackgroundAgent], bool]
     ) -> BackgroundAgent | None:
-        """Change fields of an agent as it is now, and over what others write meanwhile unless they take it up; None:
-        there is none of whom `only_if` holds. The row is compared with the very bytes that were read."""
+        """Change fields of the current record of an agent, retrying after concurrent writes unless another worker took
+        it over; None: no record satisfies `only_if`. The row is compared by its bytes."""
         attempt: int | None = None
         while (row := await self._read_row(name)) is not None:
             stored_agent = decode_agent(row)
@@ -190,7 +200,7 @@ class PostgresStore:
         )
         await self._notify(name)
 
-    async def take_messages(self, name: str, after: int) -> list[AgentMessage]:
+    async def list_messages(self, name: str, after: int) -> list[AgentMessage]:
         query = "SELECT number, command FROM agent_tui_messages WHERE agent = %s AND number > %s ORDER BY number"
         rows = await self._execute(query, (name, after))
         return decode_messages(rows)
@@ -199,7 +209,7 @@ class PostgresStore:
         await self._execute("SELECT pg_notify(%s, %s)", (CHANNEL, name))
 
     async def watch(self) -> AsyncIterator[str]:
-        """Yield "" at once, then the id of each agent that is news, and "" now and then."""
+        """Yield "" at once, then the id of every changed agent, and "" from time to time."""
         yield ""
         while True:
             with contextlib.suppress(StoreUnavailable):
@@ -233,7 +243,7 @@ class PostgresStore:
         return self._queue
 
     async def _build_queue(self, run: Callable[[str], Any] | None) -> procrastinate.App:
-        """Return an open app of procrastinate. `run`: what its one task does with the id of an agent."""
+        """Return an open procrastinate app. `run`: the handler of an agent's id in its only task."""
         try:
             import procrastinate
         except ImportError:
@@ -247,7 +257,7 @@ class PostgresStore:
 
         try:
             await app.open_async()
-        except Exception as problem:  # the pool's own errors are of several kinds
+        except Exception as problem:  # the pool raises errors of several libraries
             raise StoreUnavailable(f"The database can't be reached: {problem}.") from None
         return app
 
@@ -261,8 +271,9 @@ class PostgresStore:
         await self._notify(name)
 
     async def work(self, worker: str, concurrency: int, run: Work) -> None:
-        """Run queued agents, and those whose lease is over, until cancelled. The database may go and come back. Raises
-        `ConfigError` or `StoreUnavailable` at once if the object store can't be used: such a worker takes no agents."""
+        """Run queued agents, and those with an expired lease, until cancelled. Survives an outage of the database.
+        Raises `ConfigError` or `StoreUnavailable` at once if the object store is unusable: such a worker takes no
+        agents."""
         if self._objects is not None:
             await self._objects.check()
         running = TaskOwner()
@@ -274,7 +285,7 @@ class PostgresStore:
             agent = await self._claim(name, worker)
             if agent is None:
                 return
-            task = busy[name] = running.start(self._hold(agent, run), name=f"agent {name}")
+            task = busy[name] = running.start(self._run_with_lease(agent, run), name=f"agent {name}")
             task.add_done_callback(lambda _: busy.pop(name, None))
             await asyncio.shield(task)
 
@@ -287,21 +298,21 @@ class PostgresStore:
             busy_names = tuple(busy)
             await running.cancel()
             for name in busy_names:
-                with contextlib.suppress(StoreUnavailable):  # then it is taken up when its lease is over
+                with contextlib.suppress(StoreUnavailable):  # another worker takes it over when its lease expires
                     await self._release(name, worker)
 
     async def _release(self, name: str, worker: str) -> None:
-        """Queue an agent again that this worker has not brought to its end."""
+        """Queue an agent again that this worker did not finish."""
         changes = {"state": "queued", "worker": "", "waits_for": ""}
         is_ours = lambda stored_agent: stored_agent.worker == worker and stored_agent.state in {"running", "waiting"}  # noqa: E731
         if await self._change(name, changes, only_if=is_ours) is not None:
             await self._defer(name)
 
     async def _serve(self, worker: str, concurrency: int, take: Callable[[str], Any]) -> None:
-        """Take jobs until the database is gone."""
+        """Process jobs until the database is lost."""
         app = await self._build_queue(take)
         beat = min(self._lease / 3, 10.0)
-        mending = asyncio.ensure_future(self._mend(app))
+        retrying = asyncio.ensure_future(self._retry_stalled_jobs(app))
         try:
             await app.run_worker_async(
                 queues=[QUEUE],
@@ -315,23 +326,24 @@ class PostgresStore:
             )
         except asyncio.CancelledError:
             raise
-        except Exception as problem:  # of the pool, the driver or the queue: in each case it is opened again
+        except Exception as problem:  # of the pool, the driver or the queue: all of them are reopened
             raise StoreUnavailable(f"The queue was lost: {problem}.") from None
         finally:
-            mending.cancel()
+            retrying.cancel()
             with contextlib.suppress(Exception):
                 await app.close_async()
 
-    async def _mend(self, app: procrastinate.App) -> None:
-        """Give jobs of workers that are gone to others, again and again."""
+    async def _retry_stalled_jobs(self, app: procrastinate.App) -> None:
+        """Hand over jobs of dead workers, periodically."""
         while True:
             await pause(self._lease / 3)
-            with contextlib.suppress(Exception):  # the database is away: the queue finds that out itself
+            with contextlib.suppress(Exception):  # the queue itself detects an outage
                 for job in await app.job_manager.get_stalled_jobs(seconds_since_heartbeat=self._lease):
                     await app.job_manager.retry_job(job)
 
     async def _claim(self, name: str, worker: str) -> BackgroundAgent | None:
-        """Take up an agent that nobody works on; None: it has ended, or somebody does, and it is looked at again."""
+        """Take over an agent without an active worker; None: it has ended, or another worker is active, and it is
+        checked again later."""
         rows = await self._execute(
             "SELECT record, seen < now() - make_interval(secs => %s) FROM agent_tui_agents WHERE id = %s",
             (self._lease, name),
@@ -347,8 +359,8 @@ class PostgresStore:
         expected_state = (stored_agent.attempt, stored_agent.state)
         return await self._change(name, changes, only_if=lambda now: (now.attempt, now.state) == expected_state)
 
-    async def _hold(self, agent: BackgroundAgent, run: Work) -> None:
-        """Run an agent, and renew its lease meanwhile."""
+    async def _run_with_lease(self, agent: BackgroundAgent, run: Work) -> None:
+        """Run an agent while renewing its lease."""
         renewing = asyncio.ensure_future(self._renew(agent))
         try:
             await run(agent)
@@ -365,15 +377,86 @@ class PostgresStore:
 
     # sessions
 
-    async def keep_log(self, agent: BackgroundAgent, start: int, data: bytes) -> bool:
-        return await self._sessions.keep_log(agent, start, data)
+    async def store_log(self, agent: BackgroundAgent, start: int, data: bytes) -> bool:
+        return await self._sessions.store_log(agent, start, data)
 
     async def read_log(self, name: str) -> bytes:
         return await self._sessions.read_log(name)
 
-    async def keep_file(self, name: str, path: str, data: bytes) -> None:
-        await self._sessions.keep_file(name, path, data)
+    async def store_file(self, name: str, path: str, data: bytes) -> None:
+        await self._sessions.store_file(name, path, data)
 
     def read_files(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
-        """Yield path and bytes of each file that is kept of a session."""
+        """Yield path and bytes of every stored file of a session."""
         return self._sessions.read_files(name)
+
+
+class SessionRows:
+    """The stored logs and files of sessions. `execute` runs one statement and returns its rows; `objects` None = files
+    are rows. Raises their errors."""
+
+    def __init__(self, execute: Callable[..., Awaitable[list[tuple[Any, ...]]]], objects: ObjectStore | None) -> None:
+        self._execute, self._objects = execute, objects
+
+    async def store_log(self, agent: BackgroundAgent, start: int, data: bytes) -> bool:
+        rows = await self._execute(
+            "INSERT INTO agent_tui_log (agent, start, data) SELECT %s, %s, %s"
+            " WHERE EXISTS (SELECT 1 FROM agent_tui_agents WHERE id = %s AND attempt = %s)"
+            " ON CONFLICT (agent, start) DO UPDATE SET data = excluded.data RETURNING start",
+            (agent.id, start, data, agent.id, agent.attempt),
+        )
+        return bool(rows)
+
+    async def read_log(self, name: str) -> bytes:
+        rows = await self._execute("SELECT start, data FROM agent_tui_log WHERE agent = %s ORDER BY start", (name,))
+        log = bytearray()
+        for start, data in rows:
+            if start > len(log):
+                break  # rows after a gap are incomplete
+            del log[start:]
+            log += bytes(data)
+        return bytes(log)
+
+    async def store_file(self, name: str, path: str, data: bytes) -> None:
+        if self._objects is None:
+            await self._execute(
+                "INSERT INTO agent_tui_files (agent, path, data) VALUES (%s, %s, %s)"
+                " ON CONFLICT (agent, path) DO UPDATE SET data = excluded.data",
+                (name, path, data),
+            )
+            return
+        await self._objects.put(name, path, data)
+        await self._execute(
+            "INSERT INTO agent_tui_objects (agent, path, place) VALUES (%s, %s, %s)"
+            " ON CONFLICT (agent, path) DO UPDATE SET place = excluded.place",
+            (name, path, self._objects.place),
+        )
+
+    async def read_files(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
+        """Yield path and bytes of every stored file of a session."""
+        rows = await self._execute("SELECT path FROM agent_tui_files WHERE agent = %s ORDER BY path", (name,))
+        for (path,) in rows:
+            query = "SELECT data FROM agent_tui_files WHERE agent = %s AND path = %s"
+            file_rows = await self._execute(query, (name, path))
+            if file_rows:
+                yield path, bytes(file_rows[0][0])
+        for path, location in await self._list_objects(name):
+            yield path, await self._require_objects(location).read(name, path)
+
+    async def delete(self, name: str) -> None:
+        """Delete all data of a session; the rows last, so that a failed deletion can be repeated."""
+        for _, location in (await self._list_objects(name))[:1]:
+            self._require_objects(location)
+        if self._objects is not None:
+            await self._objects.delete(name)
+        for table in ("log", "files", "objects"):
+            await self._execute(f"DELETE FROM agent_tui_{table} WHERE agent = %s", (name,))
+
+    async def _list_objects(self, name: str) -> list[tuple[Any, ...]]:
+        return await self._execute("SELECT path, place FROM agent_tui_objects WHERE agent = %s ORDER BY path", (name,))
+
+    def _require_objects(self, location: str) -> ObjectStore:
+        if self._objects is None:
+            hint = f"Set background.blobs to it: {location}?endpoint=…&region=…"
+            raise ConfigError(f"Files of this agent are in {location}, and no object store is configured.", hint=hint)
+        return self._objects

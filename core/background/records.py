@@ -1,4 +1,4 @@
-"""Records of background agents, and the check of what one is to be started with."""
+"""Records of background agents, and the validation of requests to start one."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MAX_TASK: Final = 200_000  # characters
 
 
 class AgentLimits(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
-    """Limits of one turn; None = those of the configuration. `max_cost` in US dollars; `answer_seconds`: how long it
-    waits for an answer before it gives up."""
+    """Limits of one turn; None = those of the configuration. `max_cost` in US dollars; `answer_seconds`: how long the
+    agent waits for an answer."""
 
     max_steps: int | None = None
     max_cost: float | None = None
@@ -33,8 +33,8 @@ class AgentLimits(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
 
 
 class AgentRequest(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
-    """The start of a background agent: a task, and the workspace (an absolute path) or repository that it is about.
-    `branch` "" = the one that the repository stands on."""
+    """A request to start a background agent: a task, and its workspace (an absolute path) or repository. `branch` "" =
+    the repository's default."""
 
     task_description: str
     workspace_path: str = ""
@@ -46,10 +46,10 @@ class AgentRequest(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 
 
 class BackgroundAgent(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A background agent. Times in ms since 1970, 0 = not yet. `session`: that of its work, "" = not begun; `worker`:
-    who works on it; `attempt`: how often it was taken up; `message`: its last words, or why it failed; `waits_for`:
-    what it asks; `pending`: files that wait for a review; `pulled`: it was brought under the user's own review;
-    `heard`: the number of the last message that it was told of."""
+    """A background agent. Times in ms since 1970, 0 = not yet. `session`: of its work, "" = not started; `worker`: its
+    current worker; `attempt`: how often a worker has taken it; `message`: its last words, or the reason of its failure;
+    `waits_for`: its open question; `pending`: number of files to review; `pulled`: it is under the user's own review;
+    `heard`: the number of the last message that it received."""
 
     id: Id
     request: AgentRequest
@@ -74,15 +74,14 @@ class BackgroundAgent(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class AgentMessage(Struct, frozen=True, kw_only=True):
-    """A message to an agent that runs, or is to run again: `command` is a command of the protocol as plain data, whose
-    session is the agent's."""
+    """A message to an agent: `command` is a command of the protocol as plain data, for the agent's session."""
 
     number: int
     command: dict[str, Any]
 
 
 def decode_agent(record: bytes) -> BackgroundAgent:
-    """Return the agent of a kept record. Raises `StateError`: it was damaged, edited, or written in another form."""
+    """Decode the stored record of an agent. Raises `StateError`: it is damaged, edited, or of another version."""
     try:
         return decode_json(record, BackgroundAgent)
     except msgspec.DecodeError as problem:
@@ -95,8 +94,8 @@ def decode_agent(record: bytes) -> BackgroundAgent:
 
 
 def decode_listed_agent(name: str, record: bytes) -> BackgroundAgent | None:
-    """Return an agent for a list; in place of one whose record can't be read, one that failed and says why. None: what
-    names it is no id."""
+    """Decode an agent for a list; an unreadable record becomes a failed agent with the reason. None: its name is no
+    id."""
     try:
         return decode_agent(record)
     except StateError as problem:
@@ -105,7 +104,7 @@ def decode_listed_agent(name: str, record: bytes) -> BackgroundAgent | None:
 
 
 def decode_messages(rows: Iterable[tuple[int, bytes]]) -> list[AgentMessage]:
-    """Return the messages of rows of number and command; one that can't be read was never said."""
+    """Decode rows of number and command; unreadable ones are skipped."""
     messages = []
     for number, command in rows:
         with suppress(msgspec.DecodeError, UnicodeDecodeError):
@@ -114,7 +113,7 @@ def decode_messages(rows: Iterable[tuple[int, bytes]]) -> list[AgentMessage]:
 
 
 def build_agent(request: AgentRequest) -> BackgroundAgent:
-    """Return a queued agent. Raises `CommandRejected` for a request that can't be carried out."""
+    """Build a queued agent. Raises `CommandRejected` for an invalid request."""
     if not request.task_description.strip():
         raise CommandRejected("the task is empty.", code="task_empty")
     if len(request.task_description) > MAX_TASK:

@@ -1,7 +1,7 @@
-"""Repositories that background agents work in: what may be an address of one, and how it is cloned.
+"""Repositories of background agents: validation of addresses, and cloning.
 
-An address comes from a command line or over the API, so nothing of it may reach a shell, be taken for an option, or
-name a transport that starts programs (`ext::`). The clone is made without hooks, filters and submodules.
+Addresses come from command lines or the API, so they must not reach a shell, be parsed as options, or name a transport
+that starts programs (`ext::`). Clones are made without hooks, filters and submodules.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class CloneFailed(AgentTuiError, code="clone_failed"):
 
 
 def check_repository_url(url: str, branch: str = "") -> None:
-    """Raise `CommandRejected` unless git can be given this address and branch and nothing else comes of it."""
+    """Raise `CommandRejected` unless it is safe to pass this address and branch to git."""
     hint = "It looks like https://host/group/project.git, ssh://git@host/project.git or git@host:project.git."
     if _UNFIT.search(url) or url.startswith("-") or len(url) > 2000:
         raise CommandRejected(f"{url!r} is no address of a repository.", hint=hint, code="repository_invalid")
@@ -52,7 +52,7 @@ def check_repository_url(url: str, branch: str = "") -> None:
 
 
 async def clone_repository(url: str, branch: str, target: Path) -> None:
-    """Clone into a directory that is not there yet. Raises `CloneFailed`; then nothing is left."""
+    """Clone into a new directory. Raises `CloneFailed`, leaving nothing behind."""
     check_repository_url(url, branch)
     git = shutil.which("git")
     if git is None:

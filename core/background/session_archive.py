@@ -1,8 +1,8 @@
-"""Sessions of background agents on their way: from a worker to the store, from there to another worker or a user.
+"""Transfer of agents' sessions: from a worker to the store, and from there to another worker or a user.
 
-A session is its log and the files that the log names; the log comes after what it names, so whatever arrived is a whole
-session of that moment. Layers (what commands left beside the review) stay where they were made: they can be gigabytes,
-and nothing of them is under review.
+A session is its log and the files that the log names. The log is written last, so that whatever has arrived is a
+consistent session. Layers (changes of commands outside of the review) are not transferred: they can be gigabytes, and
+are not under review.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ from core.protocol.events import SessionStarted
 from core.sessions.record_format import decode_record, encode_record
 from core.sessions.store import SessionStore
 
-_KEPT: Final = ("blobs", "outputs")  # directories; of the files beside the log, those of `prefix*.json`
+# Stored directories; of the files next to the log, `prefix*.json` are stored.
+_STORED_DIRECTORIES: Final = ("blobs", "outputs")
 MAX_FILE: Final = 64 << 20  # bytes
 
 
 class SessionUpload:
-    """The upload of one session of an agent, as far as it has come."""
+    """The incremental upload of one session of an agent."""
 
     def __init__(self, store: AgentStore, session: Path) -> None:
         self._store, self._session = store, session
@@ -44,21 +45,21 @@ class SessionUpload:
         self._lock = asyncio.Lock()
 
     async def begin(self, offset: int) -> None:
-        """Go on behind what the store has of the log, in bytes."""
+        """Continue after the bytes of the log that the store has."""
         self._offset = offset
 
     async def sync(self, agent: BackgroundAgent) -> bool:
-        """Upload what is new. False: another worker has taken the agent up."""
-        if not self._store.keeps_sessions:
+        """Upload new data. False: another worker has taken the agent over."""
+        if not self._store.stores_sessions:
             return True
         async with self._lock:
             data = await asyncio.to_thread(_read_whole_lines, self._session / "log.jsonl", self._offset)
             for path in await asyncio.to_thread(_list_files, self._session):
                 if path not in self._sent:
                     content = await asyncio.to_thread((self._session / path).read_bytes)
-                    await self._store.keep_file(agent.id, path, content)
+                    await self._store.store_file(agent.id, path, content)
                     self._sent.add(path)
-            if data and not await self._store.keep_log(agent, self._offset, data):
+            if data and not await self._store.store_log(agent, self._offset, data):
                 return False
             self._offset += len(data)
             return True
@@ -72,33 +73,32 @@ def _read_whole_lines(log: Path, offset: int) -> bytes:
 
 
 def _list_files(session: Path) -> list[str]:
-    """Return the files to keep, by their path below the session; those that are being written are left out, and links,
-    which the program makes none of."""
+    """List the files to store by relative path, without temporary files and links, which the program never creates."""
     paths = [path.name for path in session.glob("prefix*.json")]
-    for name in _KEPT:
+    for name in _STORED_DIRECTORIES:
         for above, _, names in os.walk(session / name):
             directory = Path(above).relative_to(session)
             paths += [(directory / filename).as_posix() for filename in names]
-    sizes = {path: (session / path).lstat() for path in paths if _is_kept_path(path)}
+    sizes = {path: (session / path).lstat() for path in paths if _is_stored_path(path)}
     return [path for path, stats in sizes.items() if stat.S_ISREG(stats.st_mode) and stats.st_size <= MAX_FILE]
 
 
-def _is_kept_path(path: str) -> bool:
-    """Return True for `prefix*.json` and for files of the kept directories, all of whose names are ids."""
+def _is_stored_path(path: str) -> bool:
+    """Return True for `prefix*.json` and for files of the stored directories, all of whose names are ids."""
     *above, name = path.split("/")
     is_prefix = not above and name.startswith("prefix") and name.endswith(".json")
-    is_below = bool(above) and above[0] in _KEPT and not name.endswith(".tmp")
+    is_below = bool(above) and above[0] in _STORED_DIRECTORIES and not name.endswith(".tmp")
     return (is_prefix or is_below) and all(map(is_id, (*above, name)))
 
 
 async def download_session(store: AgentStore, agent: BackgroundAgent, target: SessionStore) -> int:
-    """Let an agent's session be on this machine as the store has it; return the bytes of its log there. What was left
-    here of an attempt that others have gone on from is replaced. Raises `StateError`."""
+    """Update an agent's session on this machine from the store; return the size of its log there in bytes. An outdated
+    local copy is replaced. Raises `StateError`."""
     log = await store.read_log(agent.id)
     session_path = target.get_path(agent.session)
     if log and await asyncio.to_thread(_read_log, session_path) != log:
-        await asyncio.to_thread(_clear, session_path)
-        await _fill(session_path, log, store.read_files(agent.id))
+        await asyncio.to_thread(_remove_session, session_path)
+        await _write_session(session_path, log, store.read_files(agent.id))
     return len(log)
 
 
@@ -109,20 +109,20 @@ def _read_log(session_path: Path) -> bytes:
         return b""
 
 
-def _clear(session_path: Path) -> None:
+def _remove_session(session_path: Path) -> None:
     if session_path.is_symlink():
         session_path.unlink()
     elif session_path.exists():
         remove_tree(session_path)
 
 
-async def _fill(session_path: Path, log: bytes, files: AsyncIterator[tuple[str, bytes]]) -> None:
-    """Write a session, its log last. All is opened from the descriptor of its directory and through no link."""
+async def _write_session(session_path: Path, log: bytes, files: AsyncIterator[tuple[str, bytes]]) -> None:
+    """Write a session, its log last. All files are opened relative to its directory and without following links."""
     try:
         directory = await asyncio.to_thread(_open_session, session_path)
         try:
             async for path, data in files:
-                if not _is_kept_path(path):
+                if not _is_stored_path(path):
                     raise StateError(f"{path[:80]!r} is no path of a session's file.")
                 await asyncio.to_thread(_write, directory, path, data)
             await asyncio.to_thread(_write, directory, "log.jsonl", log)
@@ -133,12 +133,12 @@ async def _fill(session_path: Path, log: bytes, files: AsyncIterator[tuple[str, 
 
 
 def _open_session(session_path: Path) -> int:
-    """Open the directory of a session with those below it, made if need be; a link in its place is an error."""
+    """Open, and create if needed, the directory of a session with its subdirectories; a link is an error."""
     make_private_directory(session_path.parent)
     with suppress(FileExistsError):
         session_path.mkdir(mode=0o700)
     directory = os.open(session_path, DIRECTORY | os.O_NOFOLLOW)
-    for name in _KEPT:
+    for name in _STORED_DIRECTORIES:
         os.close(_open_directory(directory, name))
     return directory
 
@@ -156,7 +156,7 @@ def _write(session: int, path: str, data: bytes) -> None:
 
 
 def _open_directory(session: int, path: str) -> int:
-    """Open a directory below a session's, made if need be."""
+    """Open a directory below a session's, creating it if needed."""
     parts = path.split("/") if path else []
     for end in range(1, len(parts) + 1):
         above = open_beneath(session, os.fsencode("/".join(parts[: end - 1])), DIRECTORY)
@@ -169,8 +169,8 @@ def _open_directory(session: int, path: str) -> int:
 
 
 async def import_session(source: Path, target: SessionStore) -> str:
-    """Copy a session into the store of a workspace, as one of that workspace; return its id. Raises `StateError`: it is
-    there already, or can't be read or written."""
+    """Copy a session into the store of a workspace, as one of that workspace; return its id. Raises `StateError`: it
+    exists already, or can't be read or written."""
     session_path = target.get_path(source.name)
     if (session_path / "log.jsonl").exists():
         raise StateError(f"the session {source.name} is in this workspace already.", code="session_exists")
@@ -185,7 +185,7 @@ async def import_session(source: Path, target: SessionStore) -> str:
     start_event = replace(envelope.event, workspace=str(target.workspace))
     if not target.sessions_path.exists():
         target.create().close()
-    await _fill(session_path, encode_record(replace(envelope, event=start_event)) + rest, _read_files(source))
+    await _write_session(session_path, encode_record(replace(envelope, event=start_event)) + rest, _read_files(source))
     return source.name
 
 

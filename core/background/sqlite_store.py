@@ -1,6 +1,6 @@
-"""Background agents of one machine: an SQLite file, and a FIFO for each process that waits for news.
+"""Background agents of one machine: an SQLite file, and a FIFO for every process that waits for changes.
 
-Sessions lie on the disk of this machine, so nothing of them is kept here. Every call is short; it runs in a thread.
+Sessions are on the disk of this machine, so nothing of them is stored here. Every call is short and runs in a thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from core.errors import StateError
 from core.ids import new_id
 from core.tasks import TaskOwner, finish_in_thread
 
-FALLBACK_SECONDS: Final = 5.0  # at most that long a wake that was lost is waited for
+FALLBACK_SECONDS: Final = 5.0  # limit of the wait for a lost wake-up
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS agents (id TEXT PRIMARY KEY, state TEXT NOT NULL, record BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS by_state ON agents (state);
@@ -43,7 +43,7 @@ T = TypeVar("T")
 class SqliteStore:
     """The agents of this machine, below `directory`."""
 
-    keeps_sessions = False
+    stores_sessions = False
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / "agents.sqlite"
@@ -71,7 +71,7 @@ class SqliteStore:
             connection.close()
 
     async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what `work` returns in one transaction; who is cancelled goes when that is over."""
+        """Return the result of `work` in one transaction; a cancellation takes effect at its end."""
         return await finish_in_thread(self._call, work)
 
     def _call(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -134,14 +134,14 @@ class SqliteStore:
         await self._run(lambda db: db.execute("INSERT INTO messages (agent, command) VALUES (?, ?)", (name, payload)))
         self._wake()
 
-    async def take_messages(self, name: str, after: int) -> list[AgentMessage]:
+    async def list_messages(self, name: str, after: int) -> list[AgentMessage]:
         query = "SELECT number, command FROM messages WHERE agent = ? AND number > ? ORDER BY number"
         rows = await self._run(lambda db: db.execute(query, (name, after)).fetchall())
         return decode_messages(rows)
 
     async def work(self, worker: str, concurrency: int, run: Work) -> None:
-        """Run queued agents until cancelled. The caller is the one worker of this machine: what is marked as running
-        when this begins was left by one that is gone."""
+        """Run queued agents until cancelled. The caller is the only worker of this machine, so agents that are marked
+        as running at the start were left by a dead one."""
         running = TaskOwner()
         room = asyncio.Semaphore(concurrency)
         await self._run(_queue_abandoned)
@@ -150,17 +150,18 @@ class SqliteStore:
                 while not room.locked() and (agent := await self._run(lambda db: _claim(db, worker))) is not None:
                     await room.acquire()
                     self._wake()
-                    running.start(run(agent), name=f"agent {agent.id}").add_done_callback(lambda _: self._free(room))
+                    running.start(run(agent), name=f"agent {agent.id}").add_done_callback(
+                        lambda _: self._release_slot(room)
+                    )
         finally:
             await running.cancel()
 
-    def _free(self, room: asyncio.Semaphore) -> None:
+    def _release_slot(self, room: asyncio.Semaphore) -> None:
         room.release()
         self._wake()
 
     def _wake(self) -> None:
-        """Wake whoever waits for news, in whatever process. Each has a FIFO of its own; one without reader was left by
-        a process that was killed."""
+        """Wake all waiting processes. Every one has its own FIFO; one without a reader was left by a killed process."""
         for fifo in self._watchers.glob("*"):
             try:
                 descriptor = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -168,12 +169,12 @@ class SqliteStore:
                 with contextlib.suppress(OSError):
                     fifo.unlink()
                 continue
-            with contextlib.suppress(OSError):  # it is full of wakes already
+            with contextlib.suppress(OSError):  # it is full of wake-ups
                 os.write(descriptor, b"w")
             os.close(descriptor)
 
     async def watch(self) -> AsyncIterator[str]:
-        """Yield "" at once, at each wake, and now and then."""
+        """Yield "" at once, at every wake-up, and from time to time."""
         news, loop = asyncio.Event(), asyncio.get_running_loop()
         fifo, descriptor = self._open_fifo()
 
@@ -187,7 +188,7 @@ class SqliteStore:
             while True:
                 news.clear()
                 yield ""
-                # `wait_for` loses a cancellation that comes with the news (Python 3.11), and who cancels waits for ever
+                # `wait_for` can lose a cancellation that coincides with the event (Python 3.11)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(FALLBACK_SECONDS):
                         await news.wait()
@@ -201,18 +202,18 @@ class SqliteStore:
         try:
             self._watchers.mkdir(mode=0o700, exist_ok=True)
             os.mkfifo(fifo, 0o600)
-            # Opened for writing as well, so that it never ends when a writer goes.
+            # Opened for writing as well, so that it does not end with its last writer.
             return fifo, os.open(fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as problem:
             raise StateError(f"{fifo} can't be made: {problem.strerror}.") from problem
 
-    async def keep_log(self, agent: BackgroundAgent, start: int, data: bytes) -> bool:
+    async def store_log(self, agent: BackgroundAgent, start: int, data: bytes) -> bool:
         return True
 
     async def read_log(self, name: str) -> bytes:
         return b""
 
-    async def keep_file(self, name: str, path: str, data: bytes) -> None:
+    async def store_file(self, name: str, path: str, data: bytes) -> None:
         return
 
     async def read_files(self, name: str) -> AsyncIterator[tuple[str, bytes]]:
@@ -249,8 +250,7 @@ def _queue_abandoned(db: sqlite3.Connection) -> None:
 
 
 def _read_or_end(db: sqlite3.Connection, name: str, record: bytes) -> BackgroundAgent | None:
-    """Return the agent of a row; None: its record can't be read, or is that of another row, so nobody takes it up and
-    the others go on."""
+    """Return the agent of a row; None: its record is unreadable or of another row, so it is marked as failed."""
     with contextlib.suppress(StateError):
         if (agent := decode_agent(bytes(record))).id == name:
             return agent

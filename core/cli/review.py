@@ -46,7 +46,7 @@ from core.sessions.store import SessionStore
 from core.shadow.content.blob_store import BlobStore
 from core.state.session import SessionState
 from core.text.display_names import display_name, to_one_line
-from core.text.exposure import expose_whole
+from core.text.exposure import expose_full_line
 from core.transports.attach.joining import resume_session
 from core.transports.session_view import SessionView, require_ack
 
@@ -397,7 +397,9 @@ async def _print_change(engine: Client, session: str, diff: ChangeDiff, blobs: B
     lines = render_remarks(diff)
     patch = b""
     if sys.stdout.isatty():
-        lines = chain(lines, render_body(diff, LineForms(expose_whole, LINE_END_SIGNS)), render_links(change, blobs))
+        lines = chain(
+            lines, render_body(diff, LineForms(expose_full_line, LINE_END_SIGNS)), render_links(change, blobs)
+        )
     elif has_marks(diff):
         lines = chain(lines, render_outside(diff))
     elif change.binary or change.pending.kind == "symlink" or is_plain(change, blobs):

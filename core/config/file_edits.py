@@ -1,8 +1,7 @@
-"""One key of a settings file is set or taken out; every other line stays as the user wrote it, to the comment.
+"""Edits of one key in a settings file that leave every other line as the user wrote it, including comments.
 
-TOML Kit keeps the form of the file. What it makes is read again by Python's own reader: where that says anything but
-the old file with the one change, nothing is returned. Nor is it where comments stand amid a list: the user changes
-that.
+TOML Kit preserves the form of the file. Its output is parsed again by Python's own parser, and rejected unless it
+differs from the old file in exactly the one value. A list with comments inside is left to the user.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def _edit(text: str, path: Sequence[str], value: object) -> str:
 
     *names, key = path
     if value is not None and not names and all(isinstance(other, Mapping) for other in parse_toml(text).values()):
-        return tomlkit.dumps({key: value}) + ("\n" if text else "") + text  # a comment above a table stays with it
+        return tomlkit.dumps({key: value}) + ("\n" if text else "") + text  # keeps a comment at the table below it
     try:
         document = tomlkit.parse(text)
         table: Any = document
@@ -45,12 +44,12 @@ def _edit(text: str, path: Sequence[str], value: object) -> str:
         elif key in table:
             del table[key]
         return document.as_string()
-    except (TOMLKitError, TypeError, AttributeError):  # a form that Python's reader takes and TOML Kit does not
+    except (TOMLKitError, TypeError, AttributeError):  # valid for Python's parser, but not for TOML Kit
         raise _build_error(path) from None
 
 
 def _build_item(old: Any, value: object, path: Sequence[str]) -> Any:
-    """Return a value as TOML Kit keeps it: a list in several lines stays one. Raises `ConfigError`."""
+    """Return a value as an item of TOML Kit; a multi-line list stays one. Raises `ConfigError`."""
     import tomlkit
     from tomlkit.items import Array
 
@@ -64,13 +63,13 @@ def _build_item(old: Any, value: object, path: Sequence[str]) -> Any:
 
 
 def _restore_line_ends(before: str, after: str) -> str:
-    """Return a text with CRLF throughout where the old one had it."""
+    """Return a text with CRLF throughout if the old one had it."""
     is_crlf = "\r\n" in before and "\n" not in before.replace("\r\n", "")
     return after.replace("\r\n", "\n").replace("\n", "\r\n") if is_crlf else after
 
 
 def _check(before: str, after: str, path: Sequence[str], value: object) -> str:
-    """Return the new text if it says what it should. `value` None: the key is not there. Raises `ConfigError`."""
+    """Return the new text if it has the expected values. `value` None: the key is removed. Raises `ConfigError`."""
     expected_table = _change(parse_toml(before), path, value)
     try:
         after.encode()
@@ -97,6 +96,6 @@ def _change(table: Mapping[str, Any], path: Sequence[str], value: object) -> dic
 
 
 def _drop_empty(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table without those in it that hold nothing: a heading may be left over."""
+    """Return a table without empty tables in it, as a heading may remain."""
     inner = {key: _drop_empty(item) if isinstance(item, Mapping) else item for key, item in table.items()}
     return {key: item for key, item in inner.items() if item != {}}

@@ -1,4 +1,4 @@
-"""The manual that is installed with the program: its pages, and in the one about settings what each of them means."""
+"""The installed manual: its pages, and the descriptions of settings in one of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 _FOLDER: Final = Path(__file__).parents[2] / "docs"
-# Pages for those who change the program; they stand in its repository.
+# Pages for developers, which are only in the repository.
 DEVELOPER_PAGES: Final = frozenset(
     {"architecture", "first-change", "performance", "safety", "scripted-models", "testing", "words", "gallery"}
 )
@@ -21,7 +21,7 @@ _LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 
 @cache
 def list_pages() -> tuple[str, ...]:
-    """Return the names of the pages that are there, in their order."""
+    """Return the sorted names of the installed pages."""
     names = (path.stem for path in _FOLDER.glob("*.md"))
     return tuple(sorted(name for name in names if name not in DEVELOPER_PAGES))
 
@@ -32,7 +32,7 @@ def read_page(name: str) -> str:
 
 
 def render_page(name: str) -> str:
-    """Return a page for a terminal: no pictures, and of a link into the manual how it is opened there."""
+    """Return a page for a terminal: without pictures, links into the manual as commands."""
 
     def name_link(match: re.Match[str]) -> str:
         page = match["target"].partition("#")[0].removesuffix(".md")
@@ -47,7 +47,7 @@ def read_title(name: str) -> str:
 
 
 def find_page(words: str) -> str:
-    """Return the name of the page that `words` mean: its name, the beginning of it, or of its title; "" = none."""
+    """Return the name of the page that `words` denote, by its name, or the start of its name or title; "" = none."""
     slug = "-".join(words.lower().lstrip("/").split())
     if slug in list_pages() or not slug:
         return slug
@@ -58,7 +58,7 @@ def find_page(words: str) -> str:
 
 @cache
 def read_meanings() -> dict[str, str]:
-    """Return what each setting means, by its key with NAME in it, without links."""
+    """Return the description of every setting by its key with NAME, without links."""
     page = read_page(_SETTINGS_PAGE).partition("\n## Settings\n")[2].partition("\n## ")[0]
     return {
         re.sub(r"\b(JOB|MODE)\b", "NAME", match["key"]): _LINK.sub(r"\1", match["meaning"]).replace("\\|", "|")

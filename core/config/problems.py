@@ -1,13 +1,17 @@
-"""Problems of a settings file, for its reader: the key, the line, and what is valid there; all of them at once."""
+"""Problems of a settings file, all at once, each with its key, its line and the valid values.
+
+The TOML parser does not report the lines of keys, so these are searched in the text: a heading, a key before `=`, and
+within a list the entry itself.
+"""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.config.places import find_entry_line, find_line
 from core.config.schema import (
     UNKNOWN,
     KeyPath,
@@ -22,10 +26,13 @@ from core.errors import ConfigError
 from core.permissions.rules import parse_rule
 from core.records import convert
 
+_HEADER = re.compile(r"\s*\[+\s*([^\[\]]+?)\s*\]+")
+_ASSIGNMENT = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
+_PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
+
 
 def find_problems(path: Path, text: str, table: Mapping[str, Any]) -> Iterator[ConfigError]:
-    """Iterate over all that is wrong with a file, whatever kind of mistake it is: what does not fit its type, and in
-    the rest rules that are none and models that contradict each other."""
+    """Iterate over all problems of a file: values of the wrong type, invalid rules and conflicting models."""
     misfits = list(find_misfits(table))
     yield from (_explain_misfit(path, text, misfit) for misfit in misfits)
     settings = convert(drop_values(table, {misfit.path for misfit in misfits}), Settings)
@@ -34,7 +41,7 @@ def find_problems(path: Path, text: str, table: Mapping[str, Any]) -> Iterator[C
 
 
 def merge_errors(problems: Sequence[ConfigError]) -> ConfigError:
-    """Merge errors into one, one a line."""
+    """Merge errors into one, one per line."""
     return (
         problems[0]
         if len(problems) == 1
@@ -43,7 +50,7 @@ def merge_errors(problems: Sequence[ConfigError]) -> ConfigError:
 
 
 def explain_key(path: Path, text: str, key: KeyPath, reason: str, *, hint: str = "", line: int = 0) -> ConfigError:
-    """Return the error of one key, with the place where it stands. `line` 0: it is looked for."""
+    """Return the error of one key with its location. `line` 0: the line is searched."""
     line = line or find_line(text, key)
     location = f"{path}, line {line}" if line else str(path)
     return ConfigError(f"{location}: `{'.'.join(key)}`: {reason.rstrip('.')}.", hint=hint)
@@ -78,3 +85,37 @@ def _find_conflicting_models(path: Path, text: str, settings: Settings) -> Itera
             reason = f"`{key}` names another model ({short})"
             hint = "They mean the same: keep one of them."
             yield explain_key(path, text, ("routes", job, "model"), reason, hint=hint)
+
+
+def find_line(text: str, path: Sequence[str]) -> int:
+    """Return the 1-indexed line that sets a key, or of the nearest enclosing table; 0 without a match."""
+    for length in range(len(path), 0, -1):
+        for number, keys in _list_lines(text):
+            if keys == list(path[:length]):
+                return number
+    begins = (number for number, keys in _list_lines(text) if keys[: len(path)] == list(path))
+    return next(begins, 0)
+
+
+def find_entry_line(text: str, path: Sequence[str], entry: str) -> int:
+    """Return the line of an entry in the list at a key, or of the key without a match."""
+    first = find_line(text, path)
+    for number, line in enumerate(text.splitlines()[max(first - 1, 0) :], max(first, 1)):
+        if f'"{entry}"' in line or f"'{entry}'" in line:
+            return number
+    return first
+
+
+def _list_lines(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Iterate over the lines with keys, each with the full path."""
+    section: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            section = _split_keys(header[1])
+            yield number, section
+        elif assignment := _ASSIGNMENT.match(line):
+            yield number, [*section, *_split_keys(assignment[1])]
+
+
+def _split_keys(dotted_key: str) -> list[str]:
+    return [part.strip("\"'") for part in _PART.findall(dotted_key)]

@@ -1,6 +1,6 @@
-"""The settings as their types have them: which keys there are, which values do not fit, and what would.
+"""The schema of the settings, derived from their types: valid keys, invalid values, and descriptions of valid ones.
 
-The type of a field is the one place that says what is valid; what a type can't say (an example) stands in `_EXAMPLES`.
+The type of a field is the only definition of its valid values; `_EXAMPLES` has what a type can't express.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ KeyPath = tuple[str, ...]
 
 
 class Misfit(NamedTuple):
-    """A value that does not fit. `path`: its keys, from the top; `reason`: what is wrong, in a sentence's words."""
+    """An invalid value. `path`: its keys from the top; `reason`: the problem as part of a sentence."""
 
     path: KeyPath
     reason: str
 
 
 class Setting(NamedTuple):
-    """One setting: its keys, its type, its default. The name that the user gives to a table is NAME."""
+    """One setting: its keys, type and default. NAME stands for the user's name of a table."""
 
     path: KeyPath
     kind: Any
@@ -39,8 +39,8 @@ class Setting(NamedTuple):
         return ".".join(self.path)
 
 
-# Tables whose tables are of one kind.
-_TABLES_OF_ALIKE: Final = frozenset({"routes", "modes", "providers", "models", "lsp", "agent_servers", "tools"})
+# Tables whose subtables have the same type.
+_UNIFORM_TABLES: Final = frozenset({"routes", "modes", "providers", "models", "lsp", "agent_servers", "tools"})
 UNKNOWN: Final = "unknown key"
 NAME: Final = "NAME"
 _EXAMPLES: Final = {
@@ -72,12 +72,12 @@ _EXAMPLES: Final = {
 
 
 def strip_annotation(kind: Any) -> Any:
-    """Return a type without what is said of it beside."""
+    """Return a type without its annotations."""
     return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
 def find_record(kind: Any) -> type[Struct] | None:
-    """Return the record that a type is, or may be; None if there is none."""
+    """Return the record type of a type or of its alternatives; None if there is none."""
     plain = strip_annotation(kind)
     if isinstance(plain, type) and issubclass(plain, Struct):
         return plain
@@ -86,12 +86,12 @@ def find_record(kind: Any) -> type[Struct] | None:
 
 
 def is_table_of_names(kind: Any) -> bool:
-    """True for a table whose keys are names that the user gives."""
+    """True for a table whose keys are the user's names."""
     return get_origin(strip_annotation(kind)) is dict
 
 
 def find_misfits(value: Any, kind: Any = Settings, path: KeyPath = ()) -> Iterator[Misfit]:
-    """Iterate over all values that do not fit their types, in the order of the file."""
+    """Iterate over all invalid values in the order of the file."""
     record = find_record(kind)
     if isinstance(value, Mapping) and record is not None:
         yield from _find_misfits_of_record(value, record, path)
@@ -112,7 +112,7 @@ def _find_misfits_of_record(table: Mapping[str, Any], record: type[Struct], path
         misfits += find_misfits(value, fields[key].type, key_path) if key in fields else [Misfit(key_path, UNKNOWN)]
     missing = [name for name, field in fields.items() if field.required and name not in table]
     misfits += [Misfit(path, f"`{name}` is missing") for name in missing]
-    if not misfits and hasattr(record, "__post_init__"):  # what its parts do not show
+    if not misfits and hasattr(record, "__post_init__"):  # constraints across fields
         misfits += _check_value(table, record, path)
     yield from misfits
 
@@ -137,7 +137,7 @@ def drop_values(table: Mapping[str, Any], paths: set[KeyPath], path: KeyPath = (
 
 
 def list_keys(table: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return (section, key) of everything that a file sets; a key outside of any table has the section ""."""
+    """Return (section, key) of every key in a file; the section of a top-level key is ""."""
     tables = {field.encode_name for field in msgspec.structs.fields(Settings) if field.default_factory is dict}
     tables |= {field.encode_name for field in msgspec.structs.fields(Settings) if isinstance(field.default, Struct)}
     keys: list[tuple[str, str]] = []
@@ -147,7 +147,7 @@ def list_keys(table: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def list_settings(record: type[Struct] = Settings, path: KeyPath = ()) -> Iterator[Setting]:
-    """Iterate over all settings; those of tables that the user names stand once, below NAME."""
+    """Iterate over all settings; those of tables that the user names occur once, below NAME."""
     for field in msgspec.structs.fields(record):
         key_path, inner = (*path, field.encode_name), find_record(field.type)
         default = field.default_factory() if callable(field.default_factory) else field.default
@@ -161,7 +161,7 @@ def list_settings(record: type[Struct] = Settings, path: KeyPath = ()) -> Iterat
 
 
 def find_setting(path: KeyPath) -> Setting | None:
-    """Return the setting that a path leads to, with the names that the user gave in it; None if it leads to none."""
+    """Return the setting at a path with the user's names in it; None if there is none."""
     for setting in list_settings():
         pairs = zip(setting.path, path, strict=False)
         if len(setting.path) == len(path) and all(segment in (name, NAME) for segment, name in pairs):
@@ -170,7 +170,7 @@ def find_setting(path: KeyPath) -> Setting | None:
 
 
 def list_valid_keys(path: KeyPath) -> tuple[str, ...]:
-    """Return the keys that may stand in a table, () = any name."""
+    """Return the valid keys of a table; () = any name."""
     kind: Any = Settings
     for key in path:
         record = find_record(kind)
@@ -183,15 +183,15 @@ def list_valid_keys(path: KeyPath) -> tuple[str, ...]:
 
 
 def describe_valid_values(path: KeyPath) -> str:
-    """Describe what may stand at a path, or in the setting that it lies in; "" = nothing is known of it."""
+    """Describe the valid values at a path, or of the setting that contains it; "" = unknown."""
     for length in range(len(path), 0, -1):
         if (setting := find_setting(path[:length])) is not None:
-            return _EXAMPLES.get(make_general(setting.path)) or _describe_kind(setting.kind)
+            return _EXAMPLES.get(generalize_key(setting.path)) or _describe_kind(setting.kind)
     return ""
 
 
 def find_value_kind(setting: Setting) -> SettingKind:
-    """Return the kind of value that a setting takes."""
+    """Return the kind of a setting's value."""
     if list_choices(setting.kind):
         return "choice"
     plain = strip_annotation(setting.kind)
@@ -199,16 +199,16 @@ def find_value_kind(setting: Setting) -> SettingKind:
     return "list" if get_origin(plain) is tuple else kinds.get(plain, "table")
 
 
-def make_general(path: KeyPath) -> str:
-    """Return the dotted key with NAME for what the user, or the program, has several of."""
+def generalize_key(path: KeyPath) -> str:
+    """Return the dotted key with NAME in place of names."""
     if path[0] == "modes" and len(path) > 4:  # modes.ask.tools.grep.enabled: as in tools.grep
-        return make_general(path[2:])
-    is_table = path[0] in _TABLES_OF_ALIKE and len(path) > 2
+        return generalize_key(path[2:])
+    is_table = path[0] in _UNIFORM_TABLES and len(path) > 2
     return ".".join((path[0], NAME, *path[2:]) if is_table else path)
 
 
 def list_choices(kind: Any) -> tuple[str, ...]:
-    """Return the words that a value is one of, () = it is none of a few. The empty word is the default's."""
+    """Return the allowed words of a type, () = not an enumeration. The empty word is the default."""
     plain = strip_annotation(kind)
     if isinstance(plain, type) and issubclass(plain, Enum):
         return tuple(str(member.value) for member in plain)

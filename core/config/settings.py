@@ -1,32 +1,27 @@
-"""The settings as records; their defaults are the program's."""
+"""The settings as records, with the defaults of the program; where several settings of a tool apply, the stricter
+wins."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Final, Literal, get_args
 
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
-from core.config.model_settings import (
-    DialectName,
-    ModelSettings,
-    ModeSettings,
-    ModeTable,
-    ProviderSettings,
-    RouteSettings,
-    RouteTable,
-)
-from core.config.tool_settings import find_tool_settings
+from core.edit_formats import EditFormat
 from core.modes import Mode
 from core.permissions.rules import PermissionChoice, PermissionRule, parse_rule
-from core.protocol.messages import ModelJob
+from core.protocol.messages import Effort, ModelJob, Usage
 from core.protocol.options import ColorChoice, GlyphChoice, HangupRule, PromptKeys
 from core.protocol.queries.sessions import NotificationSettings
 from core.protocol.tools import ToolSettings
 
+DialectName = Literal["native", "tags", "command"]
+ModelId = Annotated[str, Meta(pattern=r"^([^/\s]+/\S.*)?$")]
+_WILD: Final = frozenset("*?[")
 FILE_NAME = "config.toml"
-
 CommandPolicy = Literal["confirm", "auto", "human"]
 EditPolicy = Literal["review", "auto"]
 CHOICES: Final[tuple[PermissionChoice, ...]] = get_args(PermissionChoice)
@@ -36,8 +31,84 @@ _KeyId = Annotated[str, Meta(pattern=r"^[a-z_]+\.[a-z_]+$")]
 _KeyNames = Annotated[str, Meta(pattern=r"^\S{1,40}( *, *\S{1,40})*$")]
 
 
+class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One model API. `kind`: its protocol; "" = by its name, else OpenAI's.
+
+    `{model}` in `base_url` stands for the model's name. `api_key_env` names the environment variable of the key,
+    `key_command` prints the key; a configuration file never contains a key. `key_header`: the header of the key, "" =
+    the protocol's own. `query`: parameters of every request. `wire`: which of OpenAI's two protocols, "" = responses at
+    OpenAI's own host, chat completions elsewhere.
+    """
+
+    base_url: str = ""
+    api_key_env: str = ""
+    key_command: str = ""
+    key_header: Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{0,60}$")] = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    query: dict[str, str] = field(default_factory=dict)
+    kind: Literal["", "openai", "anthropic"] = ""
+    wire: Literal["", "chat", "responses"] = ""
+
+
+class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """US dollars per million tokens. `cached`: for cached prompt tokens, None = the price of `input`."""
+
+    input: Annotated[float, Meta(ge=0)]
+    output: Annotated[float, Meta(ge=0)]
+    cached: Annotated[float, Meta(ge=0)] | None = None
+
+    def compute_cost(self, usage: Usage) -> float:
+        """Return the cost of one call in US dollars; prompt tokens include the cached ones."""
+        cached_price = self.input if self.cached is None else self.cached
+        fresh = usage.prompt_tokens - usage.cached_tokens
+        return (fresh * self.input + usage.cached_tokens * cached_price + usage.completion_tokens * self.output) / 1e6
+
+
+class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One model, by its id `provider/name`. `dialect`: the form of its tool calls; "" = native function calls, unless
+    the model is known to have none. `edits`: the edit format it is offered; "" = the best one for models of its name.
+    `price`: None = from the program's price list."""
+
+    dialect: DialectName | Literal[""] = ""
+    edits: EditFormat | Literal[""] = ""
+    price: Price | None = None
+
+
+class RouteSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The model of a job and its effort ("" = the default); `fallback`: models to try next, in order."""
+
+    model: ModelId = ""
+    effort: Effort | Literal[""] = ""
+    fallback: tuple[Annotated[str, Meta(pattern=r"^[^/\s]+/\S.*$")], ...] = ()
+
+
+class RouteTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The jobs of models: conversation, application of edits, small tasks, embeddings, subagents."""
+
+    chat: RouteSettings = RouteSettings()
+    apply: RouteSettings = RouteSettings()
+    small: RouteSettings = RouteSettings()
+    embed: RouteSettings = RouteSettings()
+    subagent: RouteSettings = RouteSettings()
+
+
+class ModeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The model and effort of a mode; "" = as in the other modes. `tools`: restrictions of tools in it."""
+
+    model: ModelId = ""
+    effort: Effort | Literal[""] = ""
+    tools: dict[str, ToolSettings] = field(default_factory=dict)
+
+
+class ModeTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    agent: ModeSettings = ModeSettings()
+    plan: ModeSettings = ModeSettings()
+    ask: ModeSettings = ModeSettings()
+    debug: ModeSettings = ModeSettings()
+
+
 class TurnLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The limits of one turn: model calls, US dollars, tokens (prompt and answer together). 0 = no limit."""
+    """The limits of one turn: model calls, US dollars, tokens of prompts and answers. 0 = no limit."""
 
     max_steps: Count = 100
     max_cost: Amount = 0.0
@@ -45,22 +116,22 @@ class TurnLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class CommandSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`confirm` asks before each command, `auto` runs contained ones unasked, `human` leaves them to the user.
-    `checks`: how further commands begin that check the code, such as "bin/verify" or "nix flake check*"."""
+    """`confirm` asks before every command, `auto` runs sandboxed ones without asking, `human` leaves them to the user.
+    `checks`: prefixes of further commands that verify the code, such as "bin/verify" or "nix flake check*"."""
 
     policy: CommandPolicy = "auto"
     checks: tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...] = ()
 
 
 class EditSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`review` waits for a verdict on every hunk, `auto` accepts them at the end of each step."""
+    """`review` waits for a verdict on every hunk, `auto` accepts them at the end of every step."""
 
     policy: EditPolicy = "review"
 
 
 class InterfaceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`keymap` maps a binding's id to keys, `theme` "" = the program's own, `syntax` a style of Pygments, "" = the
-    theme's. Which of them exist the screen knows. `plain`: the screen is read out. `prompt_keys`: which keys edit the
+    """`keymap` maps the id of a binding to keys; `theme` "" = the program's own; `syntax`: a style of Pygments, "" =
+    the theme's. The screen validates these names. `plain`: for screen readers. `prompt_keys`: the editing keys of the
     prompt."""
 
     theme: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{0,60}$")] = ""
@@ -79,16 +150,16 @@ class PlanSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class DetachSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`on_hangup`: whether work goes on when its terminal is gone, "ssh" = only where that was a line of SSH.
-    `idle_minutes`: a detached session ends when it has done nothing for so long; 0 = at the end of what runs."""
+    """`on_hangup`: whether work continues after its terminal has gone, "ssh" = only over SSH. `idle_minutes`: a
+    detached session ends after so long without work; 0 = at the end of the current work."""
 
     on_hangup: HangupRule = "ssh"
     idle_minutes: Count = 30
 
 
 class SessionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """After how many days without use a session is deleted, and a run of `-p` (0 = never). None is in which anything
-    waits for the user, or which has a tag."""
+    """The number of days without use after which a session, or a run of `-p`, is deleted (0 = never). Sessions with a
+    tag, or in which anything waits for the user, are never deleted."""
 
     keep_days: Count = 0
     keep_runs_days: Count = 30
@@ -102,14 +173,14 @@ class ContextSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class IndexSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`enabled`: an index of the project is built, and kept in the state directory."""
+    """`enabled`: the project is indexed, in the state directory."""
 
     enabled: bool = True
 
 
 class SearchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The search engine of the web, "" = none, "model" = that of the model's own API. `base_url` "" = the engine's own.
-    The key is where `api_key_env` or `key_command` says, as with providers."""
+    """The web search engine, "" = none, "model" = that of the model's API. `base_url` "" = the engine's own. The key
+    comes from `api_key_env` or `key_command`, as with providers."""
 
     provider: Literal["", "searxng", "brave", "tavily", "exa", "model"] = ""
     base_url: str = ""
@@ -117,7 +188,7 @@ class SearchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     key_command: str = ""
 
     def explain_absence(self) -> str:
-        """Explain why there is no engine that could be asked, in a part of a sentence; "" = there is one."""
+        """Explain why no engine can be queried, as part of a sentence; "" = there is one."""
         if not self.provider:
             return "no search engine is configured"
         lacks_address = self.provider == "searxng" and not self.base_url
@@ -125,7 +196,7 @@ class SearchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class WebSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`enabled`: the agent may fetch pages, of hosts that are granted; `robots`: what robots.txt says holds."""
+    """`enabled`: the agent may fetch pages of granted hosts; `robots`: robots.txt is respected."""
 
     enabled: bool = True
     robots: bool = True
@@ -133,27 +204,27 @@ class WebSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class BrowserSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The browser of the subagent `browser-use`. `executable`: a Chromium, "" = the one that is found; `command`: how
-    Playwright's MCP server is started, () = as it is found."""
+    """The browser of the subagent `browser-use`. `executable`: a Chromium, "" = the first on this machine; `command`:
+    starts Playwright's MCP server, () = the installed one."""
 
     executable: str = ""
     command: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
 
 
 class PermissionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Rules, each `Kind(pattern)`; the strictest one that matches a call wins."""
+    """Rules, each `Kind(pattern)`; the strictest matching rule wins."""
 
     allow: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
 
     def parse_rules(self) -> tuple[PermissionRule, ...]:
-        """Parse the rules. Raises `ConfigError` for what is none; a loaded file holds none of that."""
+        """Parse the rules. Raises `ConfigError` for an invalid one, which a loaded file does not have."""
         return tuple(parse_rule(text, choice, FILE_NAME) for choice in CHOICES for text in getattr(self, choice))
 
 
 class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A language server by its name: a known one otherwise, or one more. `settings` are what it asks its client for."""
+    """Changes of a known language server, or a new one. `settings` answer its configuration requests."""
 
     enabled: bool = True
     command: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
@@ -163,10 +234,9 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class AgentServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An agent that speaks ACP, by its name: a known one otherwise, or one more. `login`: directories of the user's
-    where it keeps who is logged in, `tokens`: files in them that it may change; `env`: names of variables that it
-    gets; `hosts`: those that it may reach; `mode`: the id of its own mode that it works in, "" = chosen of those that
-    it offers."""
+    """Changes of a known ACP agent, or a new one. `login`: directories of the user with its credentials; `tokens`:
+    files in them that it may change; `env`: names of variables that it gets; `hosts`: those that it may reach; `mode`:
+    the id of its own mode to use, "" = chosen automatically."""
 
     command: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     login: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
@@ -177,15 +247,15 @@ class AgentServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class BackgroundSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`database`: address of the PostgreSQL database of a team, "" = background agents are kept on this machine;
-    `blobs`: address of the object store for files of its agents, "" = they are kept in the database."""
+    """`database`: address of a team's PostgreSQL database, "" = agents are stored on this machine; `blobs`: address of
+    an object store for their files, "" = the database."""
 
     database: str = ""
     blobs: str = ""
 
 
 class DialectFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The user's files that replace the program's texts in a dialect; relative to the configuration directory."""
+    """The user's replacements of the program's texts in a dialect, relative to the configuration directory."""
 
     command: str = ""
 
@@ -226,7 +296,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tools: dict[str, ToolSettings] = field(default_factory=dict)
 
     def resolve_route(self, job: ModelJob) -> RouteSettings:
-        """Return the settings of a job, from the table or the short key. No model: that of the conversation."""
+        """Return the settings of a job from the table or its short key. Without a model: that of the conversation."""
         route: RouteSettings = getattr(self.routes, job)
         short: str = getattr(self, SHORT_KEYS[job]) if job in SHORT_KEYS else ""
         return route if route.model else replace(route, model=short)
@@ -237,12 +307,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return mode_settings
 
     def get_tool_settings(self, name: str, mode: str = "") -> ToolSettings:
-        """Return the settings of a tool, by its own name, in a mode ("" = in any)."""
+        """Return the settings of a tool by its own name in a mode ("" = any)."""
         mode_tools = self.get_mode_settings(mode).tools if mode else {}
         return find_tool_settings(name, (self.tools, mode_tools))
 
     def list_tool_keys(self) -> dict[str, str]:
-        """Return the names of the tools that are spoken of, each with the key of its table."""
+        """Return the names of configured tools with the keys of their tables."""
         tool_keys = {name: f"tools.{name}" for name in self.tools}
         for mode in Mode:
             tool_keys |= {
@@ -253,11 +323,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return tool_keys
 
     def list_disabled_tools(self) -> frozenset[str]:
-        """Return the names of the tools that may not be called."""
+        """Return the names of disabled tools."""
         return frozenset(name for name, tool in self.tools.items() if not tool.enabled)
 
-    def list_model_parts(self) -> tuple[object, ...]:
-        """Return all that the connections to models are made by."""
+    def list_model_settings(self) -> tuple[object, ...]:
+        """Return all settings that the connections to models depend on."""
         short = (self.model, self.small_model, self.apply_model, self.privacy)
         return (*short, self.providers, self.models, self.routes, self.modes, self.context)
 
@@ -268,8 +338,54 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class LoadedSettings(Struct, frozen=True, kw_only=True):
     """The settings of a workspace. `notices`: ignored lines of the project's file, one sentence each. `bounds`: the
-    project's values by section and key, which may be narrowed and not widened."""
+    project's values by section and key, which the user may narrow and not widen."""
 
     settings: Settings
     notices: tuple[str, ...] = ()
     bounds: Mapping[tuple[str, str], Any] = {}
+
+
+def narrow_tool(settings: ToolSettings, other: ToolSettings) -> ToolSettings:
+    """Return the intersection of two settings of a tool. Disjoint paths disable it."""
+    both = bool(settings.allowed_paths and other.allowed_paths)
+    paths = (
+        _intersect(settings.allowed_paths, other.allowed_paths)
+        if both
+        else settings.allowed_paths or other.allowed_paths
+    )
+    return ToolSettings(
+        enabled=settings.enabled and other.enabled and not (both and not paths),
+        scope="changed" if "changed" in {settings.scope, other.scope} else "workspace",
+        allowed_paths=paths,
+        require_approval=settings.require_approval or other.require_approval,
+    )
+
+
+def find_tool_settings(name: str, tables: Sequence[Mapping[str, ToolSettings]]) -> ToolSettings:
+    """Return the intersection of a tool's settings in these tables."""
+    tool_settings = ToolSettings()
+    for table in tables:
+        if name in table:
+            tool_settings = narrow_tool(tool_settings, table[name])
+    return tool_settings
+
+
+def _intersect(paths: Sequence[str], other_paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the entries of either list that are inside of the other's."""
+    inner = [path for path in paths if is_path_allowed(path.rstrip("/"), other_paths, with_parents=False)]
+    inner += [path for path in other_paths if is_path_allowed(path.rstrip("/"), paths, with_parents=False)]
+    return tuple(dict.fromkeys(inner))
+
+
+def is_path_allowed(path: str, allowed_paths: Collection[str], *, with_parents: bool = True) -> bool:
+    """Return True if a workspace-relative path is in `allowed_paths` or below an entry; with `with_parents`, also for a
+    directory above an entry, whose list leads there."""
+    return any(_matches_path(path, entry, with_parents=with_parents) for entry in allowed_paths)
+
+
+def _matches_path(path: str, entry: str, *, with_parents: bool) -> bool:
+    pattern = entry.removeprefix("./").rstrip("/")
+    if pattern in {"", ".", path} or path.startswith(f"{pattern}/") or fnmatchcase(path, pattern):
+        return True
+    literal = next((pattern[:index] for index, letter in enumerate(pattern) if letter in _WILD), pattern)
+    return with_parents and (path == "." or literal.startswith(f"{path}/"))

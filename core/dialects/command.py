@@ -29,7 +29,7 @@ from core.dialects.dialect import (
 from core.errors import AgentTuiError
 from core.protocol.messages import Message, ToolCall
 from core.records import parse_json
-from core.text.fences import MAX_FENCE_LINE, Fence, dedent_line, parse_opening_fence, track_fence
+from core.text.markup import MAX_FENCE_LINE, Fence, dedent_line, parse_opening_fence, track_fence
 
 COMPLETION_MARKS = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "FIX_CODE_AGENT_FINAL_OUTPUT")
 OUTPUT_LIMIT = 10_000  # characters of a command's output that the model gets

@@ -16,8 +16,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from core.records import parse_json, parse_json_part
-from core.text.fences import Fence, track_fence
-from core.text.repairs.call_wrappings import extract_call_name, settle_arguments
+from core.text.json_repairs import extract_call_name, repair_arguments
+from core.text.markup import Fence, track_fence
 
 _SPACED: Final = r"(?:[\w-]{1,20}:|[|｜]DSML[|｜])?"  # prefix of tag names in some templates
 _TOKEN: Final = r"<[|｜]/?\w[^<>|｜\s]{0,40}[|｜]>"
@@ -204,7 +204,7 @@ def _read_form(text: str, position: int) -> tuple[list[LeakedCall], int]:
 def _read_pairs(body: str, pair: re.Pattern[str]) -> dict[str, Any] | None:
     """Return arguments with a tag for every one, or all together as JSON; None = other text is left over."""
     if body.lstrip().startswith("{"):
-        value = _parse(settle_arguments(body.strip()))
+        value = _parse(repair_arguments(body.strip()))
         return value if isinstance(value, dict) else None
     arguments: dict[str, Any] = {}
     position = 0
@@ -238,7 +238,7 @@ def _read_table(value: Any) -> LeakedCall | None:
         return None
     arguments = value[key] if value[key] is not None else {}
     if isinstance(arguments, str):
-        arguments = _parse(settle_arguments(arguments))
+        arguments = _parse(repair_arguments(arguments))
     return _build_call(name, arguments) if isinstance(arguments, dict) else None
 
 

@@ -13,8 +13,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from core.edit_formats import EDIT_TAGS, PATCH_FRAME
-from core.text.fences import MAX_FENCE_LINE, Fence, track_fence
-from core.text.tags import parse_attributes
+from core.text.markup import MAX_FENCE_LINE, Fence, parse_attributes, track_fence
 
 CALL_TAGS: Final = ("execute_bash", "execute_ipython", "execute_browse", *EDIT_TAGS, "tool_call")
 FRAME_TAGS: Final = ("chat", "/chat", "finish", "/finish")  # tags that only frame text

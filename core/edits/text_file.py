@@ -25,9 +25,8 @@ from msgspec import Struct
 
 from core.config.rules.globs import matches
 from core.edits.errors import EditError
-from core.text.encodings.detection import find_encoding, is_in_unknown_encoding, name_encoding
-from core.text.line_diff import count_shared_ends
-from core.text.lines import split_whole_lines
+from core.text.legacy_encodings import find_encoding, is_in_unknown_encoding, name_encoding
+from core.text.lines import count_shared_ends, split_whole_lines
 from core.text.well_formed import REPLACEMENT
 
 _BYTE = re.compile("[\udc80-\udcff]")

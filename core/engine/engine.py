@@ -361,7 +361,9 @@ class Engine:
         before = services.settings
         await asyncio.to_thread(keep_setting, command)
         self._apply_settings(services, services.trust.load_settings())
-        if before.list_model_parts() != services.settings.list_model_parts():  # else what runs keeps its connections
+        if (
+            before.list_model_settings() != services.settings.list_model_settings()
+        ):  # else what runs keeps its connections
             for session in self._sessions.values():
                 session.tasks.schedule(session.routes.close)
         return cmd.Ack()

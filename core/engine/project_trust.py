@@ -7,15 +7,14 @@ from contextlib import suppress
 
 from core.config.loading import PROJECT_FILE, load_with_notices, read_settings_bytes
 from core.config.rules.loading import load_rule_files
-from core.config.rules.places import ProjectPlace, is_rule_path, iter_places_of_rules
+from core.config.rules.roots import ProjectRoot, is_rule_path, iterate_rule_paths
 from core.config.settings import LoadedSettings
 from core.errors import AgentTuiError, CommandRejected, StateError
 from core.extensions.agents import load_agents
-from core.extensions.commands import load_commands
-from core.extensions.places import is_extension_path
-from core.extensions.plugins import find_extension_places
+from core.extensions.commands import load_commands, load_snippets
+from core.extensions.extension_files import is_extension_path
+from core.extensions.plugins import find_extension_folders
 from core.extensions.skills import load_skills
-from core.extensions.snippets import load_snippets
 from core.git.executed_programs import list_programs
 from core.hooks.hook_files import (
     describe_changed_hooks,
@@ -26,7 +25,7 @@ from core.hooks.hook_files import (
 )
 from core.hooks.parsing import HookFile
 from core.mcp.config_files import PROJECT_FILES as SERVER_FILES
-from core.mcp.config_files import show_project_files
+from core.mcp.config_files import check_project_files
 from core.permissions.trust import TrustStore, find_instructions, is_empty_directory
 from core.permissions.trusted_files import TrustCheck, TrustedFiles, hash_content
 from core.protocol.events import FileWritten, Notice, TrustStated
@@ -101,7 +100,7 @@ class ProjectTrust:
         if self.trusted:
             load_rule_files(self._workspace, self.voices.is_trusted)
             read_project_extensions(self._workspace, self.voices.is_trusted)
-            show_project_files(self._workspace, self.voices.is_trusted)
+            check_project_files(self._workspace, self.voices.is_trusted)
 
     def check_paths(self, paths: Iterable[str]) -> None:
         """Compare the trusted files among these paths with what was trusted."""
@@ -172,9 +171,9 @@ class ProjectTrust:
             contents[path] = data
             return True
 
-        load_rule_files(self._workspace, record, nearby_paths=iter_places_of_rules(self._workspace))
+        load_rule_files(self._workspace, record, nearby_paths=iterate_rule_paths(self._workspace))
         read_project_extensions(self._workspace, record)
-        show_project_files(self._workspace, record)
+        check_project_files(self._workspace, record)
         yield from contents.items()
 
     def _read_file(self, path: str) -> bytes | None:
@@ -184,7 +183,7 @@ class ProjectTrust:
         try:
             if path == CONFIGURATION_PATH:
                 return read_settings_bytes(self._root / PROJECT_FILE)
-            return ProjectPlace(self._workspace).read_shown(path)
+            return ProjectRoot(self._workspace).read_shown(path)
         except AgentTuiError:
             return None
 
@@ -237,7 +236,7 @@ class ProjectTrust:
 
 def read_project_extensions(workspace: Workspace, is_trusted: TrustCheck) -> None:
     """Show every file that an extension of the project is made of to a check."""
-    places = find_extension_places(workspace, is_trusted)
+    places = find_extension_folders(workspace, is_trusted)
     folders = [folder for folder in places.folders if folder.scope == "project"]
     load_agents(folders)
     load_skills(folders)

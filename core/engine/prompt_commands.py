@@ -16,7 +16,7 @@ from core.engine.servers.prompts import PREFIX, expand_server_prompt
 from core.engine.session.session import Session
 from core.errors import CommandRejected, ToolFailed
 from core.extensions.commands import CommandFile, CommandSet, find_prompt_command, load_commands
-from core.extensions.plugins import find_extension_places
+from core.extensions.plugins import find_extension_folders
 from core.extensions.rendering import PromptArguments, PromptPart, render_parts
 from core.extensions.skills import Skill, SkillSet, load_skills
 from core.permissions.trusted_files import TrustCheck
@@ -48,8 +48,8 @@ class ExpandedPrompt(Struct, frozen=True, kw_only=True):
 
 
 def load_prompt_commands(workspace: Workspace, is_trusted: TrustCheck | None) -> PromptCommands:
-    """Load the skills and commands of a workspace, as `find_extension_places` finds them. Reads many files."""
-    folders = find_extension_places(workspace, is_trusted).folders
+    """Load the skills and commands of a workspace, as `find_extension_folders` finds them. Reads many files."""
+    folders = find_extension_folders(workspace, is_trusted).folders
     return PromptCommands(skills=load_skills(folders), commands=load_commands(folders))
 
 

@@ -20,10 +20,9 @@ from core.errors import ToolFailed, ToolInputInvalid
 from core.ids import new_id
 from core.mcp.server import CallListener
 from core.mcp.server_config import ServerConfig, parse_entries
-from core.mcp.server_texts import read_resource
 from core.mcp.session_servers import SessionServers
-from core.mcp.tool_lists import OfferedTool
-from core.mcp.wire.results import MOST_CHARS, WARN_CHARS, render_answer
+from core.mcp.tool_lists import OfferedTool, read_resource
+from core.mcp.wire.results import MAX_REQUESTED_CHARS, WARN_CHARS, render_answer
 from core.modes import Access
 from core.permissions.trusted_files import TrustCheck
 from core.protocol.documents import Option, Question, QuestionAnswer
@@ -53,7 +52,7 @@ class ServerCaller(Struct, eq=False):
     _origin: Origin
     _lease: CallLease
     _user: UserChannel
-    most: int = MOST_CHARS  # characters of an answer that are shown
+    most: int = MAX_REQUESTED_CHARS  # characters of an answer that are shown
 
     async def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         self._lease.check()
@@ -120,7 +119,7 @@ class ServerAccess:
     def give_servers(self, entries: Mapping[str, Any], source: str) -> tuple[str, ...]:
         """Let the session have the servers that its client brings, by name in the shape of a configuration file; those
         of before go. They run like the user's own. Returns why the others make none, a text each."""
-        self.servers.given, problems = parse_entries(entries, source, is_project=False)
+        self.servers.client_servers, problems = parse_entries(entries, source, is_project=False)
         return tuple(f"{problem.name}: {problem.reason}" for problem in problems)
 
     def list_rows(self, offer_text: str) -> list[ToolRow]:

@@ -22,9 +22,8 @@ import msgspec
 
 from core.config.file_edits import remove_value, set_value
 from core.config.loading import parse_settings, read_settings_bytes
-from core.config.model_settings import ProviderSettings
 from core.config.schema import NAME, Setting, describe_valid_values, find_misfits, find_setting, find_value_kind
-from core.config.settings import FILE_NAME, Settings
+from core.config.settings import FILE_NAME, ProviderSettings, Settings
 from core.engine.configuration.explanation import split_key
 from core.errors import ConfigError, StateError
 from core.filesystem.atomic_write import PRIVATE, replace_file

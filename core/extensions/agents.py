@@ -1,7 +1,7 @@
-"""Subagent definitions as people keep them for several agents, read leniently and never silently.
+"""Subagent definitions in the formats of several agents, read leniently and without silent omissions.
 
-An unknown key is told, and one that may have been meant to narrow what the subagent can do keeps it from starting: who
-wrote `allowed-tools` for `tools` must not get a subagent with every tool.
+An unknown key is reported, and one that may restrict the subagent keeps it from starting: an author of `allowed-tools`
+instead of `tools` must not get a subagent with every tool.
 """
 
 from __future__ import annotations
@@ -12,29 +12,27 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.config.rules.front_matter import FrontMatter
-from core.extensions.keys import (
+from core.config.rules.file_text import FrontMatter
+from core.extensions.extension_files import (
+    ExtensionFolder,
+    ExtensionText,
+    InvalidExtension,
+    Scope,
+    SkippedFile,
+    collect_extensions,
     describe_unknown_key,
     get_line,
     looks_restricting,
     parse_bool,
     parse_names,
     read_name,
-    sort_keys,
+    split_known_keys,
 )
-from core.extensions.places import (
-    ExtensionFolder,
-    ExtensionText,
-    Scope,
-    SkippedFile,
-    UnusableFile,
-    collect_extensions,
-)
-from core.extensions.plugins import find_extension_places
+from core.extensions.plugins import find_extension_folders
 from core.permissions.trusted_files import TrustCheck
 from core.workspace import Workspace
 
-MAX_DESCRIPTION: Final = 4_000  # characters; the longest of public collections have half of it
+MAX_DESCRIPTION: Final = 4_000  # characters; twice the longest in public collections
 _KEYS: Final[Mapping[str, str]] = {
     "name": "name",
     "description": "description",
@@ -67,13 +65,12 @@ _MODEL: Final = re.compile(r"(?P<id>[^\[\]]+)(?:\[(?P<options>[^\]]*)\])?")
 
 
 class AgentDefinition(Struct, frozen=True, kw_only=True):
-    """A subagent of the user's own. `prompt` is its system prompt.
+    """A user-defined subagent. `prompt` is its system prompt.
 
-    `tools`: those that it may have at most, as the file names them ("Bash(git *)", "mcp__x__*"), None = all of its
-    parent's; `disallowed_tools`: those that it must not have. `model`: "" = its parent's, else as the file says it.
-    `readonly`: nothing that it does is kept. `max_turns`: model calls at most, 0 = no limit of its own.
-    `scope` and `source` say where it comes from. `problems` are told and leave it usable; with `refusals` it does not
-    start: a restriction that can't be resolved.
+    `tools`: the tools that it may use, as the file names them ("Bash(git *)", "mcp__x__*"), None = all of its parent's;
+    `disallowed_tools`: those that it may not use. `model`: as in the file, "" = its parent's. `readonly`: none of its
+    changes are retained. `max_turns`: limit of model calls, 0 = none. `scope` and `source`: its origin. `problems`
+    leave it usable; `refusals`, unresolved restrictions, do not.
     """
 
     name: str
@@ -99,7 +96,7 @@ class AgentDefinition(Struct, frozen=True, kw_only=True):
 
 
 class AgentDefinitions(Struct, frozen=True, kw_only=True):
-    """The definitions that count, by their order, and the files that make none, with the reason for each."""
+    """The definitions in order of precedence, and the skipped files with reasons."""
 
     agents: tuple[AgentDefinition, ...] = ()
     skipped: tuple[SkippedFile, ...] = ()
@@ -109,12 +106,12 @@ class AgentDefinitions(Struct, frozen=True, kw_only=True):
 
 
 def load_agent_definitions(workspace: Workspace, is_trusted: TrustCheck | None) -> AgentDefinitions:
-    """Load the definitions that count in a workspace, as `find_extension_places` finds them."""
-    return load_agents(find_extension_places(workspace, is_trusted).folders)
+    """Load the definitions of a workspace from the folders of `find_extension_folders`."""
+    return load_agents(find_extension_folders(workspace, is_trusted).folders)
 
 
 def load_agents(folders: Iterable[ExtensionFolder]) -> AgentDefinitions:
-    """Load the definitions of these folders, the strongest first."""
+    """Load the definitions of these folders, strongest first."""
     agents, skipped_files = collect_extensions(
         "agent", folders, lambda folder: folder.list_files("agents", ".md"), read_agent
     )
@@ -122,7 +119,7 @@ def load_agents(folders: Iterable[ExtensionFolder]) -> AgentDefinitions:
 
 
 def read_agent(folder: ExtensionFolder, path: str) -> AgentDefinition:
-    """Read one definition. Raises `UnusableFile`, `PathRefused`."""
+    """Read one definition. Raises `InvalidExtension`, `PathRefused`."""
     text = folder.read_text(path)
     display_path = folder.show(path)
     stem = display_path.rpartition("/")[2].removesuffix(".md")
@@ -148,17 +145,19 @@ def read_agent(folder: ExtensionFolder, path: str) -> AgentDefinition:
 
 
 class _Reader:
-    """The values of one file. What is wrong with them gathers in `problems` and `refusals`."""
+    """The values of one file. It collects their faults in `problems` and `refusals`."""
 
     def __init__(self, text: ExtensionText) -> None:
         if not text.front:
-            raise UnusableFile(text.notes[-1] if text.notes else "it has no front matter with a name and a description")
+            raise InvalidExtension(
+                text.notes[-1] if text.notes else "it has no front matter with a name and a description"
+            )
         if not text.body:
-            raise UnusableFile("it says nothing below its front matter, and that is the subagent's prompt")
+            raise InvalidExtension("it says nothing below its front matter, and that is the subagent's prompt")
         self.problems: list[str] = []
         self.refusals: list[str] = []
         self.values: FrontMatter
-        self.values, unknown = sort_keys(text.front, _KEYS)
+        self.values, unknown = split_known_keys(text.front, _KEYS)
         for key in unknown:
             problem = describe_unknown_key(key, _KEYS)
             target = self.refusals if looks_restricting(key) else self.problems

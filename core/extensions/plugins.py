@@ -1,7 +1,7 @@
-"""Plug-in folders: skills, commands, agents, hooks and MCP servers that are kept together, with a manifest.
+"""Plug-in folders: skills, commands, agents, hooks and MCP servers with a manifest.
 
-A plug-in is a folder below `plugins/` of one of the places, with `.claude-plugin/plugin.json` or
-`.cursor-plugin/plugin.json` in it. What it brings is called `plugin:name`. No path of a manifest leads out of it.
+A plug-in is a folder below a `plugins/` folder, with `.claude-plugin/plugin.json` or `.cursor-plugin/plugin.json` in
+it. Its extensions are called `plugin:name`. Paths in a manifest can't lead out of the plug-in.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import msgspec
 from msgspec import Struct
 
 from core.errors import PathRefused
-from core.extensions.places import (
+from core.extensions.extension_files import (
     ExtensionFolder,
+    InvalidExtension,
     Scope,
     SkippedFile,
-    UnusableFile,
     collect_extensions,
     list_extension_folders,
 )
@@ -31,7 +31,7 @@ MANIFESTS: Final = (".claude-plugin/plugin.json", ".cursor-plugin/plugin.json")
 _KINDS: Final = ("agents", "commands", "skills")
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 SourceKind = Literal["hooks", "mcp"]
-# The key of the manifest for each, and the file that is read beside what it names.
+# The key of the manifest, and the file that is read in addition to the named ones.
 _SOURCES: Final[tuple[tuple[SourceKind, str, str], ...]] = (
     ("hooks", "hooks", "hooks/hooks.json"),
     ("mcp", "mcpServers", ".mcp.json"),
@@ -39,11 +39,10 @@ _SOURCES: Final[tuple[tuple[SourceKind, str, str], ...]] = (
 
 
 class PluginSource(Struct, frozen=True, kw_only=True):
-    """Hooks or MCP servers of a plug-in: JSON that was not interpreted yet. Hooks are read whether or not they are
-    trusted, as that is about their scripts, too.
+    """Hooks or MCP servers of a plug-in as undecoded JSON. Hooks are read without a check of trust, because that also
+    depends on their scripts.
 
-    `path`: the file that it stands in, of hooks in a manifest with `#hooks` behind it; `directory`: the plug-in's, as
-    `${CLAUDE_PLUGIN_ROOT}` means it.
+    `path`: their file, with `#hooks` for hooks in a manifest; `directory`: the plug-in's, for `${CLAUDE_PLUGIN_ROOT}`.
     """
 
     plugin: str
@@ -55,7 +54,7 @@ class PluginSource(Struct, frozen=True, kw_only=True):
 
 
 class Plugin(Struct, frozen=True, kw_only=True):
-    """A plug-in folder. `folder`: where its skills, commands and agents are looked for."""
+    """A plug-in. `folder`: the folder of its skills, commands and agents."""
 
     name: str
     description: str
@@ -68,38 +67,38 @@ class Plugin(Struct, frozen=True, kw_only=True):
 
 
 class Plugins(Struct, frozen=True, kw_only=True):
-    """The plug-ins that count, and the folders that are none, with the reason for each."""
+    """The plug-ins, and the skipped folders with reasons."""
 
     plugins: tuple[Plugin, ...] = ()
     skipped: tuple[SkippedFile, ...] = ()
 
 
-class ExtensionPlaces(Struct, frozen=True, kw_only=True):
-    """The folders that are looked into, the strongest first and those of plug-ins last, and the plug-ins."""
+class ExtensionFolders(Struct, frozen=True, kw_only=True):
+    """The folders to search, strongest first and those of plug-ins last, and the plug-ins."""
 
     folders: tuple[ExtensionFolder, ...]
     plugins: Plugins
 
 
-def find_extension_places(workspace: Workspace, is_trusted: TrustCheck | None) -> ExtensionPlaces:
-    """Find where extensions stand now, on disk and never as an agent proposes them.
+def find_extension_folders(workspace: Workspace, is_trusted: TrustCheck | None) -> ExtensionFolders:
+    """Find the folders of extensions on disk; pending changes of an agent do not count.
 
-    `is_trusted` checks each file of the project before it is interpreted; None: nothing of the project is read.
+    `is_trusted` checks every file of the project before it is interpreted; None: no file of the project is read.
     """
     folders = list_extension_folders(workspace, is_trusted)
     plugins = load_plugins(folders)
-    return ExtensionPlaces(folders=(*folders, *(plugin.folder for plugin in plugins.plugins)), plugins=plugins)
+    return ExtensionFolders(folders=(*folders, *(plugin.folder for plugin in plugins.plugins)), plugins=plugins)
 
 
 def load_plugins(folders: Iterable[ExtensionFolder]) -> Plugins:
-    """Load the plug-ins below these folders, the strongest first."""
+    """Load the plug-ins below these folders, strongest first."""
     plugins, skipped_files = collect_extensions("plugin", folders, _list_plugin_folders, _read_plugin)
     return Plugins(plugins=plugins, skipped=skipped_files)
 
 
 def _list_plugin_folders(folder: ExtensionFolder) -> list[str]:
     try:
-        names = folder.place.list_names(folder.join("plugins"))
+        names = folder.root.list_names(folder.join("plugins"))
     except PathRefused:
         return []
     return [folder.join(f"plugins/{name}") for name, is_folder in sorted(names) if is_folder and name[:1] != "."]
@@ -109,13 +108,13 @@ def _read_plugin(folder: ExtensionFolder, path: str) -> Plugin:
     manifest, file = _read_manifest(folder, path)
     name = manifest.get("name") or path.rpartition("/")[2]
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise UnusableFile(f"{str(name)[:64]!r} is no name of a plug-in: letters, digits, hyphens and dots")
+        raise InvalidExtension(f"{str(name)[:64]!r} is no name of a plug-in: letters, digits, hyphens and dots")
     problems: list[str] = []
-    further = {}
+    extra_paths = {}
     for kind in _KINDS:
         paths = _list_paths(manifest.get(kind), f"`{kind}`", problems)
-        further[kind] = tuple(posixpath.join(path, relative_path) for relative_path in paths)
-    plugin_folder = ExtensionFolder(folder.place, path, folder.word, folder.scope, folder.is_trusted, name, further)
+        extra_paths[kind] = tuple(posixpath.join(path, relative_path) for relative_path in paths)
+    plugin_folder = ExtensionFolder(folder.root, path, folder.word, folder.scope, folder.is_trusted, name, extra_paths)
     sources = tuple(_read_sources(plugin_folder, manifest, file, problems))
     return Plugin(
         name=name,
@@ -137,11 +136,11 @@ def _read_manifest(folder: ExtensionFolder, path: str) -> tuple[dict[str, Any], 
         except PathRefused:
             continue
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise UnusableFile(f"{name} is no JSON: {error}") from None
+            raise InvalidExtension(f"{name} is no JSON: {error}") from None
         if not isinstance(manifest, dict):
-            raise UnusableFile(f"{name} holds no object")
+            raise InvalidExtension(f"{name} holds no object")
         return manifest, file
-    raise UnusableFile(f"it holds neither {' nor '.join(MANIFESTS)}")
+    raise InvalidExtension(f"it holds neither {' nor '.join(MANIFESTS)}")
 
 
 def _get_text(manifest: dict[str, Any], key: str) -> str:
@@ -150,7 +149,7 @@ def _get_text(manifest: dict[str, Any], key: str) -> str:
 
 
 def _list_paths(value: object, name: str, problems: list[str]) -> list[str]:
-    """List the paths that a manifest names, from the plug-in's folder; what leads out of it is a problem."""
+    """List the paths that a manifest names, relative to the plug-in; one that leads out of it is a problem."""
     paths = []
     for entry in value if isinstance(value, list) else [] if value is None else [value]:
         plain = posixpath.normpath(entry) if isinstance(entry, str) and entry.strip() else ""
@@ -164,7 +163,7 @@ def _list_paths(value: object, name: str, problems: list[str]) -> list[str]:
 def _read_sources(
     plugin_folder: ExtensionFolder, manifest: dict[str, Any], file: str, problems: list[str]
 ) -> Iterator[PluginSource]:
-    """Read the hooks and MCP servers: files, and what stands in the manifest itself."""
+    """Read the hooks and MCP servers, from files and from the manifest itself."""
     for kind, key, default in _SOURCES:
         value = manifest.get(key)
         contents: list[tuple[str, bytes]] = []
@@ -178,7 +177,7 @@ def _read_sources(
                 contents.append(
                     (path, plugin_folder.read_unchecked(path) if kind == "hooks" else plugin_folder.read(path))
                 )
-            except UnusableFile as reason:
+            except InvalidExtension as reason:
                 problems.append(f"{name} is not read: {reason}")
             except PathRefused:
                 if name != default:

@@ -1,8 +1,8 @@
-"""Texts with places for arguments and commands, as skills and command files have them, made ready to be sent.
+"""Rendering of prompts from skills and command files: placeholders of arguments, and commands whose output is inserted.
 
-The commands are found in the text as it stands in its file, so neither an argument nor the output of another command
-can bring one in. Placeholders differ by the folder a file came from: `$0` is the first argument for Claude, `$1` for
-Codex; Cursor has none.
+Commands are parsed in the text of the file, so that neither an argument nor the output of another command can inject
+one. Placeholders depend on the folder of the file: `$0` is the first argument for Claude, `$1` for Codex; Cursor has
+none.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ Dialect = Literal["claude", "codex", "plain"]
 _INJECTION: Final = re.compile(
     r"(?:^|(?<=\s))!`(?P<inline>[^`\n]+)`|^```!\s*\n(?P<block>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL
 )
-_PLACE: Final = re.compile(
+_PLACEHOLDER: Final = re.compile(
     r"\\\$|\$ARGUMENTS\[(?P<index>\d+)\]|\$\{(?P<variable>[A-Z_]+)\}|\$(?P<name>[A-Za-z_]\w*)|\$(?P<number>\d)(?!\d)"
 )
 
 
 class PromptPart(Struct, frozen=True):
-    """A part of a text that is to be sent: words, or a command whose output is."""
+    """A part of a prompt: text, or a command whose output replaces it."""
 
     text: str
     is_command: bool = False
 
 
 class PromptArguments(Struct, frozen=True, kw_only=True):
-    """The words behind a name: `text`; `names` for its words; `variables` of the program, by name.
+    """The words after a name: `text`; `names` of its words; `variables` of the program, by name.
 
-    `takes_numbers`: `$1` is a place also where nothing was given, else it is text, such as that of a script.
+    `takes_numbers`: `$1` is a placeholder even without arguments; otherwise it is text, such as that of a script.
     """
 
     text: str = ""
@@ -44,7 +44,7 @@ class PromptArguments(Struct, frozen=True, kw_only=True):
 
 
 def split_arguments(text: str) -> list[str]:
-    """Split arguments as a shell does; at blanks where its quotes don't match."""
+    """Split arguments like a shell; at blanks if quotes do not match."""
     try:
         return shlex.split(text)
     except ValueError:
@@ -52,13 +52,13 @@ def split_arguments(text: str) -> list[str]:
 
 
 def render_parts(body: str, arguments: PromptArguments) -> tuple[PromptPart, ...]:
-    """Return the parts of a text with its arguments in place. Arguments without a place come last."""
+    """Return the parts of a text with its arguments filled in. Arguments without a placeholder come last."""
     if arguments.dialect == "plain":
         full_text = f"{body}\n\n{arguments.text}" if arguments.text else body
         return (PromptPart(full_text),)
-    filler = _Filler(arguments)
+    filler = _PlaceholderFiller(arguments)
     parts = [PromptPart(filler.fill(text), is_command) for text, is_command in _split_injections(body)]
-    if arguments.text and not filler.has_used:
+    if arguments.text and not filler.has_used_arguments:
         parts.append(PromptPart(f"\n\nARGUMENTS: {arguments.text}"))
     return tuple(parts)
 
@@ -74,20 +74,20 @@ def _split_injections(body: str) -> Iterator[tuple[str, bool]]:
         yield body[offset:], False
 
 
-class _Filler:
-    """Fills the places of a text. `has_used`: an argument had a place."""
+class _PlaceholderFiller:
+    """A replacer of placeholders. `has_used_arguments`: an argument had a placeholder."""
 
     def __init__(self, arguments: PromptArguments) -> None:
-        self._given = arguments
+        self._arguments = arguments
         self._words = split_arguments(arguments.text)
         self._takes_numbers = bool(arguments.text) or arguments.takes_numbers
-        self.has_used = False
+        self.has_used_arguments = False
 
     def fill(self, text: str) -> str:
-        return _PLACE.sub(self._replace, text)
+        return _PLACEHOLDER.sub(self._replace, text)
 
     def _replace(self, match: re.Match[str]) -> str:
-        arguments = self._given
+        arguments = self._arguments
         if match.group() == "\\$":
             return "$"
         if name := match["variable"]:
@@ -95,15 +95,15 @@ class _Filler:
         index = self._find_index(match)
         if index is None and match["name"] != "ARGUMENTS":
             return match.group()
-        self.has_used = True
+        self.has_used_arguments = True
         if index is None:
             return arguments.text
         return self._words[index] if 0 <= index < len(self._words) else ""
 
     def _find_index(self, match: re.Match[str]) -> int | None:
-        """Return which word a place is for, None = no single one."""
-        if match["name"] in self._given.names:
-            return list(self._given.names).index(match["name"])
+        """Return the index of the word for a placeholder, None = no single one."""
+        if match["name"] in self._arguments.names:
+            return list(self._arguments.names).index(match["name"])
         if match["number"] and self._takes_numbers:
-            return int(match["number"]) - (self._given.dialect == "codex")
+            return int(match["number"]) - (self._arguments.dialect == "codex")
         return int(match["index"]) if match["index"] else None

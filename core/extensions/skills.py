@@ -1,30 +1,41 @@
-"""Skills: folders with instructions for a kind of work, of which an agent is told the name until it needs one.
+"""Skills: folders with instructions for a kind of work, and the catalogue of those that a model is offered.
 
-The format is that of agentskills.io, with the keys that Claude and Cursor have besides. A skill is read leniently: what
-does not fit is told; without a description it is none. Its `allowed-tools` give no right.
+The format is that of agentskills.io, with further keys of Claude and Cursor. A skill is read leniently: what does not
+fit is reported, and one without a description is skipped. Its `allowed-tools` grant nothing. The model gets the names
+and descriptions of skills within a budget; beyond it the words of the prompt choose (Okapi BM25 over name, description
+and `when_to_use`). A catalogue stays the same as long as it holds the best skills, because a changed one is sent as a
+whole.
 """
 
 from __future__ import annotations
 
+import math
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
-from core.config.rules.front_matter import parse_patterns
-from core.config.rules.places import UserPlace
+from core.config.rules.file_text import parse_patterns
+from core.config.rules.globs import matches
+from core.config.rules.roots import UserRoot
 from core.errors import PathRefused
-from core.extensions.keys import describe_unknown_key, get_line, parse_bool, parse_names, read_name, sort_keys
-from core.extensions.places import (
+from core.extensions.extension_files import (
     SKILL_FILE,
     ExtensionFolder,
+    InvalidExtension,
     Scope,
     SkippedFile,
-    UnusableFile,
     collect_extensions,
+    describe_unknown_key,
+    get_line,
+    parse_bool,
+    parse_names,
+    read_name,
+    split_known_keys,
 )
 from core.workspace.secret_files import may_be_secret
 
@@ -52,21 +63,27 @@ PROMPT_KEYS: Final[Mapping[str, str]] = {
     "globs": "globs",
 }
 _UNUSED: Final = ("disallowed_tools", "model", "effort", "context", "agent", "background", "hooks", "shell")
+BUDGET: Final = 8_000  # characters of names and descriptions, about 2,000 tokens
+MAX_NAMES: Final = 2_000  # characters of the names of all others
+BEST: Final = 3  # best skills for a prompt that the catalogue must contain
+_BM25_K1, _BM25_B = 1.2, 0.75
+_WORD: Final = re.compile(r"[^\W_]+")
+_PLURAL: Final = re.compile(r"(?<=[a-z]{3})(?:ies|es|s|ing|ed)$")
 
 
 class Skill(Struct, frozen=True, kw_only=True):
-    """A skill. `path` is that of its `SKILL.md`, as the user and the model know it; `place`: its folder, from the top
-    of the place that `folder` is in.
+    """A skill. `path`: of its `SKILL.md`, for the user and the model; `folder_path`: its folder, from the top of the
+    root.
 
-    `globs`: it is offered while a file at hand matches, () = always. `is_manual`: only the user calls it.
-    `arguments`: names for what is given with it. `allowed_tools`: what it asks for, which is told and grants nothing.
+    `globs`: it is offered while a file at hand matches, () = always. `is_manual`: only the user calls it. `arguments`:
+    names of its arguments. `allowed_tools`: the tools that it requests, which are shown and grant nothing.
     """
 
     name: str
     description: str
     body: str
     path: str
-    place: str
+    folder_path: str
     scope: Scope
     source: str
     folder: ExtensionFolder
@@ -81,12 +98,12 @@ class Skill(Struct, frozen=True, kw_only=True):
 
     @property
     def directory(self) -> Path:
-        """Its folder on disk; the user's own with links resolved."""
-        path = Path(self.folder.show(self.place)).expanduser()
-        return path.resolve() if isinstance(self.folder.place, UserPlace) else path
+        """Its folder on disk; for the user's own, with links resolved."""
+        path = Path(self.folder.show(self.folder_path)).expanduser()
+        return path.resolve() if isinstance(self.folder.root, UserRoot) else path
 
     def list_variables(self) -> dict[str, str]:
-        """Return the variables of its text that it gives itself, by name."""
+        """Return the variables that its text may use, by name."""
         variables = {"CLAUDE_SKILL_DIR": str(self.directory)}
         if self.folder.plugin:
             variables["CLAUDE_PLUGIN_ROOT"] = str(Path(self.folder.show(self.folder.path)).expanduser())
@@ -94,7 +111,7 @@ class Skill(Struct, frozen=True, kw_only=True):
 
 
 class SkillSet(Struct, frozen=True, kw_only=True):
-    """The skills that count, the strongest first, and the files that make none, with the reason for each."""
+    """The skills, strongest first, and the skipped files with reasons."""
 
     skills: tuple[Skill, ...] = ()
     skipped: tuple[SkippedFile, ...] = ()
@@ -104,13 +121,13 @@ class SkillSet(Struct, frozen=True, kw_only=True):
 
 
 def load_skills(folders: Iterable[ExtensionFolder]) -> SkillSet:
-    """Load the skills of these folders, the strongest first."""
-    skills, skipped_files = collect_extensions("skill", folders, _list_skill_places, _read_skill)
+    """Load the skills of these folders, strongest first."""
+    skills, skipped_files = collect_extensions("skill", folders, _list_skill_files, _read_skill)
     return SkillSet(skills=skills, skipped=skipped_files)
 
 
-def _list_skill_places(folder: ExtensionFolder) -> list[str]:
-    """List the `SKILL.md` files; those below another one are files of that skill."""
+def _list_skill_files(folder: ExtensionFolder) -> list[str]:
+    """List the `SKILL.md` files; those below another one belong to that skill."""
     paths: list[str] = []
     for path in folder.list_files("skills", f"/{SKILL_FILE}"):
         if not any(path.startswith(f"{skill_path.rpartition('/')[0]}/") for skill_path in paths):
@@ -120,11 +137,11 @@ def _list_skill_places(folder: ExtensionFolder) -> list[str]:
 
 def _read_skill(folder: ExtensionFolder, path: str) -> Skill:
     text = folder.read_text(path)
-    values, unknown = sort_keys(text.front, PROMPT_KEYS)
+    values, unknown = split_known_keys(text.front, PROMPT_KEYS)
     description = get_line(values, "description")
     if not description:
         reason = text.notes[-1] if text.notes and not text.front else "it has no description"
-        raise UnusableFile(f"{reason}, so nobody knows when to use it")
+        raise InvalidExtension(f"{reason}, so nobody knows when to use it")
     problems = [*text.notes, *(describe_unknown_key(key, PROMPT_KEYS) for key in unknown), *_list_unused(values)]
     folder_name = path.rpartition("/")[0].rpartition("/")[2]
     name = read_name(get_line(values, "name") or folder_name, problems)
@@ -138,7 +155,7 @@ def _read_skill(folder: ExtensionFolder, path: str) -> Skill:
         description=description[:MAX_DESCRIPTION],
         body=text.body,
         path=folder.show(path),
-        place=path.rpartition("/")[0],
+        folder_path=path.rpartition("/")[0],
         scope=folder.scope,
         source=folder.plugin or folder.word,
         folder=folder,
@@ -159,25 +176,27 @@ def _list_unused(values: Mapping[str, object]) -> list[str]:
 
 
 def list_skill_files(skill: Skill) -> list[str]:
-    """List the files beside its `SKILL.md`, from its folder, sorted; the first `MAX_LISTED_FILES`."""
-    start = len(skill.place) + 1
-    paths = [f"{above}/{name}"[start:] for above, names in skill.folder.iter_folders(skill.place) for name in names]
+    """List the files next to its `SKILL.md`, relative and sorted; the first `MAX_LISTED_FILES`."""
+    start = len(skill.folder_path) + 1
+    paths = [
+        f"{above}/{name}"[start:] for above, names in skill.folder.iter_folders(skill.folder_path) for name in names
+    ]
     return sorted(path for path in paths if path != SKILL_FILE)[:MAX_LISTED_FILES]
 
 
 def read_skill_file(skill: Skill, name: str) -> bytes:
-    """Read a file of a skill's folder. Raises `UnusableFile`: it leads out of it, is none, or may hold secrets."""
+    """Read a file of a skill's folder. Raises `InvalidExtension`: it is outside, missing, or may hold secrets."""
     plain = posixpath.normpath(name)
     if name.startswith(("/", "~")) or plain == ".." or plain.startswith("../"):
-        raise UnusableFile(f"{name[:200]!r} leads out of the skill's folder")
+        raise InvalidExtension(f"{name[:200]!r} leads out of the skill's folder")
     if may_be_secret(plain.rpartition("/")[2]):
-        raise UnusableFile("its name is one of files with secrets")
-    if isinstance(skill.folder.place, UserPlace) and not _lies_within(skill.directory, plain):
-        raise UnusableFile(f"{name[:200]!r} leads out of the skill's folder")
+        raise InvalidExtension("its name is one of files with secrets")
+    if isinstance(skill.folder.root, UserRoot) and not _lies_within(skill.directory, plain):
+        raise InvalidExtension(f"{name[:200]!r} leads out of the skill's folder")
     try:
-        return skill.folder.place.read(f"{skill.place}/{plain}")
+        return skill.folder.root.read(f"{skill.folder_path}/{plain}")
     except PathRefused as refused:
-        raise UnusableFile(refused.message.rstrip(".")) from None
+        raise InvalidExtension(refused.message.rstrip(".")) from None
 
 
 def _lies_within(directory: Path, name: str) -> bool:
@@ -185,3 +204,96 @@ def _lies_within(directory: Path, name: str) -> bool:
         return (directory / name).resolve().is_relative_to(directory)
     except (OSError, RuntimeError, ValueError):
         return False
+
+
+class SkillQuery(Struct, frozen=True, kw_only=True):
+    """The criteria of a choice: the latest `prompt`, `paths` at hand, and the skills `offered` last."""
+
+    prompt: str = ""
+    paths: Sequence[str] = ()
+    offered: Collection[str] = ()
+
+
+class SkillChoice(Struct, frozen=True, kw_only=True):
+    """A skill with the decision on it. `is_offered`: the model gets its description; `is_named`: only its name."""
+
+    skill: Skill
+    reason: str
+    is_offered: bool = False
+    is_named: bool = False
+
+
+def choose_skills(skills: Sequence[Skill], occasion: SkillQuery) -> tuple[SkillChoice, ...]:
+    """Decide on every skill, in the order of the skills."""
+    hindrances = {skill.name: reason for skill in skills if (reason := _find_hindrance(skill, occasion.paths))}
+    usable_skills = [skill for skill in skills if skill.name not in hindrances]
+    offer_reasons = _fill_budget(usable_skills, occasion)
+    room = MAX_NAMES
+    choices = []
+    for skill in skills:
+        if reason := hindrances.get(skill.name, ""):
+            choices.append(SkillChoice(skill=skill, reason=reason))
+        elif skill.name in offer_reasons:
+            choices.append(SkillChoice(skill=skill, reason=offer_reasons[skill.name], is_offered=True))
+        else:
+            room -= len(skill.name) + 2
+            reason = "all skills together are larger than the catalogue may be, and others fit your words better"
+            choices.append(SkillChoice(skill=skill, reason=reason, is_named=room >= 0))
+    return tuple(choices)
+
+
+def _find_hindrance(skill: Skill, paths: Sequence[str]) -> str:
+    """Return why a skill is not offered regardless of the budget; "" = nothing hinders."""
+    if skill.is_manual:
+        return f"only you call it: /{skill.name}"
+    if skill.globs and not any(matches(glob, path) for glob in skill.globs for path in paths):
+        return f"no file at hand matches {', '.join(skill.globs)}"
+    return ""
+
+
+def _measure(skill: Skill) -> int:
+    return len(skill.name) + len(skill.description) + len(skill.when_to_use) + 4
+
+
+def _fill_budget(skills: Sequence[Skill], occasion: SkillQuery) -> dict[str, str]:
+    """Return the names of the skills within the budget, with reasons."""
+    if sum(map(_measure, skills)) <= BUDGET:
+        return {skill.name: "its name and description are told" for skill in skills}
+    ranking = rank_skills(skills, occasion.prompt)
+    by_name = {skill.name: skill for skill in skills}
+    listed_skills = [by_name[name] for name in occasion.offered if name in by_name]
+    is_enough = listed_skills and {ranked_skill.name for ranked_skill, score in ranking[:BEST] if score > 0} <= {
+        listed_skill.name for listed_skill in listed_skills
+    }
+    room, reasons = BUDGET, {}
+    for skill in listed_skills if is_enough else [ranked_skill for ranked_skill, _ in ranking]:
+        room -= _measure(skill)
+        if room < 0:
+            break
+        reasons[skill.name] = "told, of more than there is room for: it fits your words"
+    return reasons
+
+
+def rank_skills(skills: Sequence[Skill], words: str) -> list[tuple[Skill, float]]:
+    """Rank skills by BM25 for some words, best first; ties stay in order."""
+    texts = [
+        Counter(_split_words(f"{skill.name} {skill.name} {skill.description} {skill.when_to_use}")) for skill in skills
+    ]
+    average = sum(text.total() for text in texts) / max(len(texts), 1) or 1.0
+    holding = Counter(word for text in texts for word in text)
+    query_words = set(_split_words(words))
+
+    def measure_fit(text: Counter[str]) -> float:
+        norm = _BM25_K1 * (1 - _BM25_B + _BM25_B * text.total() / average)
+        score = 0.0
+        for word in query_words & text.keys():
+            rarity = math.log(1 + (len(texts) - holding[word] + 0.5) / (holding[word] + 0.5))
+            score += rarity * text[word] * (_BM25_K1 + 1) / (text[word] + norm)
+        return score
+
+    scores = [measure_fit(text) for text in texts]
+    return sorted(zip(skills, scores, strict=True), key=lambda pair: -pair[1])
+
+
+def _split_words(text: str) -> list[str]:
+    return [_PLURAL.sub("", word) for word in _WORD.findall(text.lower())]

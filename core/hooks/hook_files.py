@@ -22,7 +22,7 @@ from typing import Final
 from msgspec import Struct
 
 from core.errors import PathRefused
-from core.extensions.places import Scope, list_extension_folders
+from core.extensions.extension_files import Scope, list_extension_folders
 from core.extensions.plugins import load_plugins
 from core.filesystem.open_files import read_regular_file
 from core.hooks.dialect_names import Dialect

@@ -1,4 +1,5 @@
-"""Command lines of processes beside the engine, and what the builder is sent. Light: read when the engine starts."""
+"""Command lines of helper processes, and the request to the builder. Light, because the engine imports it at its
+start."""
 
 from __future__ import annotations
 
@@ -9,23 +10,23 @@ from typing import Final
 
 from msgspec import Struct
 
-# -I: nothing of the environment or the working directory; -S: no site-packages of its own, it is told where ours are.
+# -I: ignore the environment and the working directory; -S: no site-packages, as `sys.path` is passed on.
 _ISOLATION: Final = ("-I", "-S", "-B")
 _PATH: Final = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-_START: Final = "from core.index.process import main; main()"
+_START: Final = "from core.index.builder import main; main()"
 
 
 class BuilderRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Paths that have changed; none: too many to name, all files are compared."""
+    """Paths that have changed; none: too many to name, so all files are compared."""
 
     changed: tuple[str, ...] = ()
 
 
 def build_builder_command(root: Path, database: Path) -> list[str]:
-    """Return the words that start the builder of a workspace."""
+    """Return the command line that starts the builder of a workspace."""
     return build_process_command(_START, str(root), str(database))
 
 
 def build_process_command(code: str, *arguments: str) -> list[str]:
-    """Return the words that run code of this program in a process of its own; `arguments` stand from argv[2] on."""
+    """Return the command line that runs code of this program in its own process; `arguments` start at argv[2]."""
     return [sys.executable, *_ISOLATION, "-c", _PATH + code, json.dumps(sys.path), *arguments]

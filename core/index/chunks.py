@@ -1,7 +1,7 @@
-"""Chunks: a file cut where its definitions begin and end, into pieces that are about one thing.
+"""Chunks: a file split at its definitions into pieces about one subject.
 
-A chunk has at most `LONGEST` characters, unless a single line has more. A definition that is longer is cut at those in
-it, then at blank lines; neighbours that are small go together. Text without definitions is cut at blank lines.
+A chunk has at most `MAX_CHUNK` characters, unless a single line is longer. A longer definition is split at the
+definitions in it, then at blank lines; small neighbours are merged. Text without definitions is split at blank lines.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from core.notebooks.notebook import is_notebook_path
 from core.notebooks.rendering import CellLines, find_language, list_cells
 from core.syntax.symbols import Symbol, find_symbols
 
-LONGEST: Final = 1_600
-"""Characters of a chunk, with the ends of its lines."""
+MAX_CHUNK: Final = 1_600
+"""Characters of a chunk, including line endings."""
 
 _MERGED: Final = 800
-_DEEPEST: Final = 100  # definitions in each other; those in the last one are cut as text
+_MAX_DEPTH: Final = 100  # depth of nested definitions; deeper ones are split as text
 _COMMENT: Final = re.compile(r"\s*(?:#|//|/\*|\*|--|;;|%|@\w|<!--)")
 
 
 class Chunk(Struct, frozen=True, kw_only=True):
     """A piece of a file: lines `start` to `end` (1-indexed, inclusive) with their text.
 
-    `symbol` is the first definition that begins there, else the one that it is part of ("Class.method", "" = none),
-    `kind` what that is; `defines`: the names of all definitions that begin there. `part`: which piece it is of a
-    definition or a text that had to be cut, from 0.
+    `symbol` is the first definition that starts there, else the enclosing one ("Class.method", "" = none), and `kind`
+    its kind; `defines`: the names of all definitions that start there. `part`: the 0-based number of the piece of a
+    split definition or text.
     """
 
     start: int
@@ -45,7 +45,8 @@ class Chunk(Struct, frozen=True, kw_only=True):
 
 
 class CutFile(Struct, frozen=True, kw_only=True):
-    """A text as the index knows it; `lines` without their ends, `chunks` in order, and all but blank lines in one."""
+    """A text with its symbols; `lines` without endings, `chunks` in order, which cover every line but blank ones
+    once."""
 
     lines: list[str]
     symbols: tuple[Symbol, ...]
@@ -53,7 +54,8 @@ class CutFile(Struct, frozen=True, kw_only=True):
 
 
 class _Span(Struct, frozen=True):
-    """Lines `first` up to `after` (0-indexed) of the definition `within`, and their characters; `part` is a chunk's."""
+    """Lines `first` up to `after` (0-indexed, exclusive) inside of the definition `within`, and their characters;
+    `part` as in `Chunk`."""
 
     first: int
     after: int
@@ -63,7 +65,7 @@ class _Span(Struct, frozen=True):
 
 
 def cut_file(path: str, text: str) -> CutFile:
-    """Return a text with its symbols and chunks. Its language is that of the path."""
+    """Return a text with its symbols and chunks. The path determines the language."""
     lines = split_source(text)
     cells = list_cells(text) if is_notebook_path(path) else []
     symbols = _find_in_cells(text, lines, cells) if cells else find_symbols(path, text) or ()
@@ -74,7 +76,8 @@ def cut_file(path: str, text: str) -> CutFile:
 
 
 def _find_in_cells(text: str, lines: Sequence[str], cells: Sequence[CellLines]) -> tuple[Symbol, ...]:
-    """Return the symbols of a notebook. Each cell is parsed by itself: one that breaks off does not spoil the next."""
+    """Return the symbols of a notebook. Every cell is parsed separately, so an incomplete one does not spoil the
+    next."""
     name = f"cell.{find_ending(find_language(text))}"
     return tuple(
         symbol._replace(first=symbol.first + cell.head, last=symbol.last + cell.head)
@@ -85,12 +88,12 @@ def _find_in_cells(text: str, lines: Sequence[str], cells: Sequence[CellLines]) 
 
 
 def split_source(text: str) -> list[str]:
-    """Return the lines of a text without their ends, as they are counted everywhere in the index."""
+    """Return the lines of a text without endings, as the whole index counts them."""
     return [line.removesuffix("\r") for line in text.split("\n")]
 
 
 class _Cutter:
-    """Cuts the lines of one file. `symbols` are in the order of their first lines, outer ones first."""
+    """A splitter of the lines of one file. `symbols` are ordered by first line, outer ones first."""
 
     def __init__(self, lines: Sequence[str], symbols: Sequence[Symbol]) -> None:
         self._lines = lines
@@ -98,7 +101,7 @@ class _Cutter:
         self._sizes = [0, *accumulate(len(line) + 1 for line in lines)]
 
     def cut(self, borders: Sequence[int] = ()) -> Iterator[_Span]:
-        """Iterate over the spans; none reaches over a border, which is the first line of a part (0-indexed)."""
+        """Iterate over the spans; none crosses a border, which is the first line of a part (0-indexed)."""
         for first, after in pairwise((0, *borders, len(self._lines))):
             inside = [symbol for symbol in self._symbols if first <= symbol.first < after] if borders else self._symbols
             yield from self._cut_at(inside, first, after, None)
@@ -106,20 +109,20 @@ class _Cutter:
     def _cut_at(
         self, symbols: Sequence[Symbol], first: int, after: int, within: Symbol | None, depth: int = 0
     ) -> Iterator[_Span]:
-        """Cut lines at the outermost of the definitions that are among them."""
+        """Split lines at the outermost definitions in them."""
         line_number = first
         for symbol, inner in _list_outermost(symbols, first, after):
             start = self._find_comment(symbol.first, line_number)
             yield from self._cut_text(line_number, start, within)
             line_number = symbol.last + 1
-            if self._measure(start, line_number) > LONGEST:
-                yield from self._cut_at(inner if depth < _DEEPEST else (), start, line_number, symbol, depth + 1)
+            if self._measure(start, line_number) > MAX_CHUNK:
+                yield from self._cut_at(inner if depth < _MAX_DEPTH else (), start, line_number, symbol, depth + 1)
             else:
                 yield _Span(start, line_number, self._measure(start, line_number), symbol)
         yield from self._cut_text(line_number, after, within)
 
     def _cut_text(self, first: int, after: int, within: Symbol | None) -> Iterator[_Span]:
-        """Cut lines without definitions: behind the last blank line that leaves enough, else behind any line."""
+        """Split lines without definitions: after the last blank line that leaves enough, else after any line."""
         part, start = 0, first
         while start < after:
             end = self._find_end(start, after)
@@ -127,18 +130,18 @@ class _Cutter:
             start, part = end, part + 1
 
     def _find_end(self, start: int, after: int) -> int:
-        if self._measure(start, after) <= LONGEST:
+        if self._measure(start, after) <= MAX_CHUNK:
             return after
-        furthest = max(bisect_left(self._sizes, self._sizes[start] + LONGEST + 1, start, after) - 1, start + 1)
+        furthest = max(bisect_left(self._sizes, self._sizes[start] + MAX_CHUNK + 1, start, after) - 1, start + 1)
         for end in range(furthest, start, -1):
-            if self._measure(start, end) < LONGEST // 3:
+            if self._measure(start, end) < MAX_CHUNK // 3:
                 break
             if not self._lines[end - 1].strip():
                 return end
         return furthest
 
     def _find_comment(self, line: int, above: int) -> int:
-        """Return where the comment begins that stands right above a definition."""
+        """Return the first line of the comment directly above a definition."""
         while line > above and _COMMENT.match(self._lines[line - 1]):
             line -= 1
         return line
@@ -148,7 +151,8 @@ class _Cutter:
 
 
 def _list_outermost(symbols: Sequence[Symbol], first: int, after: int) -> Iterator[tuple[Symbol, Sequence[Symbol]]]:
-    """Iterate over the definitions that stand in no other one of these lines, each with those that stand in it."""
+    """Iterate over the definitions that are nested in no other one of these lines, with the definitions nested in
+    them."""
     line_number, index = first, 0
     while index < len(symbols):
         symbol, begin = symbols[index], index + 1
@@ -162,7 +166,7 @@ def _list_outermost(symbols: Sequence[Symbol], first: int, after: int) -> Iterat
 
 
 def _merge(spans: Iterable[_Span]) -> Iterator[_Span]:
-    """Join neighbours as long as they are small together."""
+    """Merge neighbours whose sum is small."""
     last: _Span | None = None
     for span in spans:
         if last is not None and last.size + span.size <= _MERGED:
@@ -176,7 +180,7 @@ def _merge(spans: Iterable[_Span]) -> Iterator[_Span]:
 
 
 def _build_chunk(lines: list[str], span: _Span, symbols: Sequence[Symbol], starts: Sequence[int]) -> Chunk | None:
-    """Return the chunk of a span without the blank lines around it; None if it has no others."""
+    """Return the chunk of a span without surrounding blank lines; None if all lines are blank."""
     first, after = span.first, span.after
     while first < after and not lines[first].strip():
         first += 1

@@ -1,8 +1,8 @@
-"""The index of a project: one SQLite file, written by one builder, read by any number of sessions.
+"""The index of a project: one SQLite file with one builder as its writer and any number of readers.
 
-What has been written survives its file: ids of chunks are never used twice, words of removed chunks stay in `fts` and
-drop out in the join with `chunks`, and vectors are kept by the hash of their text. A file that can't be read, or that
-another version has written, is made anew: nothing is in it that is not in the project.
+Ids of chunks are never reused; words of removed chunks stay in `fts` and are dropped by the join with `chunks`; vectors
+are stored by the hash of their text, and outlive their file. An unreadable file, or one of another version, is rebuilt:
+it holds nothing that is not in the project.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from core.records import decode_json
 
 FILE_NAME: Final = "index.sqlite"
 SCHEMA: Final = 2
-"""Raised with the tables, and with the way in which files are cut into chunks."""
+"""Incremented with a change of the tables, or of how files are split into chunks."""
 
 VERSION: Final = f"{SCHEMA}.{WORDS_VERSION}"
 DAMAGED: Final = "index_damaged"
-"""The code of a failure after which the index has to be made anew."""
+"""The code of a failure that requires a rebuild of the index."""
 
 _BUSY_SECONDS: Final = 10.0
-_MARK: Final = ".damaged"
+_DAMAGE_SUFFIX: Final = ".damaged"
 _TABLES: Final = """
 create table meta(key text primary key, value) without rowid;
 create table files(
@@ -65,9 +65,9 @@ class IndexFailed(AgentTuiError):
 
 
 def connect_for_reading(path: Path) -> sqlite3.Connection:
-    """Open an index that is there. Raises `IndexFailed`: there is none (yet), or it is none of this version.
+    """Open an existing index. Raises `IndexFailed`: there is none (yet), or it has another version.
 
-    The connection may be used by one thread after the other; what it reads is what was committed last.
+    One thread at a time may use the connection; it reads the last commit.
     """
     try:
         connection = sqlite3.connect(
@@ -90,21 +90,21 @@ def connect_for_reading(path: Path) -> sqlite3.Connection:
 
 
 def describe_failed_read(problem: sqlite3.Error, path: Path | None = None) -> IndexFailed:
-    """Return what is raised after a question that SQLite could not answer; its code is `DAMAGED` if the file is."""
+    """Return the error of a failed query; its code is `DAMAGED` if the file is damaged."""
     name = f"the index {path}" if path is not None else "the index"
     code = DAMAGED if is_damaged(problem) else IndexFailed.code
     return IndexFailed(f"{name} can't be read: {problem}.", hint=_REBUILT, code=code)
 
 
 def connect_for_writing(path: Path) -> tuple[sqlite3.Connection, str]:
-    """Open the index of a project, or make it; only its builder may. Return it with what was wrong with the one that
-    was there, "" = nothing. Raises `sqlite3.Error`, OSError."""
+    """Open or create the index of a project; only its builder may. Return it with the fault of the existing file, "" =
+    none. Raises `sqlite3.Error`, OSError."""
     _make_private(path.parent)
     move_note = _move_directory_away(path)
     is_new = not path.exists()
     was_cleared = not is_new and not path.stat().st_size
     try:
-        check_reported(path)
+        check_damage_report(path)
         connection = _open(path)
         stored_version = read_meta(connection, "version") if not is_new else None
         if stored_version == VERSION and _is_sound(connection):
@@ -125,13 +125,13 @@ def connect_for_writing(path: Path) -> tuple[sqlite3.Connection, str]:
 
 
 def _is_empty(connection: sqlite3.Connection) -> bool:
-    """True if the builder that made the file was killed before it made the tables."""
+    """True if the builder was killed before it created the tables."""
     return not connection.execute("select 1 from sqlite_master").fetchone()
 
 
 def _move_directory_away(path: Path) -> str:
-    """Make place for an index where a directory lies, which nobody here has made; return what was done, "" = nothing.
-    Raises OSError."""
+    """Move a directory at the path of the index aside; this program never creates one. Return a remark, "" = nothing
+    was there. Raises OSError."""
     if path.is_symlink() or not path.is_dir():
         return ""
     aside = path.replace(tempfile.mkdtemp(prefix=f"{path.name}.", dir=path.parent))
@@ -139,13 +139,13 @@ def _move_directory_away(path: Path) -> str:
 
 
 def report_damage(path: Path) -> None:
-    """Leave word that an index is damaged: not all damage is seen by its builder, who makes it anew. Raises OSError."""
-    path.with_name(path.name + _MARK).touch(mode=0o600)
+    """Leave a marker that an index is damaged, because its builder does not detect all damage. Raises OSError."""
+    path.with_name(path.name + _DAMAGE_SUFFIX).touch(mode=0o600)
 
 
-def check_reported(path: Path) -> None:
-    """Raise `sqlite3.DatabaseError` if somebody who read an index has reported that it is damaged."""
-    if path.with_name(path.name + _MARK).exists():
+def check_damage_report(path: Path) -> None:
+    """Raise `sqlite3.DatabaseError` if a reader has reported the index as damaged."""
+    if path.with_name(path.name + _DAMAGE_SUFFIX).exists():
         raise sqlite3.DatabaseError("a search found it malformed")
 
 
@@ -157,7 +157,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _is_sound(connection: sqlite3.Connection) -> bool:
-    """True if what can be looked at cheaply is as it was made; other damage is noticed when it is read."""
+    """True if cheap checks find no damage; other damage shows when it is read."""
     tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
     connection.execute("select count(*) from files").fetchone()
     connection.execute("select max(id) from chunks").fetchone()
@@ -166,20 +166,23 @@ def _is_sound(connection: sqlite3.Connection) -> bool:
 
 
 def _is_outside_trouble(error: sqlite3.DatabaseError) -> bool:
-    """True if the trouble is with the disk or with another process, which a new file would have, too."""
+    """True if the disk or another process is at fault, which would affect a new file, too."""
     return isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error)
 
 
 def is_damaged(error: sqlite3.Error) -> bool:
-    """True if an error tells that the file is damaged and has to be made anew."""
+    """True if an error shows that the file is damaged and has to be rebuilt."""
     return isinstance(error, sqlite3.DatabaseError) and any(
         phrase in str(error) for phrase in ("malformed", "not a database", "no such table", "corrupt")
     )
 
 
 def remove_index(path: Path) -> None:
-    """Remove an index with all that belongs to it; who has it open goes on with what was in it. Raises OSError."""
-    for file in (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm", "-journal", _MARK))):
+    """Remove an index with all its files; open readers keep their data. Raises OSError."""
+    for file in (
+        path,
+        *(path.with_name(path.name + ending) for ending in ("-wal", "-shm", "-journal", _DAMAGE_SUFFIX)),
+    ):
         with suppress(FileNotFoundError):
             file.unlink()
 
@@ -198,7 +201,7 @@ def write_meta(connection: sqlite3.Connection, key: str, value: str | int | byte
 
 
 def read_status(connection: sqlite3.Connection) -> IndexStatus:
-    """Return how far the builder had come with its last commit. Raises `sqlite3.Error`."""
+    """Return the builder's status as of its last commit. Raises `sqlite3.Error`."""
     status = read_meta(connection, "status")
     if not isinstance(status, bytes):
         return IndexStatus(state="building")
@@ -206,19 +209,19 @@ def read_status(connection: sqlite3.Connection) -> IndexStatus:
 
 
 def write_status(connection: sqlite3.Connection, status: IndexStatus) -> None:
-    """Keep how far the builder is, for those who only read. Raises `sqlite3.Error`."""
+    """Store the builder's status for readers. Raises `sqlite3.Error`."""
     write_meta(connection, "status", msgspec.json.encode(status))
 
 
 def find_last_chunk(connection: sqlite3.Connection) -> int:
-    """Return the highest id that a chunk has had, 0 if there was none. Raises `sqlite3.Error`."""
+    """Return the highest id that a chunk has ever had, 0 without any. Raises `sqlite3.Error`."""
     row = connection.execute("select seq from sqlite_sequence where name = 'chunks'").fetchone()
     return int(row[0]) if row else 0
 
 
 def lock_for_building(path: Path) -> int | None:
-    """Return a descriptor that makes its holder the builder of what lies at `path`, until it is closed; None: another
-    process is that. It may be passed on to a child. Raises OSError."""
+    """Return a descriptor that makes its holder the builder of the index at `path` until it is closed; None: another
+    process holds it. A child may inherit it. Raises OSError."""
     _make_private(path.parent)
     descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -230,7 +233,7 @@ def lock_for_building(path: Path) -> int | None:
 
 
 def _make_private(directory: Path) -> None:
-    """Make a directory and those above it that are missing, for the user alone. Raises OSError."""
+    """Create a directory and missing parents, for the user alone. Raises OSError."""
     for path in (*reversed(directory.parents), directory):
         if not path.is_dir():
             path.mkdir(mode=0o700, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A file as the rows of its index: read, cut and split into words where that costs least, in a process of its own."""
+"""The rows of a file in the index: read, split into chunks and words in the builder or a chunker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from core.filesystem.open_beneath import open_beneath
 from core.index.chunks import Chunk, cut_file, split_source
-from core.index.walk import LARGEST, FoundFile, is_cut
+from core.index.walk import MAX_BYTES, ProjectFile, is_indexed
 from core.index.words import split_words
 from core.languages import detect_language
 from core.notebooks.rendering import find_notebook_text
@@ -22,24 +22,24 @@ from core.workspace.file_names import to_os_name
 from core.workspace.path_status import READ_FLAGS, read_all
 
 HASH_BYTES: Final = 16
-_MOST_WORDS_OF: Final = 16_000
-"""Characters of a chunk that are split into words: only one that is a single line has more."""
+_MAX_WORDS_TEXT: Final = 16_000
+"""Characters of a chunk that are split into words; only a single long line has more."""
 
-_LONGEST_LINE: Final = 5_000
-_LONGEST_SIGNATURE: Final = 160
-_TRIES: Final = 3
+_MAX_LINE: Final = 5_000
+_MAX_SIGNATURE: Final = 160
+_MAX_READS: Final = 3
 _RACY_NS: Final = 50_000_000
-"""Nanoseconds in which two changes may leave the same time: a file as young as this is looked at again."""
+"""Nanoseconds in which two changes may get the same timestamp; a file this young is read again."""
 
-UNSURE: Final = 0
-"""The time of change of a file that may have changed while it was read."""
+UNSETTLED: Final = 0
+"""The change time of a file that may have changed during the read."""
 
-GONE: Final = -1
-"""That of one that is no more."""
+MISSING: Final = -1
+"""The change time of a missing file."""
 
 
 class ChunkRow(Struct, array_like=True, frozen=True):
-    """A row of `chunks`, and the words of its text and of what it is called."""
+    """A row of `chunks`, with the words of its text and its symbols."""
 
     start: int
     end: int
@@ -53,7 +53,7 @@ class ChunkRow(Struct, array_like=True, frozen=True):
 
 
 class SymbolRow(Struct, array_like=True, frozen=True):
-    """A row of `symbols`: lines are 1-indexed, inclusive; `signature` is the line in which it gets its name."""
+    """A row of `symbols`: lines are 1-indexed, inclusive; `signature` is the line that holds the name."""
 
     name: str
     qualified: str
@@ -64,7 +64,7 @@ class SymbolRow(Struct, array_like=True, frozen=True):
 
 
 class FileRows(Struct, array_like=True, frozen=True):
-    """Everything that the index holds of a file. `hash` b"": its text is not in it."""
+    """All rows of a file. `hash` b"": its text is not indexed."""
 
     path: str
     changed: int
@@ -76,14 +76,14 @@ class FileRows(Struct, array_like=True, frozen=True):
     symbols: list[SymbolRow] = []
 
 
-def read_rows(top: int, file: FoundFile) -> FileRows:
-    """Return the rows of a file below the directory descriptor `top`; never raises for what it is or holds."""
-    if not is_cut(file.path, file.size):
+def read_rows(top: int, file: ProjectFile) -> FileRows:
+    """Return the rows of a file below the directory descriptor `top`; never raises for any kind or content of it."""
+    if not is_indexed(file.path, file.size):
         return _describe_bare(file.path, file.changed, file.size)
     try:
         data, change_time = _read_settled(top, file.path)
     except (FileNotFoundError, NotADirectoryError):
-        return _describe_bare(file.path, GONE, 0)
+        return _describe_bare(file.path, MISSING, 0)
     except OSError:
         return describe_unread(file)
     text = decode_source(file.path, data)
@@ -91,13 +91,13 @@ def read_rows(top: int, file: FoundFile) -> FileRows:
         return _describe_bare(file.path, change_time, len(data))
     try:
         return build_rows(file.path, change_time, data, text)
-    except Exception:  # a grammar's own: the file is known by its name, as one is that can't be read
+    except Exception:  # a fault of a grammar: the file is indexed by its name alone
         return describe_unread(file)
 
 
-def describe_unread(file: FoundFile) -> FileRows:
-    """Return the rows of a file that can't be read now: its name."""
-    return _describe_bare(file.path, UNSURE, file.size)
+def describe_unread(file: ProjectFile) -> FileRows:
+    """Return the rows of an unreadable file: its name."""
+    return _describe_bare(file.path, UNSETTLED, file.size)
 
 
 def _describe_bare(path: str, change_time: int, size: int) -> FileRows:
@@ -105,7 +105,7 @@ def _describe_bare(path: str, change_time: int, size: int) -> FileRows:
 
 
 def build_rows(path: str, change_time: int, data: bytes, text: str) -> FileRows:
-    """Return the rows of a text that is known."""
+    """Return the rows of a given text."""
     cut = cut_file(path, text)
     return FileRows(
         path,
@@ -120,7 +120,7 @@ def build_rows(path: str, change_time: int, data: bytes, text: str) -> FileRows:
 
 
 def read_lines(top: int, path: str) -> list[str]:
-    """Return the lines of a file as they are now, without their ends; none if it can't be read."""
+    """Return the current lines of a file without endings; [] if it can't be read."""
     try:
         text = decode_source(path, _read_settled(top, path)[0])
     except OSError:
@@ -129,41 +129,42 @@ def read_lines(top: int, path: str) -> list[str]:
 
 
 def hash_bytes(data: bytes) -> bytes:
-    """Return the hash by which a file's content is known again."""
+    """Return the hash that identifies the content of a file."""
     return hashlib.blake2b(data, digest_size=HASH_BYTES).digest()
 
 
 def hash_text(text: str) -> bytes:
-    """Return the hash by which the text of a chunk is known again, in whatever file."""
+    """Return the hash that identifies the text of a chunk in any file."""
     return hash_bytes(text.encode("utf-8", "surrogatepass"))
 
 
 def decode_source(path: str, data: bytes) -> str | None:
-    """Return the text of a file, None if it is binary or made for programs alone; what is no UTF-8 becomes U+FFFD. Of a
-    notebook it is the text of its cells."""
+    """Return the text of a file with invalid UTF-8 as U+FFFD, None if it is binary or machine-made; of a notebook, the
+    text of its cells."""
     if (notebook := find_notebook_text(path, data, has_outputs=False)) is not None:
         return notebook
-    if len(data) > LARGEST or b"\0" in data[:8_192]:
+    if len(data) > MAX_BYTES or b"\0" in data[:8_192]:
         return None
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
     if "\0" in text:
         return None
-    longest = max(map(len, text.split("\n"))) if len(text) > _LONGEST_LINE else 0
-    return None if longest > _LONGEST_LINE and _is_dense(text) else text
+    longest = max(map(len, text.split("\n"))) if len(text) > _MAX_LINE else 0
+    return None if longest > _MAX_LINE and _is_dense(text) else text
 
 
 def _is_dense(text: str) -> bool:
-    """True if most of a text stands in lines that nobody reads."""
-    return sum(len(line) for line in text.split("\n") if len(line) > _LONGEST_LINE) * 2 > len(text)
+    """True if most of a text is in lines too long for a human reader."""
+    return sum(len(line) for line in text.split("\n") if len(line) > _MAX_LINE) * 2 > len(text)
 
 
 def _read_settled(top: int, path: str) -> tuple[bytes, int]:
-    """Return the content of a regular file and when it was changed, `UNSURE` if that may be no more. Raises OSError."""
+    """Return the content of a regular file and its change time, `UNSETTLED` if it may have changed since. Raises
+    OSError."""
     descriptor = open_beneath(top, to_os_name(path), READ_FLAGS)
     try:
-        for _ in range(_TRIES):
+        for _ in range(_MAX_READS):
             before = os.fstat(descriptor)
-            if not is_cut(path, before.st_size):  # it has grown since it was found
+            if not is_indexed(path, before.st_size):  # it has grown since the walk
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
             os.lseek(descriptor, 0, os.SEEK_SET)
             data = read_all(descriptor, before.st_size + 1)
@@ -172,8 +173,8 @@ def _read_settled(top: int, path: str) -> tuple[bytes, int]:
                 data
             ) == after.st_size:
                 young = abs(time.time_ns() - after.st_ctime_ns) < _RACY_NS
-                return data, UNSURE if young else after.st_ctime_ns
-        return data, UNSURE
+                return data, UNSETTLED if young else after.st_ctime_ns
+        return data, UNSETTLED
     finally:
         with suppress(OSError):
             os.close(descriptor)
@@ -188,15 +189,15 @@ def _build_chunk_row(chunk: Chunk) -> ChunkRow:
         " ".join(chunk.defines),
         hash_text(chunk.text),
         chunk.part,
-        " ".join(split_words(chunk.text[:_MOST_WORDS_OF])),
+        " ".join(split_words(chunk.text[:_MAX_WORDS_TEXT])),
         " ".join(split_words(f"{chunk.symbol} {' '.join(chunk.defines)}")),
     )
 
 
 def _build_symbol_row(symbol: Symbol, lines: list[str]) -> SymbolRow:
-    """Return a symbol with the first line of it that holds its name: decorators and comments stand above that."""
+    """Return a symbol with its first line that holds the name, below decorators and comments."""
     name_line = next(
         (line for line in lines[symbol.first : symbol.last + 1] if symbol.name in line), lines[symbol.first]
     )
-    signature = name_line.strip()[:_LONGEST_SIGNATURE]
+    signature = name_line.strip()[:_MAX_SIGNATURE]
     return SymbolRow(symbol.name, symbol.qualified, symbol.first + 1, symbol.last + 1, symbol.kind, signature)

@@ -1,4 +1,4 @@
-"""Reading an index: the places of names, and how far the builder is. One thread at a time."""
+"""Read access to an index: locations of names, and the builder's status. For one thread at a time."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from core.index.database import IndexFailed, connect_for_reading, describe_failed_read, find_last_chunk, read_status
-from core.index.search.static_model import STATIC_MODEL
+from core.index.search.vectors import STATIC_MODEL
 from core.protocol.queries.search import IndexStatus
 
 if TYPE_CHECKING:
     from core.index.repo_map import RepoMap
 
-MOST_PLACES: Final = 50
-"""Places of one name; what has more is asked for in another way."""
+MAX_LOCATIONS: Final = 50
+"""Locations per name; a name with more needs another query."""
 
 _COLUMNS: Final = "files.path, symbols.start, symbols.end, qualified, symbols.kind, signature"
 _INSIDE: Final = " and instr(lower('.' || qualified), lower(?))"
 Generation = tuple[int, int, int]
 
 
-class SymbolPlace(Struct, frozen=True, kw_only=True):
-    """A definition: lines `start` to `end` (1-indexed, inclusive) of `path`. `symbol` is its name with those that it
-    stands in ("Class.method"), `signature` the line in which it gets its name."""
+class SymbolLocation(Struct, frozen=True, kw_only=True):
+    """A definition: lines `start` to `end` (1-indexed, inclusive) of `path`. `symbol` is its qualified name
+    ("Class.method"), `signature` the line that holds the name."""
 
     path: str
     start: int
@@ -37,9 +37,9 @@ class SymbolPlace(Struct, frozen=True, kw_only=True):
 
 
 class IndexReader:
-    """The index at a path, opened when it is first asked for and again when it was made anew.
+    """The index at a path, opened on demand and again after a rebuild.
 
-    Its methods raise `IndexFailed`: there is none yet, or it can't be read.
+    Its methods raise `IndexFailed`: there is no index yet, or it can't be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,7 +48,7 @@ class IndexReader:
         self._inode = 0
 
     def connect(self) -> sqlite3.Connection:
-        """Return the connection, which reads what was committed last."""
+        """Return the connection, which reads the last commit."""
         try:
             inode = self._path.stat().st_ino
         except OSError as problem:
@@ -60,7 +60,7 @@ class IndexReader:
         return self._connection
 
     def read_generation(self) -> Generation:
-        """Return numbers that are others as soon as other chunks are in it; vectors do not count."""
+        """Return numbers that change as soon as the chunks change; vectors do not count."""
         try:
             connection = self.connect()
             count = connection.execute("select count(*) from chunks").fetchone()[0]
@@ -69,14 +69,14 @@ class IndexReader:
             raise describe_failed_read(problem) from problem
 
     def read_status(self) -> IndexStatus:
-        """Return how far the builder had come with its last commit."""
+        """Return the builder's status as of its last commit."""
         try:
             return read_status(self.connect())
         except sqlite3.Error as problem:
             raise describe_failed_read(problem) from problem
 
     def count_languages(self) -> tuple[tuple[str, int], ...]:
-        """Return the languages of its files with how many there are of each, the most first."""
+        """Return the languages of files with their counts, most frequent first."""
         count = "select language, count(*) from files where language != '' group by language order by 2 desc, 1"
         try:
             return tuple(self.connect().execute(count))
@@ -84,7 +84,7 @@ class IndexReader:
             raise describe_failed_read(problem) from problem
 
     def count_by_models(self) -> dict[str, int]:
-        """Return for each model of the `embed` route that was asked how many chunks have a vector of it."""
+        """Return the number of chunks with a vector for every model of the `embed` route in use."""
         count = (
             "select other.model, count(*) from (select distinct model from vectors where model != ?) as other"
             " cross join chunks join vectors on vectors.model = other.model"
@@ -95,18 +95,18 @@ class IndexReader:
         except sqlite3.Error as problem:
             raise describe_failed_read(problem) from problem
 
-    def find_symbols(self, names: Iterable[str]) -> dict[str, tuple[SymbolPlace, ...]]:
-        """Return where names are defined, as they are written ("name", "Class.method", "mod::name", "Class#name"); the
-        same letters in another case count where nothing is spelled as asked. Names without a place are left out."""
+    def find_symbols(self, names: Iterable[str]) -> dict[str, tuple[SymbolLocation, ...]]:
+        """Return the definitions of names as written ("name", "Class.method", "mod::name", "Class#name"); other cases
+        count only without an exact match. Names without a definition are omitted."""
         try:
             places_by_name = {name: _find_places(self.connect(), name) for name in dict.fromkeys(names)}
         except sqlite3.Error as problem:
             raise describe_failed_read(problem) from problem
         return {name: places for name, places in places_by_name.items() if places}
 
-    def complete_symbols(self, prefix: str, limit: int) -> tuple[SymbolPlace, ...]:
-        """Return definitions whose names begin with `prefix` in any case, the shortest first, one for each name. In a
-        `prefix` with a dot, the names around them count as well ("Class.me")."""
+    def complete_symbols(self, prefix: str, limit: int) -> tuple[SymbolLocation, ...]:
+        """Return definitions whose names start with `prefix` in any case, shortest first, one per name. A dotted
+        `prefix` also matches the qualifier ("Class.me")."""
         if not prefix:
             return ()
         around, _, name_prefix = prefix.rpartition(".")
@@ -125,12 +125,12 @@ class IndexReader:
         except sqlite3.Error as problem:
             raise describe_failed_read(problem) from problem
         return tuple(
-            SymbolPlace(path=path, start=start, end=end, symbol=symbol, kind=kind, signature=signature)
+            SymbolLocation(path=path, start=start, end=end, symbol=symbol, kind=kind, signature=signature)
             for path, start, end, symbol, kind, signature in rows
         )
 
     def load_map(self) -> tuple[Generation, RepoMap]:
-        """Load the references of the project, from which its map is drawn."""
+        """Load the references of the project for its map."""
         from core.index.repo_map import RepoMap
 
         try:
@@ -139,13 +139,13 @@ class IndexReader:
             raise describe_failed_read(problem) from problem
 
     def close(self) -> None:
-        """Close the connection. Safe to call twice; the reader can be used again."""
+        """Close the connection. Idempotent; the reader can be used again."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
 
-def _find_places(connection: sqlite3.Connection, name: str) -> tuple[SymbolPlace, ...]:
+def _find_places(connection: sqlite3.Connection, name: str) -> tuple[SymbolLocation, ...]:
     qualified_name = name.replace("::", ".").replace("#", ".").strip(".")
     last = qualified_name.rpartition(".")[2]
     if not last:
@@ -159,7 +159,7 @@ def _find_places(connection: sqlite3.Connection, name: str) -> tuple[SymbolPlace
         fitting = [row for row in rows if f".{fold(row[3])}".endswith(f".{fold(qualified_name)}")]
         if fitting:
             return tuple(
-                SymbolPlace(path=path, start=start, end=end, symbol=symbol, kind=kind, signature=signature)
-                for path, start, end, symbol, kind, signature, _ in fitting[:MOST_PLACES]
+                SymbolLocation(path=path, start=start, end=end, symbol=symbol, kind=kind, signature=signature)
+                for path, start, end, symbol, kind, signature, _ in fitting[:MAX_LOCATIONS]
             )
     return ()

@@ -1,8 +1,8 @@
-"""A map of the project: the signatures of what the rest of it uses most, file by file, in few words.
+"""A map of the project: the signatures of its most used definitions, file by file, within a budget of tokens.
 
-A file refers to another if it holds a name that only that one defines, or a few do; names of a single word count for
-nothing, since prose has them, too. PageRank over these references (Page and Brin 1998) tells how much hangs on a file;
-its definitions share that by how often each is named elsewhere.
+A file refers to another one if it holds a name that only that file, or a few, define; names of a single word are
+ignored because prose has them, too. PageRank over these references (Page and Brin 1998) weighs files; a definition gets
+a share of its file's rank by the number of its uses elsewhere.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
-from core.index.search.place_kinds import is_beside
+from core.index.search.path_kinds import is_secondary_path
 from core.index.words import split_identifier
 
 _DAMPING: Final = 0.85
 _ROUNDS: Final = 20
-_FOCUS: Final = 20.0  # times a file in focus is worth
-_MOST_DEFINITIONS: Final = 3  # files that may define a name: more, and it tells nothing
-_MOST_NAMES: Final = 4_000
-_SHORTEST_NAME: Final = 4
+_FOCUS: Final = 20.0  # weight of a file in focus
+_MAX_DEFINITIONS: Final = 3  # files that may define a name; with more it is ambiguous
+_MAX_NAMES: Final = 4_000
+_MIN_NAME: Final = 4
 _WORDS_OF_NAME: Final = 2  # the whole, and one part
 _CHARACTERS_PER_TOKEN: Final = 3.5
 _LINES_PER_FILE: Final = 6
@@ -39,8 +39,8 @@ class _Definition(NamedTuple):
 
 
 class _Links(NamedTuple):
-    """References between files, which are numbered by their place in `paths` ("": it defines nothing). A share is that
-    of the first file's rank which the second, to which it refers, gets."""
+    """References between files, by index in `paths` ("": the file defines nothing). A share is the part of the first
+    file's rank that goes to the second, to which it refers."""
 
     paths: Sequence[str]
     places: Mapping[int, int]
@@ -48,11 +48,11 @@ class _Links(NamedTuple):
 
 
 class RepoMap:
-    """The references of a project, loaded once (some 0.5 s for 3,000 files), from which maps are drawn in a few
-    hundredths of that."""
+    """The references of a project, loaded once (some 0.5 s for 3,000 files); drawing a map takes a few hundredths of
+    that."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """Raises `sqlite3.Error`."""
+        """Load the references. Raises `sqlite3.Error`."""
         definitions = _load_definitions(connection)
         references = {name: users for name, users in _count_references(connection, definitions).items() if users}
         self._links = _link_files(definitions, references)
@@ -63,8 +63,8 @@ class RepoMap:
         ]
 
     def draw(self, budget_tokens: int, focus: Sequence[str], may_show: Callable[[str], bool]) -> str:
-        """Return the map in about `budget_tokens` at most, the files in `focus` and what they use first, without those
-        that `may_show` refuses; "" without any definitions. The same project gives the same text."""
+        """Return the map in about `budget_tokens` at most, the files in `focus` and their dependencies first, without
+        those that `may_show` refuses; "" without definitions. Deterministic for the same project."""
         ranks = _rank_files(self._links, frozenset(focus))
         weighted_definitions = [(ranks[definition.file] * use, definition) for use, definition in self._uses]
         weighted_definitions.sort(key=lambda pair: (-pair[0], pair[1].path, pair[1].line))
@@ -74,28 +74,28 @@ class RepoMap:
 
 
 def _load_definitions(connection: sqlite3.Connection) -> dict[str, list[_Definition]]:
-    """Load what may be worth a line, by name: names of several words that few files define, and no tests do."""
+    """Load candidate definitions by name: of several words, defined by few files and no tests."""
     rows = connection.execute(
         "select symbols.file, files.path, symbols.start, name, signature, name != qualified from symbols"
         f" join files on files.id = symbols.file where symbols.kind in {_OUTER_KINDS} and length(name) >= ?"
         " and substr(name, 1, 1) != '_' order by files.path, symbols.start",
-        (_SHORTEST_NAME,),
+        (_MIN_NAME,),
     )
     definitions: dict[str, list[_Definition]] = defaultdict(list)
     for row in rows:
-        if len(split_identifier(row[3])) > _WORDS_OF_NAME and not is_beside(row[1]):
+        if len(split_identifier(row[3])) > _WORDS_OF_NAME and not is_secondary_path(row[1]):
             definitions[row[3]].append(_Definition(*row))
     return {
         name: places
         for name, places in definitions.items()
-        if len({definition.file for definition in places}) <= _MOST_DEFINITIONS
+        if len({definition.file for definition in places}) <= _MAX_DEFINITIONS
     }
 
 
 def _count_references(
     connection: sqlite3.Connection, definitions: Mapping[str, Sequence[_Definition]]
 ) -> dict[str, dict[int, int]]:
-    """Return how often each name stands in which other files, counted in chunks; only of those that stand in most."""
+    """Count the chunks of other files that hold a name; only for the most frequent names."""
     connection.execute("create virtual table if not exists temp.fts_terms using fts5vocab(main, fts, row)")
     names_by_term = {name.lower(): name for name in definitions}
     common = [
@@ -104,7 +104,7 @@ def _count_references(
         if term in names_by_term and count > 1
     ]
     references: dict[str, dict[int, int]] = {}
-    for _, name in sorted(common, key=lambda pair: (-pair[0], pair[1]))[:_MOST_NAMES]:
+    for _, name in sorted(common, key=lambda pair: (-pair[0], pair[1]))[:_MAX_NAMES]:
         rows = connection.execute(
             "select chunks.file, count(*) from fts join chunks on chunks.id = fts.rowid where fts match ? group by 1",
             (f'body:"{name.lower()}"',),
@@ -135,7 +135,7 @@ def _link_files(
 
 
 def _rank_files(links: _Links, focus: frozenset[str]) -> dict[int, float]:
-    """Return the rank of each file; all ranks together are 1."""
+    """Return the ranks of files; their sum is 1."""
     start = [_FOCUS if path in focus else 1.0 for path in links.paths]
     total = sum(start)
     base = [weight / total for weight in start]
@@ -153,7 +153,7 @@ def _rank_files(links: _Links, focus: frozenset[str]) -> dict[int, float]:
 
 
 def _render(weighted_definitions: Iterable[tuple[float, _Definition]], ranks: Mapping[int, float], budget: int) -> str:
-    """Return as many signatures as the budget (characters) takes, below the names of their files."""
+    """Return as many signatures as fit the budget (characters), grouped by file."""
     definitions_by_path: dict[str, list[_Definition]] = {}
     order: dict[str, float] = {}
     room = budget

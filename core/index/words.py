@@ -1,6 +1,6 @@
-"""Words of code and prose as the index compares them: an identifier is itself and its parts, a part is stemmed.
+"""Words of code and prose in the index: an identifier counts as itself and as its parts, and parts are stemmed.
 
-The same words are looked for as were stored, so a change here asks for a new index (`WORDS_VERSION`).
+Queries use the same function, so a change here requires a rebuild (`WORDS_VERSION`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 WORDS_VERSION: Final = 1
 MAX_WORD: Final = 64
-"""Characters of a word that is kept; what is longer is data (base64, hashes), and nobody asks for it."""
+"""Characters of a word; longer ones are data (base64, hashes)."""
 
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
@@ -20,7 +20,7 @@ _VOWELS = frozenset("aeiouy")
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words of a text in their order, lower-cased and stemmed, each identifier whole and in parts.
+    """Return the words of a text in order, lower-cased and stemmed, every identifier as a whole and in parts.
 
     `parseHTTPHeaders` gives parsehttpheaders, pars, http, header; `state_dict` gives state_dict, stat, dict.
     """
@@ -40,7 +40,7 @@ def _stem_identifier(identifier: str) -> tuple[str, ...]:
 
 
 def split_identifier(identifier: str) -> tuple[str, ...]:
-    """Return an identifier in lower case and, if it has several parts, these behind it; () for a digit or for data."""
+    """Return an identifier in lower case, followed by its parts if it has several; () for a digit or data."""
     if len(identifier) > MAX_WORD:
         return ()
     parts = [part.lower() for part in _PART.findall(identifier) if len(part) > 1 or not part.isdigit()]
@@ -51,7 +51,7 @@ def split_identifier(identifier: str) -> tuple[str, ...]:
 
 
 def stem(word: str) -> str:
-    """Return a word without plural, -ed, -ing and a mute e, so that the forms of a word are one."""
+    """Return a word without plural, -ed, -ing and silent e."""
     if len(word) < 4:
         return word
     if word[-1] == "s" and not word.endswith(_KEPT_S):
@@ -72,7 +72,7 @@ def _strip_plural(word: str) -> str:
 
 
 def _strip_suffix(word: str, length: int) -> str:
-    """Return the stem before a suffix; the word itself where nothing that can be spoken would be left."""
+    """Return the stem before a suffix; the word itself if the stem would have no vowel."""
     rest = word[:-length]
     if _VOWELS.isdisjoint(rest):
         return word

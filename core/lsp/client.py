@@ -1,13 +1,15 @@
-"""The client of one language server: requests and their answers, and what a server asks of us.
+"""The client of one language server: the frames of the protocol, requests with their answers, and requests of the
+server.
 
-It knows messages and no documents. Bytes go out by `send` and come in by `feed`; what breaks the protocol or floods
-ends the connection with a reason, and every request that waits gets it.
+It knows messages and no documents. A violation of the protocol or a flood of messages ends the connection, and every
+pending request gets the reason.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -15,29 +17,18 @@ import msgspec
 from msgspec import Struct
 
 from core.errors import ToolFailed
-from core.lsp.framing import FrameReader, build_frame
 from core.lsp.messages import UNREADABLE
 from core.records import decode_json
 
-MOST_UNASKED: Final = 64 << 20  # bytes of messages that a server may send between two of our requests
+MAX_FRAME: Final = 16 << 20  # bytes; larger bodies are skipped
+_MAX_HEAD: Final = 16 << 10
+_END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
+_LENGTH: Final = re.compile(rb"(?im)^content-length[ \t]*:[ \t]*(\d{1,18})[ \t]*\r?$")
+MAX_UNSOLICITED: Final = 64 << 20  # bytes that a server may send between two of our requests
 METHOD_NOT_FOUND: Final = -32601
-CANCELLED: Final = (-32800, -32801, -32802)  # by us, since the content changed, by the server: worth asking again
+# Cancelled by the client, content modified, cancelled by the server: worth a retry.
+CANCELLED: Final = (-32800, -32801, -32802)
 _NOTHING: Final = msgspec.Raw(b"null")
-
-
-class RpcError(Struct, frozen=True):
-    code: int = 0
-    message: str = ""
-
-
-class RpcMessage(Struct, frozen=True):
-    """Any message: a request has id and method, a notification a method alone, an answer an id alone."""
-
-    id: int | str | None = None
-    method: str = ""
-    params: msgspec.Raw = _NOTHING
-    result: msgspec.Raw = _NOTHING
-    error: RpcError | None = None
 
 
 class RequestRefused(ToolFailed, code="server_refused"):
@@ -47,11 +38,12 @@ class RequestRefused(ToolFailed, code="server_refused"):
 
 
 class ServerGone(ToolFailed, code="server_gone"):
-    """There is no server (any more) that could answer."""
+    """The server is not running or not connected."""
 
 
 class LspClient:
-    """A connection. `on_notification(method, params)` gets what a server tells; `settings` are those it may ask for."""
+    """A connection. `on_notification(method, params)` receives notifications; `settings` answer configuration
+    requests."""
 
     def __init__(
         self,
@@ -63,15 +55,15 @@ class LspClient:
         self._frames = FrameReader()
         self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
         self._last_id = 0
-        self._unasked = 0
+        self._unsolicited = 0
         self.problem = ""
         self.on_end: Callable[[], None] = lambda: None
 
     def feed(self, data: bytes) -> None:
-        """Take what the server wrote. A message that can't be read is passed over; a stream that can't be is left."""
+        """Process output of the server. Invalid messages are skipped; an invalid stream ends the connection."""
         if self.problem:
             return
-        self._unasked += len(data)
+        self._unsolicited += len(data)
         try:
             for body in self._frames.feed(data):
                 try:
@@ -80,11 +72,11 @@ class LspClient:
                     continue
         except ToolFailed as problem:
             self.fail(problem.message)
-        if self._unasked > MOST_UNASKED:
+        if self._unsolicited > MAX_UNSOLICITED:
             self.fail("It floods its client with messages.")
 
     def fail(self, reason: str) -> None:
-        """End the connection: whoever waits is told why."""
+        """End the connection; pending requests fail with the reason."""
         self.problem = self.problem or reason
         for future in self._waiting.values():
             if not future.done():
@@ -93,14 +85,14 @@ class LspClient:
         self.on_end()
 
     async def request(self, method: str, params: object, *, seconds: float) -> msgspec.Raw:
-        """Return the result. Raises `RequestRefused`, `ServerGone`, and `TimeoutError` after so many seconds."""
+        """Return the result of a request. Raises `RequestRefused`, `ServerGone`, and `TimeoutError` after `seconds`."""
         if self.problem:
             raise ServerGone(self.problem)
         self._last_id += 1
         number = self._last_id
         answer: asyncio.Future[msgspec.Raw] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
-        self._unasked = 0
+        self._unsolicited = 0
         self._write({"id": number, "method": method, "params": params})
         try:
             async with asyncio.timeout(seconds):
@@ -113,7 +105,7 @@ class LspClient:
             self._waiting.pop(number, None)
 
     def notify(self, method: str, params: object) -> None:
-        """Tell the server something; nothing comes back."""
+        """Send a notification."""
         if not self.problem:
             self._write({"method": method, "params": params})
 
@@ -134,7 +126,7 @@ class LspClient:
                 waiting.set_exception(refusal)
 
     def _answer(self, request: RpcMessage) -> None:
-        """Answer what a server asks: some wait for it before they say anything else."""
+        """Answer a request of the server; some servers wait for it before they continue."""
         match request.method:
             case "workspace/configuration":
                 self._write({"id": request.id, "result": self._find_settings(request.params)})
@@ -156,7 +148,7 @@ class LspClient:
                 self._write({"id": request.id, "error": {"code": METHOD_NOT_FOUND, "message": "not known here"}})
 
     def _find_settings(self, params: msgspec.Raw) -> list[object]:
-        """Return the settings of each section that is asked for, None where there are none."""
+        """Return the settings of every requested section, None where there are none."""
         request: Any = None
         with suppress(*UNREADABLE):
             request = decode_json(params)
@@ -168,3 +160,65 @@ class LspClient:
                 value = value.get(name) if isinstance(value, Mapping) else None
             settings.append(value)
         return settings
+
+
+def build_frame(body: bytes) -> bytes:
+    """Return a body with its header."""
+    return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+class FrameReader:
+    """A parser of a byte stream into bodies. It ignores headers other than `Content-Length`."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._wanted = -1  # length of the current body, -1 before its header
+        self._skipped = 0  # remaining bytes of a body that is too large
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield the bodies that `data` completes. Raises `ToolFailed` for an invalid frame."""
+        self._buffer += data
+        while True:
+            if self._skipped:
+                skip_count = min(self._skipped, len(self._buffer))
+                del self._buffer[:skip_count]
+                self._skipped -= skip_count
+            if self._skipped or not (self._wanted >= 0 or self._read_head()):
+                return
+            if self._wanted > MAX_FRAME:
+                self._skipped, self._wanted = self._wanted, -1
+                continue
+            if len(self._buffer) < self._wanted:
+                return
+            body = bytes(self._buffer[: self._wanted])
+            del self._buffer[: self._wanted]
+            self._wanted = -1
+            yield body
+
+    def _read_head(self) -> bool:
+        end = _END_OF_HEAD.search(self._buffer, 0, _MAX_HEAD)
+        if end is None:
+            if len(self._buffer) > _MAX_HEAD:
+                raise ToolFailed("What it writes is no language server protocol.")
+            return False
+        length = _LENGTH.search(self._buffer, 0, end.end())
+        if length is None:
+            raise ToolFailed("It sent a message without a length.")
+        self._wanted = int(length[1])
+        del self._buffer[: end.end()]
+        return True
+
+
+class RpcError(Struct, frozen=True):
+    code: int = 0
+    message: str = ""
+
+
+class RpcMessage(Struct, frozen=True):
+    """Any message: a request has id and method, a notification only a method, a response only an id."""
+
+    id: int | str | None = None
+    method: str = ""
+    params: msgspec.Raw = _NOTHING
+    result: msgspec.Raw = _NOTHING
+    error: RpcError | None = None

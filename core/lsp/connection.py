@@ -1,7 +1,7 @@
-"""A language server that runs: the documents it was given, and what it says of them.
+"""A running language server: its open documents and their diagnostics.
 
-Pulled diagnostics belong to the text that was sent before. With pushed ones the version tells; where there is none,
-what comes after the last change counts, once it stands still. None is "not known in time", which is not "nothing".
+Pulled diagnostics belong to the text that was sent before the request. Pushed ones carry a version; without it, the
+last push after a change counts once no further one follows. None means "not known in time", which is not "none".
 """
 
 from __future__ import annotations
@@ -17,26 +17,28 @@ from msgspec import Struct
 from core.languages import detect_language
 from core.lsp.client import CANCELLED, LspClient, RequestRefused, ServerGone
 from core.lsp.messages import (
+    ENCODINGS,
     UNREADABLE,
     DiagnosticReport,
+    Encoding,
+    LineTable,
     PublishedDiagnostics,
     build_uri,
     parse_diagnostics,
     parse_uri,
 )
-from core.lsp.positions import ENCODINGS, Encoding, LineTable
 from core.protocol.language import Diagnostic
 from core.records import decode_json
 
-_STILL: Final = 0.4  # seconds without a further push, where pushes have no version: some tell of types after syntax
+_QUIET_SECONDS: Final = 0.4  # pause after which unversioned pushes are complete: some servers push syntax before types
 _LANGUAGE_IDS: Final = {"tsx": "typescriptreact", "jsx": "javascriptreact", "csharp": "csharp", "bash": "shellscript"}
-_TRIES: Final = 3
+_MAX_ATTEMPTS: Final = 3
 QuestionKind = Literal["definition", "references", "hover", "rename"]
 
 
 class ServerDocument:
-    """A document that a server was given. `diagnostics`: those of its present text, None = not known; `is_certain`: no
-    earlier text can be meant."""
+    """An open document. `diagnostics`: those of its current text, None = unknown; `is_certain`: they can't be of an
+    earlier text."""
 
     def __init__(self, path: str, uri: str, text: str, encoding: Encoding) -> None:
         self.path, self.uri, self.version = path, uri, 0
@@ -55,14 +57,14 @@ class ServerDocument:
 
     @property
     def lines(self) -> LineTable:
-        """The lines of its present text; most texts are never asked for them."""
+        """The lines of the current text, computed on demand."""
         if self._lines is None:
             self._lines = LineTable(self.text, self._encoding)
         return self._lines
 
 
 class ServerCapabilities(Struct, frozen=True, rename="camel"):
-    """The abilities of a server, as far as it is asked for them."""
+    """The capabilities of a server that this client uses."""
 
     position_encoding: str = "utf-16"
     diagnostic_provider: Any = None
@@ -77,35 +79,36 @@ class _InitializeResult(Struct, frozen=True):
 
 
 class ServerConnection:
-    """One server over the workspace at `root`. Paths are relative to it. Not for concurrent use but by `ask`."""
+    """One server over the workspace at `root`. Paths are relative to it. Callers serialise its use."""
 
     def __init__(self, name: str, root: Path, send: Callable[[bytes], None], settings: Mapping[str, Any]) -> None:
         self.name, self._root = name, str(root)
         self._settings = settings
-        self.client = LspClient(send, self._hear, settings)
+        self.client = LspClient(send, self._handle_notification, settings)
         self.capabilities = ServerCapabilities()
         self.documents: dict[str, ServerDocument] = {}
         self.on_push: Callable[[str], None] = lambda _: None
         self.client.on_end = self._wake_all
 
     @property
-    def pulls(self) -> bool:
-        """True if it is asked for diagnostics; else it pushes them."""
+    def uses_pull(self) -> bool:
+        """True if the server answers pulls for diagnostics; otherwise it pushes them."""
         return bool(self.capabilities.diagnostic_provider)
 
     @property
     def encoding(self) -> Encoding:
-        """The units that it counts columns in."""
+        """The encoding in which the server counts columns."""
         return next(
             (candidate for candidate in ENCODINGS if candidate == self.capabilities.position_encoding), "utf-16"
         )
 
     def can_answer(self, kind: QuestionKind) -> bool:
-        """True if it answers questions of a kind."""
+        """True if the server supports requests of a kind."""
         return bool(getattr(self.capabilities, f"{kind}_provider"))
 
     async def initialize(self, directory: str, options: Mapping[str, Any], *, seconds: float) -> None:
-        """Begin, for a directory of the workspace ("." = all of it). Raises `ToolFailed` and `TimeoutError`."""
+        """Initialize the server for a directory of the workspace ("." = all of it). Raises `ToolFailed` and
+        `TimeoutError`."""
         uri = build_uri(self._root if directory == "." else f"{self._root}/{directory}")
         params = {
             "processId": None,
@@ -125,7 +128,7 @@ class ServerConnection:
             self.client.notify("workspace/didChangeConfiguration", {"settings": self._settings})
 
     def set_text(self, path: str, text: str) -> ServerDocument:
-        """Give it the text of a file, which is from now on what it sees there."""
+        """Open a document, or change its text; the server no longer reads the file."""
         document = self.documents.get(path)
         if document is None:
             uri = build_uri(f"{self._root}/{path}")
@@ -140,30 +143,30 @@ class ServerConnection:
         return document
 
     def close_document(self, path: str) -> None:
-        """Take a document back: it sees the file on disk again."""
+        """Close a document; the server reads the file on disk again."""
         if (document := self.documents.pop(path, None)) is not None:
             self.client.notify("textDocument/didClose", {"textDocument": {"uri": document.uri}})
 
     async def diagnose(self, path: str, *, seconds: float) -> tuple[Diagnostic, ...] | None:
-        """Return the diagnostics of a document's present text; None: not known in time. Raises `ToolFailed`."""
+        """Return the diagnostics of a document's current text; None: not known in time. Raises `ToolFailed`."""
         document = self.documents[path]
-        if document.diagnostics is None or self.pulls:
+        if document.diagnostics is None or self.uses_pull:
             document.diagnostics = None
             try:
                 async with asyncio.timeout(seconds):
-                    await (self._pull(document, seconds) if self.pulls else self._wait_for_push(document))
+                    await (self._pull(document, seconds) if self.uses_pull else self._wait_for_push(document))
             except TimeoutError:
                 return None
         return document.diagnostics
 
     async def _pull(self, document: ServerDocument, seconds: float) -> None:
         params = {"textDocument": {"uri": document.uri}}
-        for attempt in range(_TRIES):
+        for attempt in range(_MAX_ATTEMPTS):
             version = document.version
             try:
                 answer = await self.client.request("textDocument/diagnostic", params, seconds=seconds)
             except RequestRefused as refused:
-                if refused.number in CANCELLED and attempt < _TRIES - 1:
+                if refused.number in CANCELLED and attempt < _MAX_ATTEMPTS - 1:
                     continue
                 return
             try:
@@ -180,10 +183,10 @@ class ServerConnection:
                 raise ServerGone(self.client.problem)
             await document.pushed.wait()
             document.pushed.clear()
-        while not document.is_certain:  # what was on its way when the text changed may have come first
+        while not document.is_certain:  # the first push may be of the previous text
             document.pushed.clear()
             try:
-                async with asyncio.timeout(_STILL):
+                async with asyncio.timeout(_QUIET_SECONDS):
                     await document.pushed.wait()
             except TimeoutError:
                 document.is_certain = True
@@ -195,8 +198,8 @@ class ServerConnection:
         for document in self.documents.values():
             document.pushed.set()
 
-    def _hear(self, method: str, params: msgspec.Raw) -> None:
-        if method != "textDocument/publishDiagnostics" or self.pulls:
+    def _handle_notification(self, method: str, params: msgspec.Raw) -> None:
+        if method != "textDocument/publishDiagnostics" or self.uses_pull:
             return
         report = decode_json(params, PublishedDiagnostics)
         path = self.to_relative(report.uri)
@@ -209,13 +212,13 @@ class ServerConnection:
         self.on_push(path)
 
     def to_relative(self, uri: str) -> str:
-        """Return the path in the workspace that an address names, else the absolute path; "" for no file."""
+        """Return the path of a URI relative to the workspace, else the absolute path; "" if it is no file."""
         path = parse_uri(uri)
         return path[len(self._root) + 1 :] if path.startswith(f"{self._root}/") else path
 
 
 def _to_wire(text: str) -> str:
-    """Return the text as JSON can carry it: a lone surrogate stands for nothing that a server could read."""
+    """Return the text with lone surrogates replaced, as JSON can't carry them."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -225,7 +228,7 @@ CLIENT_CAPABILITIES: Final[Mapping[str, Any]] = {
         "configuration": True,
         "workspaceFolders": True,
         "didChangeConfiguration": {"dynamicRegistration": False},
-        # None is told: a server is begun anew when files come or go. So it does not watch them itself.
+        # Stops the server from watching files itself. No change is reported: it restarts when files appear or vanish.
         "didChangeWatchedFiles": {"dynamicRegistration": True},
         "workspaceEdit": {"documentChanges": True},
     },

@@ -1,7 +1,7 @@
-"""The language servers of a session: begun with the first edit or question of a language, asked after each edit.
+"""The language servers of a session: started with the first edit or request of a language, queried after every edit.
 
-They run in the box over the merged view and are given the pending texts, so nothing is written for them. Nobody waits
-for them longer than asked: what comes late is told later. What they find new is an event for each file.
+They run in the sandbox over the merged view and get the pending texts, so nothing is written for them. Callers wait for
+a bounded time; late results are reported later. New diagnostics become one event per file.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from msgspec.structs import replace
 from core.config.settings import ServerSettings
 from core.errors import AgentTuiError, ToolFailed
 from core.languages import detect_language
-from core.lsp.findings import cut_diagnostics, find_new_diagnostics, sort_diagnostics
-from core.lsp.project_texts import ProjectTexts, TextPair
-from core.lsp.server_table import FoundServer, ServerFinder, configure_servers
+from core.lsp.checked_files import CheckedFiles, ProjectTexts, TextPair
+from core.lsp.diagnostics import cut_diagnostics, find_new_diagnostics, sort_diagnostics
+from core.lsp.server_table import LocatedServer, ServerFinder, configure_servers
 from core.modes import Access, Mode
 from core.protocol import events as ev
 from core.protocol.language import Diagnostic
@@ -28,22 +28,22 @@ from core.shell.command_host import CommandHost
 from core.tasks import TaskOwner, is_loop_running
 from core.text.lines import split_lines
 
-if TYPE_CHECKING:  # the protocol is read when the first server begins
-    from core.lsp.checked_files import CheckedFiles
+if TYPE_CHECKING:  # the protocol is imported when the first server starts
     from core.lsp.connection import QuestionKind, ServerConnection
     from core.lsp.supervision import StartServer, SupervisedServer
 
-MOST_SERVERS: Final = 6
-QUESTION_LIMIT: Final = 20.0  # seconds that a question for diagnostics waits
-MOST_READ: Final = 20  # files that the model has read and that are looked at when others change
-MOST_CHANGED: Final = 200  # files that are looked at after a command that changed very many
-_REPORTED: Final = frozenset({"error", "warning"})
+MAX_SERVERS: Final = 6
+QUESTION_LIMIT: Final = 20.0  # seconds that a request for diagnostics waits
+MAX_READ: Final = 20  # files that the model has read and that are checked when others change
+MAX_CHANGED: Final = 200  # files that are checked after a command that changed very many
+_REPORTED_SEVERITIES: Final = frozenset({"error", "warning"})
 ServerKey = tuple[str, str]
 Pairs = dict[str, TextPair | None]
 
 
 class LanguageServers:
-    """The servers of one session. `explain_refusal(command, directory)`: why one may not run, "" = it may."""
+    """The servers of one session. `explain_refusal(command, directory)`: the reason why one may not run, "" = it
+    may."""
 
     def __init__(
         self,
@@ -57,61 +57,57 @@ class LanguageServers:
         self._start = start
         self._servers: dict[ServerKey, SupervisedServer] = {}
         self._files: dict[ServerKey, CheckedFiles] = {}
-        self._found: dict[tuple[str, str], tuple[FoundServer, ...]] = {}
+        self._located: dict[tuple[str, str], tuple[LocatedServer, ...]] = {}
         self._dirty: dict[str, None] = {}
         self._read: dict[str, None] = {}
-        self._told: dict[str, tuple[tuple[Diagnostic, ...], Sequence[str]]] = {}
-        self._whole: dict[str, tuple[Diagnostic, ...]] = {}  # what was found, also what the events leave out
-        self._looked: dict[str, None] = {}
+        self._reported: dict[str, tuple[tuple[Diagnostic, ...], Sequence[str]]] = {}
+        self._all_diagnostics: dict[str, tuple[Diagnostic, ...]] = {}  # including those that the events omit
+        self._checked_servers: dict[str, None] = {}
         self._disk_count = 0
-        self._work: asyncio.Task[None] | None = None
+        self._check_task: asyncio.Task[None] | None = None
         self._tasks = TaskOwner()
         self._is_closed = False
 
-    # what happens in the session
-
     def observe_change(self, event: ev.ChangeProposed | ev.ChangeRevised | ev.ChangeResolved) -> None:
-        """Take note of a change; it is looked at as soon as possible."""
+        """Record a change, which is checked as soon as possible."""
         self._mark_dirty(event.path if isinstance(event, ev.ChangeResolved) else event.change.path)
 
     def observe_read(self, path: str) -> None:
-        """Take note of a file that the model has read, where it may edit: what is done elsewhere may break it."""
+        """Record a file that the model has read, if it may edit: other edits may break it."""
         if path not in self._read and Access.PROPOSE in Mode(self._host.state.mode).rules.grants:
             self._read[path] = None
-            for oldest in list(self._read)[:-MOST_READ]:
+            for oldest in list(self._read)[:-MAX_READ]:
                 del self._read[oldest]
             self._mark_dirty(path)
 
     def observe_disk(self, paths: Iterable[str]) -> None:
-        """Take note of files that changed on disk (none = too many to name)."""
+        """Record files that changed on disk (none = too many to name)."""
         tracked_paths = {path for files in self._files.values() for path in files.pairs}
         paths = tuple(paths)
         for path in tracked_paths.intersection(paths):
             self._mark_dirty(path)
         if self._servers and (not paths or any(path not in tracked_paths and detect_language(path) for path in paths)):
-            self._disk_count += 1  # the servers are begun anew before they are asked again
-        self._found.clear()
+            self._disk_count += 1  # the servers restart before the next request
+        self._located.clear()
 
     def _mark_dirty(self, path: str) -> None:
         if self._is_closed or not detect_language(path) or not is_loop_running():
             return
         self._dirty[path] = None
-        if self._work is None or self._work.done():
-            self._work = self._tasks.start(self._check_dirty(), name="language servers")
-
-    # checks
+        if self._check_task is None or self._check_task.done():
+            self._check_task = self._tasks.start(self._check_dirty(), name="language servers")
 
     async def settle(self, seconds: float) -> bool:
-        """Wait for what is being looked at, at most so long. True if nothing is left."""
-        if self._work is not None and not self._work.done():
-            await asyncio.wait({self._work}, timeout=seconds)
-        return self._work is None or self._work.done()
+        """Wait for pending checks, at most `seconds`. True if none is left."""
+        if self._check_task is not None and not self._check_task.done():
+            await asyncio.wait({self._check_task}, timeout=seconds)
+        return self._check_task is None or self._check_task.done()
 
     async def _check_dirty(self) -> None:
         while self._dirty and not self._is_closed:
-            paths = tuple(self._dirty)[-MOST_CHANGED:]
+            paths = tuple(self._dirty)[-MAX_CHANGED:]
             self._dirty.clear()
-            if not await self.are_possible():
+            if not await self.can_run():
                 return
             plans: dict[ServerKey, Pairs] = {}
             for path, pair, servers in await asyncio.to_thread(self._plan_checks, paths):
@@ -120,24 +116,24 @@ class LanguageServers:
             plans.pop(("", ""), None)
             await asyncio.gather(*(self._check(self._servers[key], pairs) for key, pairs in plans.items()))
 
-    def _plan_checks(self, paths: Iterable[str]) -> list[tuple[str, TextPair | None, tuple[FoundServer, ...]]]:
+    def _plan_checks(self, paths: Iterable[str]) -> list[tuple[str, TextPair | None, tuple[LocatedServer, ...]]]:
         return [(path, self.texts.load_pair(path), self._find_servers(path)) for path in paths]
 
-    async def are_possible(self) -> bool:
-        """True if a server may run: the box can hold it unasked."""
+    async def can_run(self) -> bool:
+        """True if the sandbox can contain a server without asking the user."""
         box = await self._host.box.find()
         return box is not None and box.tier.can_run_unasked
 
-    def _find_servers(self, path: str) -> tuple[FoundServer, ...]:
+    def _find_servers(self, path: str) -> tuple[LocatedServer, ...]:
         language = detect_language(path)
         key = (str(PurePosixPath(path).parent), language)
-        servers = self._found.get(key)  # which may be cleared meanwhile
+        servers = self._located.get(key)  # another thread may clear the table
         if servers is None:
-            servers = self._found[key] = tuple(self.build_finder().find_servers(path, language))
+            servers = self._located[key] = tuple(self.build_finder().find_servers(path, language))
         return servers
 
     def build_finder(self) -> ServerFinder:
-        """Return what finds the servers of this project."""
+        """Return the finder of this project's servers."""
         return ServerFinder(
             root=str(self._host.workspace.root),
             specs=configure_servers(self._get_settings()),
@@ -146,15 +142,13 @@ class LanguageServers:
             search_path=self._host.build_environment()["PATH"],
         )
 
-    def _admit(self, server: FoundServer) -> ServerKey:
-        """Return the key of the server to ask; ("", "") if none may be."""
-        from core.lsp.boxed_server import format_command, start_in_box
-        from core.lsp.checked_files import CheckedFiles
-        from core.lsp.supervision import SupervisedServer
+    def _admit(self, server: LocatedServer) -> ServerKey:
+        """Return the key of the server to use; ("", "") if it may not run."""
+        from core.lsp.supervision import SupervisedServer, format_command, start_in_box
 
         key, host = server.key, self._host
         if key not in self._servers:
-            if len(self._servers) >= MOST_SERVERS or self._explain_refusal(format_command(server), server.directory):
+            if len(self._servers) >= MAX_SERVERS or self._explain_refusal(format_command(server), server.directory):
                 return "", ""
             start = self._start or partial(start_in_box, host)
             self._servers[key] = SupervisedServer(server, host.workspace.root, start, self._report_given_up)
@@ -168,29 +162,29 @@ class LanguageServers:
     async def _check(self, server: SupervisedServer, pairs: Pairs) -> None:
         while not server.given_up:
             try:
-                await self._check_once(server, pairs)
+                await self._check_files(server, pairs)
                 break
             except AgentTuiError as problem:
-                if problem.code != "server_gone":  # else it is begun again, or given up with a word
+                if problem.code != "server_gone":  # a lost server restarts or is given up with a notice
                     break
 
-    async def _check_once(self, server: SupervisedServer, pairs: Pairs) -> None:
-        files, is_linter = self._files[server.found.key], server.found.spec.is_linter
+    async def _check_files(self, server: SupervisedServer, pairs: Pairs) -> None:
+        files, is_linter = self._files[server.located.key], server.located.spec.is_linter
         async with server.lock:
             connection, changed_paths = await self._prepare(server, pairs)
             await files.check(connection, changed_paths, alone=is_linter)
             if files.is_silent:
                 files.unanswered = 0
                 server.record_crash("it does not answer")
-            self._looked[server.name] = None
+            self._checked_servers[server.name] = None
             self._publish({*changed_paths, *([] if is_linter else files.pairs)})
             connection.on_push = lambda path: self._publish({path})
 
     async def _prepare(self, server: SupervisedServer, pairs: Pairs) -> tuple[ServerConnection, list[str]]:
-        """Return the server, with these files as they are now, and their paths; of one that was begun for it, those of
-        all pending files. Raises `ToolFailed`."""
-        files, spec = self._files[server.found.key], server.found.spec
-        marks = frozenset((*spec.roots, *spec.marks, *spec.within))
+        """Return the server with these files up to date, and their paths; a newly started one gets all pending files.
+        Raises `ToolFailed`."""
+        files, spec = self._files[server.located.key], server.located.spec
+        marks = frozenset((*spec.roots, *spec.marks, *spec.mark_words))
         stamp = (self.texts.compute_stamp(marks, is_linter=spec.is_linter), self._disk_count)
         if server.stamp != stamp:
             server.stop()
@@ -199,13 +193,13 @@ class LanguageServers:
         if not connection.documents:
             files.pairs.clear()
             server.stamp = stamp
-            text_pairs = await asyncio.to_thread(self._load_known, server.found) | text_pairs
+            text_pairs = await asyncio.to_thread(self._load_known, server.located) | text_pairs
         await files.update(connection, text_pairs)
         return connection, list(text_pairs)
 
-    def _load_known(self, server: FoundServer) -> Pairs:
-        """Return the files of a server that are pending or were read."""
-        known_paths = list(dict.fromkeys((*self._host.shadow.state.changes, *self._read)))[-MOST_CHANGED:]
+    def _load_known(self, server: LocatedServer) -> Pairs:
+        """Return a server's files that are pending or were read."""
+        known_paths = list(dict.fromkeys((*self._host.shadow.state.changes, *self._read)))[-MAX_CHANGED:]
         own_paths = (
             path for path in known_paths if server.key in {candidate.key for candidate in self._find_servers(path)}
         )
@@ -213,8 +207,9 @@ class LanguageServers:
 
     @asynccontextmanager
     async def borrow(self, path: str, kind: QuestionKind) -> AsyncIterator[ServerConnection]:
-        """Give the first server of a file that answers such questions, with the file as it is. Raises `ToolFailed`."""
-        if await self.are_possible() and not self._is_closed:
+        """Yield the first server of a file that answers such requests, with the file up to date. Raises
+        `ToolFailed`."""
+        if await self.can_run() and not self._is_closed:
             for server in await asyncio.to_thread(self._find_servers, path):
                 key = self._admit(server)
                 if key not in self._servers or server.spec.is_linter:
@@ -227,10 +222,8 @@ class LanguageServers:
                         return
         raise ToolFailed(f"No language server here answers that for {path}.", hint="Use grep.", code="server_missing")
 
-    # what is found
-
     def _publish(self, paths: Iterable[str]) -> None:
-        """Emit what is new in these files, as far as it is news."""
+        """Emit the new diagnostics of these files where they changed."""
         review = self._host.shadow.state
         for path in sorted(paths):
             sources, news = [], list[Diagnostic]()
@@ -239,13 +232,13 @@ class LanguageServers:
                 new = files.find_new(connection, path) if connection is not None else None
                 if new is not None:
                     sources.append(key[0])
-                    news += [diagnostic for diagnostic in new if diagnostic.severity in _REPORTED]
+                    news += [diagnostic for diagnostic in new if diagnostic.severity in _REPORTED_SEVERITIES]
             if not sources:
                 continue
             previous_event = review.diagnostics.get(path)
             all_diagnostics = tuple(sort_diagnostics(news))
-            if self._whole.get(path) != all_diagnostics:
-                self._whole[path] = all_diagnostics
+            if self._all_diagnostics.get(path) != all_diagnostics:
+                self._all_diagnostics[path] = all_diagnostics
             diagnostics, errors, warnings = cut_diagnostics(all_diagnostics)
             event = ev.DiagnosticsReported(
                 path=path,
@@ -260,13 +253,13 @@ class LanguageServers:
                 self._host.emit_outside_turn(event)
 
     async def diagnose(self, paths: Iterable[str]) -> tuple[ev.DiagnosticsReported, ...]:
-        """Return all that is known of these files once the servers have looked at them, or had the time to."""
+        """Return the known diagnostics of these files after the servers have checked them, or the time is up."""
         paths = tuple(paths)
         for path in paths:
             self._mark_dirty(path)
         await self.settle(QUESTION_LIMIT)
         events = self._host.shadow.state.diagnostics
-        pairs = [(events[path], self._whole.get(path)) for path in paths if path in events]
+        pairs = [(events[path], self._all_diagnostics.get(path)) for path in paths if path in events]
         return tuple(
             event
             if all_diagnostics is None
@@ -274,36 +267,36 @@ class LanguageServers:
             for event, all_diagnostics in pairs
         )
 
-    def take_news(self) -> list[Diagnostic]:
-        """Return what is new and was not returned before, errors first."""
+    def take_new_diagnostics(self) -> list[Diagnostic]:
+        """Return diagnostics that are new since the last call, errors first."""
         news: list[Diagnostic] = []
         review = self._host.shadow.state
-        for path in self._told.keys() - review.diagnostics.keys():
-            del self._told[path]
+        for path in self._reported.keys() - review.diagnostics.keys():
+            del self._reported[path]
         for path, event in review.diagnostics.items():
-            all_diagnostics = self._whole.get(path, event.diagnostics)
-            if path in self._told and self._told[path][0] is all_diagnostics:
+            all_diagnostics = self._all_diagnostics.get(path, event.diagnostics)
+            if path in self._reported and self._reported[path][0] is all_diagnostics:
                 continue
             lines = split_lines(self.texts.read(path) or "").bodies
-            old_diagnostics, told_lines = self._told.get(path, ((), ()))
+            old_diagnostics, told_lines = self._reported.get(path, ((), ()))
             news += find_new_diagnostics(all_diagnostics, old_diagnostics, lines, told_lines)
-            self._told[path] = (all_diagnostics, lines)
+            self._reported[path] = (all_diagnostics, lines)
         return sort_diagnostics(news)
 
     def list_errors(self) -> list[Diagnostic]:
-        """Return the errors that are new in the pending texts."""
+        """Return the new errors in the pending texts."""
         events = self._host.shadow.state.diagnostics.values()
         return sort_diagnostics(
             diagnostic for event in events for diagnostic in event.diagnostics if diagnostic.severity == "error"
         )
 
     def take_sources(self) -> tuple[str, ...]:
-        """Return the names of the servers that looked at something since they were last returned."""
-        names, self._looked = tuple(self._looked), {}
+        """Return the names of the servers that checked something since the last call."""
+        names, self._checked_servers = tuple(self._checked_servers), {}
         return names
 
     async def close(self) -> None:
-        """End all servers."""
+        """Stop all servers."""
         self._is_closed = True
         await self._tasks.cancel()
         await asyncio.gather(*(server.close() for server in self._servers.values()))

@@ -1,7 +1,7 @@
-"""Questions about a name: where it is defined and used, what is said of it, and what renaming it would change.
+"""Requests about a name: its definition, its uses, its documentation, and the edits of a rename.
 
-A server's places are brought into the text as the agent sees it. Outside of the workspace a place has no text: only the
-box may read there. A rename is taken as a whole or not at all, and only where each place holds the old name.
+Locations refer to the text as the agent sees it. Locations outside of the workspace have no text, because only the
+sandbox may read there. A rename is applied as a whole or not at all, and only if every location holds the old name.
 """
 
 from __future__ import annotations
@@ -17,20 +17,19 @@ from msgspec import Struct
 from core.errors import ToolFailed, ToolInputInvalid
 from core.lsp.connection import ServerConnection
 from core.lsp.language_servers import LanguageServers
-from core.lsp.messages import TextEdit, parse_hover, parse_locations, parse_workspace_edit
-from core.lsp.positions import LineTable
+from core.lsp.messages import LineTable, TextEdit, parse_hover, parse_locations, parse_workspace_edit
 from core.protocol.language import Place
-from core.text.splices import Splice, apply_splices
+from core.text.lines import Splice, apply_splices
 
 ANSWER_LIMIT: Final = 10.0  # seconds
-MOST_PLACES: Final = 500
-_LONGEST_TEXT: Final = 300
+MAX_LOCATIONS: Final = 500
+_MAX_TEXT: Final = 300
 _NAME: Final = re.compile(r"[^\W\d]\w*", re.UNICODE)
 LocationKind = Literal["definition", "references"]
 
 
 class NamePosition(Struct, frozen=True, kw_only=True):
-    """A place of a name in a file as it is pending: 1-indexed line and column, in characters."""
+    """A position of a name in a pending file: 1-indexed line and column, in characters."""
 
     path: str
     line: int
@@ -38,13 +37,13 @@ class NamePosition(Struct, frozen=True, kw_only=True):
 
 
 async def locate(servers: LanguageServers, kind: LocationKind, name_position: NamePosition) -> tuple[Place, ...]:
-    """Return the places where a name is defined or used, by path and line. Raises `ToolFailed`: no server knows."""
+    """Return the locations where a name is defined or used, by path and line. Raises `ToolFailed`: no server knows."""
     async with servers.borrow(name_position.path, kind) as connection:
         params = _build_params(connection, name_position)
         if kind == "references":
             params["context"] = {"includeDeclaration": True}
         answer = await _ask(connection, f"textDocument/{kind}", params)
-        locations = parse_locations(answer)[:MOST_PLACES]
+        locations = parse_locations(answer)[:MAX_LOCATIONS]
         tables: dict[str, LineTable | None] = {}
         places = []
         for uri, span in locations:
@@ -56,21 +55,22 @@ async def locate(servers: LanguageServers, kind: LocationKind, name_position: Na
             if lines is None:
                 places.append(Place(path=path or uri, line=max(0, span.start.line) + 1))
                 continue
-            line, column = lines.find_place(span.start)
-            end, _ = lines.find_place(span.end)
-            text = lines.get_line(line).strip()[:_LONGEST_TEXT]
+            line, column = lines.find_location(span.start)
+            end, _ = lines.find_location(span.end)
+            text = lines.get_line(line).strip()[:_MAX_TEXT]
             places.append(Place(path=path, line=line, column=column, end_line=end, text=text))
         return tuple(sorted(dict.fromkeys(places), key=lambda place: (place.path, place.line, place.column)))
 
 
 async def describe_name(servers: LanguageServers, name_position: NamePosition) -> str:
-    """Return signature and documentation of a name as Markdown, "" = nothing is known. Raises `ToolFailed`."""
+    """Return signature and documentation of a name as Markdown; "" = unknown. Raises `ToolFailed`."""
     async with servers.borrow(name_position.path, "hover") as connection:
         return parse_hover(await _ask(connection, "textDocument/hover", _build_params(connection, name_position)))
 
 
 async def plan_rename(servers: LanguageServers, name_position: NamePosition, new_name: str) -> dict[str, str]:
-    """Return the new texts by path. Raises `ToolInputInvalid` for no name, `ToolFailed` for what can't be done."""
+    """Return the new texts by path. Raises `ToolInputInvalid` for an invalid name, `ToolFailed` if a rename is
+    impossible."""
     if not _NAME.fullmatch(new_name):
         raise ToolInputInvalid(f"{new_name!r} is no name.", hint="Give letters, digits and underscores.")
     async with servers.borrow(name_position.path, "rename") as connection:

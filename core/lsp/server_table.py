@@ -1,7 +1,7 @@
-"""The language servers that are known, what the user's configuration makes of them, and where they are found.
+"""The known language servers, the user's configuration of them, and their location on this machine.
 
-A server is looked for in the project's environments (`.venv/bin`, `venv/bin`, `node_modules/.bin`) around the file and
-above it, then on PATH. None is ever fetched.
+A server is searched in the project's environments (`.venv/bin`, `venv/bin`, `node_modules/.bin`) next to the file and
+above, then on PATH. None is downloaded.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from msgspec.structs import replace
 from core.config.settings import ServerSettings
 from core.records import parse_json
 
-PLACES: Final = (".venv/bin", "venv/bin", "node_modules/.bin")
+PROGRAM_DIRECTORIES: Final = (".venv/bin", "venv/bin", "node_modules/.bin")
 _PYTHON: Final = ("pyproject.toml", "setup.py", "setup.cfg")
 _SCRIPTS: Final = ("typescript", "tsx", "javascript", "jsx")
 
 
 class ServerSpec(Struct, frozen=True, kw_only=True):
-    """A server. `roots`: files that mark the directory it is started for. Of a `group` one alone runs for a language.
+    """A server. `roots`: files that mark its root directory. Only one server of a `group` runs per language.
 
-    `marks`: files that make it the project's choice; `within`: words that do in shared ones. `options` are sent when it
-    begins, `bare_options` in their place where nothing configures it. `is_linter`: one file says nothing of others.
+    `marks`: files that select it for the project; `mark_words`: words in shared files that do so, by file name.
+    `options` are sent at initialization; `bare_options` replace them if the project does not configure the server.
+    `is_linter`: its diagnostics of a file do not depend on other files.
     """
 
     name: str
@@ -36,7 +37,7 @@ class ServerSpec(Struct, frozen=True, kw_only=True):
     roots: tuple[str, ...] = ()
     group: str = ""
     marks: tuple[str, ...] = ()
-    within: Mapping[str, str] = field(default_factory=dict)
+    mark_words: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     bare_options: Mapping[str, Any] = field(default_factory=dict)
@@ -52,7 +53,7 @@ KNOWN: Final[tuple[ServerSpec, ...]] = (
         roots=("ty.toml", *_PYTHON),
         group="python",
         marks=("ty.toml",),
-        within={"pyproject.toml": "[tool.ty"},
+        mark_words={"pyproject.toml": "[tool.ty"},
     ),
     *(
         ServerSpec(
@@ -62,7 +63,7 @@ KNOWN: Final[tuple[ServerSpec, ...]] = (
             roots=("pyrightconfig.json", *_PYTHON),
             group="python",
             marks=("pyrightconfig.json",),
-            within={"pyproject.toml": f"[tool.{name}"},
+            mark_words={"pyproject.toml": f"[tool.{name}"},
         )
         for name in ("basedpyright", "pyright")
     ),
@@ -72,7 +73,7 @@ KNOWN: Final[tuple[ServerSpec, ...]] = (
         languages=("python",),
         roots=("ruff.toml", ".ruff.toml", *_PYTHON),
         marks=("ruff.toml", ".ruff.toml"),
-        within={"pyproject.toml": "[tool.ruff"},
+        mark_words={"pyproject.toml": "[tool.ruff"},
         bare_options={"settings": {"lint": {"select": ["E9", "F"]}}},
         is_linter=True,
     ),
@@ -108,8 +109,8 @@ KNOWN: Final[tuple[ServerSpec, ...]] = (
 )
 
 
-class FoundServer(Struct, frozen=True, kw_only=True):
-    """A server to be started: `program` is where it lies, `directory` the root that it is started for."""
+class LocatedServer(Struct, frozen=True, kw_only=True):
+    """A server to start: `program` is the path of its executable, `directory` its root."""
 
     spec: ServerSpec
     program: str
@@ -121,7 +122,7 @@ class FoundServer(Struct, frozen=True, kw_only=True):
 
 
 def configure_servers(settings_by_name: Mapping[str, ServerSettings]) -> tuple[ServerSpec, ...]:
-    """Return the servers as the user configured them, theirs first; without those that are switched off."""
+    """Return the user's servers, then the known ones; without those that are switched off."""
     user_specs = [
         _apply_settings(name, next((spec for spec in KNOWN if spec.name == name), None), settings)
         for name, settings in settings_by_name.items()
@@ -140,7 +141,7 @@ def _apply_settings(name: str, base_spec: ServerSpec | None, settings: ServerSet
 
 
 class ServerFinder(Struct, frozen=True, kw_only=True):
-    """Finds the servers of a file. `read(path)`: the first bytes of a file of the project, None = there is none."""
+    """The finder of the servers of a file. `read(path)`: the first bytes of a project file, None = there is none."""
 
     root: str
     specs: tuple[ServerSpec, ...]
@@ -148,8 +149,8 @@ class ServerFinder(Struct, frozen=True, kw_only=True):
     exists: Callable[[str], bool]
     search_path: str
 
-    def find_servers(self, path: str, language: str) -> Iterator[FoundServer]:
-        """Yield what is to run for a file: all servers of its language, of a group the first that is there."""
+    def find_servers(self, path: str, language: str) -> Iterator[LocatedServer]:
+        """Yield the servers to run for a file: all of its language, but only the first of a group."""
         taken_groups: set[str] = set()
         specs = [candidate for candidate in self.specs if language in candidate.languages]
         for spec in sorted(specs, key=lambda candidate: not (candidate.group and self.is_configured(candidate, path))):
@@ -158,29 +159,31 @@ class ServerFinder(Struct, frozen=True, kw_only=True):
             program = self.find_program(spec, path)
             if program:
                 taken_groups |= {spec.group} if spec.group else set()
-                yield FoundServer(
+                yield LocatedServer(
                     spec=self._complete(spec, path), program=program, directory=self._find_root(spec, path)
                 )
 
     def find_program(self, spec: ServerSpec, path: str = "") -> str:
-        """Return the absolute path of a server's program, "" = it is not there."""
+        """Return the absolute path of a server's program; "" = it is not installed."""
         name = spec.command[0]
         if "/" in name:
             return name if name.startswith("/") and Path(name).exists() else ""
         above = [str(parent) for parent in PurePosixPath(path or ".").parents] or ["."]
         candidates = (
-            posixpath.normpath(f"{directory}/{bin_directory}/{name}") for directory in above for bin_directory in PLACES
+            posixpath.normpath(f"{directory}/{bin_directory}/{name}")
+            for directory in above
+            for bin_directory in PROGRAM_DIRECTORIES
         )
         local_program = next((f"{self.root}/{candidate}" for candidate in candidates if self.exists(candidate)), "")
         program = local_program or shutil.which(name, path=self.search_path) or ""
         return program if not spec.is_native_typescript or self._is_native_typescript(program) else ""
 
     def is_configured(self, spec: ServerSpec, path: str) -> bool:
-        """True if a file beside this one or above it speaks of the server."""
+        """True if a file in a directory of the path configures the server."""
         for above in PurePosixPath(path).parents:
             if any(self.exists(str(above / mark)) for mark in spec.marks):
                 return True
-            if any(words.encode() in (self.read(str(above / name)) or b"") for name, words in spec.within.items()):
+            if any(words.encode() in (self.read(str(above / name)) or b"") for name, words in spec.mark_words.items()):
                 return True
         return False
 
@@ -195,7 +198,7 @@ class ServerFinder(Struct, frozen=True, kw_only=True):
         return "."
 
     def _is_native_typescript(self, program: str) -> bool:
-        """True for a TypeScript that is a language server itself, which it is from version 7 on."""
+        """True for TypeScript 7 or later, which is a language server itself."""
         if not program:
             return False
         inside = program.removeprefix(f"{self.root}/")

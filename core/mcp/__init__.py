@@ -1,1 +1,1 @@
-"""MCP servers: what is configured, what the user said yes to, and the servers that run in the box over the shadow."""
+"""MCP servers: their configuration, the user's consents, and the servers that run in the sandbox over the shadow."""

@@ -1,7 +1,7 @@
-"""A browser as a server of tools: Playwright's MCP server over a Chromium of this machine, both found by path.
+"""The browser as a built-in MCP server: Playwright's server over an installed Chromium, both located on this machine.
 
-It runs in the box like any server of a command, and is led through the session's proxy, so it reaches the hosts that
-were granted and no other. Nothing is downloaded by us.
+It runs in the sandbox like any server with a command, and through the session's proxy, so it reaches only granted
+hosts. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ from core.sandbox.inside.messages import PROXY_PORT
 from core.user_dirs import get_config_dir
 
 SERVER: Final = "chromium"
-PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge")
-_PLACES: Final = (
+BROWSER_NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge")
+_BROWSER_PATHS: Final = (
     "/usr/lib/chromium/chromium",
     "/opt/google/chrome/chrome",
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
 )
 _PACKAGE: Final = "node_modules/@playwright/mcp/cli.js"
-# What Chromium asks its maker's hosts for by itself would be told as wanted by the page. Of two lists of features the
-# later one counts, so ours repeats Playwright's.
-_QUIET: Final = Path(__file__).with_name("chromium.json")
+# Disables Chromium's own background requests, which would look like requests of the page. Of two feature lists the last
+# one wins, so ours repeats Playwright's.
+_BROWSER_CONFIG: Final = Path(__file__).with_name("chromium.json")
 OUTPUT: Final = "/tmp/browser"  # in the box, whose /tmp is its own
 NO_BROWSER: Final = "There is no Chromium on this machine."
 NO_SERVER: Final = "Playwright's MCP server is not installed."
-INSTALL_BROWSER: Final = "Install it (apt install chromium), or name one in `browser.executable`."
-INSTALL_SERVER: Final = "npm install -g @playwright/mcp, or name how it is started in `browser.command`."
+BROWSER_HINT: Final = "Install it (apt install chromium), or name one in `browser.executable`."
+SERVER_HINT: Final = "npm install -g @playwright/mcp, or name how it is started in `browser.command`."
 
 
 def build_browser_server(settings: BrowserSettings) -> ServerConfig:
-    """Build the entry of the browser's server. Raises `ConfigError`, which says what is missing and how to get it."""
+    """Build the configuration of the browser's server. Raises `ConfigError` with the missing part and how to install
+    it."""
     executable = _find_executable(settings)
     return ServerConfig(
         name=SERVER,
@@ -45,25 +46,25 @@ def build_browser_server(settings: BrowserSettings) -> ServerConfig:
         command=(
             *_find_command(settings),
             *("--headless", "--isolated", "--no-webmcp", "--block-service-workers"),
-            "--no-sandbox",  # the box is one; Chromium's own can't be made within it
-            "--allow-unrestricted-file-access",  # the box says which files there are
-            *("--config", str(_QUIET)),
+            "--no-sandbox",  # Chromium's own sandbox can't be created inside of ours
+            "--allow-unrestricted-file-access",  # our sandbox limits the files
+            *("--config", str(_BROWSER_CONFIG)),
             *("--executable-path", executable),
             *("--output-dir", OUTPUT),
             *("--proxy-server", f"http://127.0.0.1:{PROXY_PORT}"),
-            *("--proxy-bypass", "<-loopback>,localhost,127.0.0.1"),  # where granted services are
+            *("--proxy-bypass", "<-loopback>,localhost,127.0.0.1"),  # granted services
         ),
         is_own=True,
     )
 
 
 def find_programs(settings: BrowserSettings) -> tuple[str, str]:
-    """Find Chromium, and the last word of what starts its server. Raises `ConfigError`."""
+    """Find Chromium and the script of its server. Raises `ConfigError`."""
     return _find_executable(settings), _find_command(settings)[-1]
 
 
 def explain_no_browser(settings: BrowserSettings) -> str:
-    """Explain what is missing for a browser, and how to get it; "" = nothing is."""
+    """Explain which part of the browser is missing and how to install it; "" = none."""
     try:
         build_browser_server(settings)
     except ConfigError as problem:
@@ -75,12 +76,12 @@ def _find_executable(settings: BrowserSettings) -> str:
     if settings.executable:
         executable = shutil.which(settings.executable)
         if executable is None:
-            raise ConfigError(f"`browser.executable`: {settings.executable} is no program.", hint=INSTALL_BROWSER)
+            raise ConfigError(f"`browser.executable`: {settings.executable} is no program.", hint=BROWSER_HINT)
         return executable
-    paths = (shutil.which(program) for program in (*PROGRAMS, *_PLACES))
+    paths = (shutil.which(program) for program in (*BROWSER_NAMES, *_BROWSER_PATHS))
     first = next((path for path in paths if path is not None), None)
     if first is None:
-        raise ConfigError(NO_BROWSER, hint=INSTALL_BROWSER)
+        raise ConfigError(NO_BROWSER, hint=BROWSER_HINT)
     return first
 
 
@@ -88,16 +89,17 @@ def _find_command(settings: BrowserSettings) -> tuple[str, ...]:
     if settings.command:
         program = shutil.which(settings.command[0])
         if program is None:
-            raise ConfigError(f"`browser.command`: {settings.command[0]} is no program.", hint=INSTALL_SERVER)
+            raise ConfigError(f"`browser.command`: {settings.command[0]} is no program.", hint=SERVER_HINT)
         return (program, *settings.command[1:])
     node, script = shutil.which("node"), next(filter(Path.is_file, _list_scripts()), None)
     if node is None or script is None:
-        raise ConfigError(NO_SERVER, hint=INSTALL_SERVER)
+        raise ConfigError(NO_SERVER, hint=SERVER_HINT)
     return (str(Path(node).resolve()), str(script))
 
 
 def _list_scripts() -> Iterator[Path]:
-    """List where its script may be: behind the program that npm installs, and in the user's own folder."""
+    """List the possible paths of the server's script: beside the program that npm installs, and in the user's
+    folder."""
     if (program := shutil.which("playwright-mcp")) is not None:
         yield Path(program).resolve()
     yield get_config_dir() / "browser" / _PACKAGE

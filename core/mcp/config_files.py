@@ -1,15 +1,17 @@
-"""The files that name MCP servers: the project's before the user's own, those of plug-ins last. Of one name the first
-entry counts whole.
+"""The files that name MCP servers, read in the order of their precedence and edited one entry at a time.
 
-Nothing of a project is read that its user does not trust; a server of a project needs a yes of its own besides
-(`consent`). The files are read from the disk: what the agent proposes there counts once it was accepted.
+The project's files come before the user's own and those of plug-ins; of several entries with one name the first counts
+as a whole. Nothing of an untrusted project is read, and a server of a project needs a consent as well (`consent`).
+Files are read from the disk: an agent's proposal counts once it is accepted. An edit leaves every other byte of a file
+as it is, and refuses a file that is not valid.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,10 +19,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.config.rules.cleaning import MAX_READ_BYTES
-from core.errors import AgentTuiError, ConfigError
-from core.extensions.plugins import PluginSource, find_extension_places
-from core.mcp.server_config import ServerConfig, ServerProblem, parse_entries, parse_servers
+from core.config.rules.file_text import MAX_READ_BYTES
+from core.errors import AgentTuiError, ConfigError, StateError
+from core.extensions.plugins import PluginSource, find_extension_folders
+from core.filesystem.atomic_write import replace_file
+from core.mcp.server_config import NAME, ServerConfig, ServerProblem, parse_entries, parse_servers
+from core.notebooks.json_spans import JsonProblem, Value, scan_members, scan_value, skip_space
 from core.permissions.trusted_files import TrustCheck
 from core.records import decode_json
 from core.user_dirs import get_config_dir
@@ -31,10 +35,13 @@ OWN_FILE: Final = "mcp.json"
 _PLUGIN_ROOT: Final = re.compile(r"\$\{(?:CLAUDE|CURSOR)_PLUGIN_ROOT\}")
 MAX_BYTES: Final = 8 << 20
 _UNTRUSTED: Final = "it is not as it was when you trusted this project"
+SERVERS_KEY: Final = "mcpServers"
+_INDENT: Final = "  "
+_SHARED_MODE: Final = 0o644  # permissions of a new file of the project; the user's own get 0600
 
 
 class ConfiguredServers(Struct, frozen=True):
-    """The servers by name, the strongest entry of each, and what makes none."""
+    """The servers, one per name with the strongest entry, and the invalid entries."""
 
     servers: tuple[ServerConfig, ...] = ()
     problems: tuple[ServerProblem, ...] = ()
@@ -49,8 +56,8 @@ class _ConfigFile(Struct, frozen=True):
 def load_servers(
     workspace: Workspace, is_trusted: TrustCheck | None, extra_configs: tuple[ServerConfig, ...] = ()
 ) -> ConfiguredServers:
-    """Load all that is configured. `is_trusted` None: nothing of the project is read. `extra_configs`: those that stand
-    in no file, and count before all others."""
+    """Load all configured servers. `is_trusted` None: no file of the project is read. `extra_configs`: servers of no
+    file, which take precedence."""
     servers = {config.name: config for config in extra_configs}
     problems: list[ServerProblem] = []
     file_problems: list[ServerProblem] = []
@@ -87,8 +94,8 @@ def _iterate_entries(
 
 
 def _iterate_plugin_entries(workspace: Workspace, is_trusted: TrustCheck | None) -> Iterator[Parsed]:
-    """Iterate over the servers of plug-ins, each under the plug-in's name and its own."""
-    for plugin in find_extension_places(workspace, is_trusted).plugins.plugins:
+    """Iterate over the servers of plug-ins, named by the plug-in and the server."""
+    for plugin in find_extension_folders(workspace, is_trusted).plugins.plugins:
         wrong = [problem for problem in plugin.problems if ".mcp.json" in problem or "mcpServers" in problem]
         yield (), tuple(ServerProblem(plugin.name, plugin.path, problem) for problem in wrong)
         for source in plugin.sources:
@@ -97,7 +104,7 @@ def _iterate_plugin_entries(workspace: Workspace, is_trusted: TrustCheck | None)
 
 
 def _parse_plugin_source(source: PluginSource, folder: str) -> Parsed:
-    """Parse the entries of a file, with "mcpServers" around them or without."""
+    """Parse the entries of a file, with or without an enclosing "mcpServers"."""
     try:
         document = decode_json(_PLUGIN_ROOT.sub(lambda _: json.dumps(folder)[1:-1], source.data.decode("utf-8")))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
@@ -125,15 +132,15 @@ def _read_project_files(
 
 
 def read_project_file(workspace: Workspace, path: str) -> bytes | None:
-    """Read a file of the project that names servers; None = there is none that can be read."""
+    """Read a project file that names servers; None: it is missing or unreadable."""
     try:
         return workspace.read_bytes(path, MAX_READ_BYTES + 1)
     except AgentTuiError:
         return None
 
 
-def show_project_files(workspace: Workspace, is_trusted: TrustCheck) -> None:
-    """Show the project's files that name servers to a check."""
+def check_project_files(workspace: Workspace, is_trusted: TrustCheck) -> None:
+    """Pass every project file that names servers to a trust check."""
     for path in PROJECT_FILES:
         if (data := read_project_file(workspace, path)) is not None:
             is_trusted(path, data)
@@ -157,7 +164,7 @@ def _parse_local_scope(data: bytes, root: Path) -> Parsed:
 
 
 def _decode_object(data: bytes) -> dict[str, Any]:
-    """Decode another program's own file, of which a part is read; what is none of it holds nothing for us."""
+    """Decode a file of another program, of which only a part is of interest; an invalid one counts as empty."""
     try:
         document = decode_json(data)
     except (msgspec.MsgspecError, RecursionError):
@@ -168,3 +175,113 @@ def _decode_object(data: bytes) -> dict[str, Any]:
 def _show(path: Path) -> str:
     home = f"{Path.home()}/"
     return f"~/{str(path).removeprefix(home)}" if str(path).startswith(home) else str(path)
+
+
+def add_entry(text: str, name: str, entry: Mapping[str, Any]) -> str:
+    """Return the text of a file ("" = a new one) with one more entry. Raises `ConfigError`: the file is invalid, the
+    entry is invalid, or the name exists."""
+    _, problems = parse_entries({name: entry}, "the entry", is_project=False)
+    if problems:
+        raise ConfigError(f"{name[:64]} makes no server: {problems[0].reason}.")
+    if not text.strip():
+        return f"{json.dumps({SERVERS_KEY: {name: entry}}, indent=2, ensure_ascii=False)}\n"
+    top, servers = _scan(text)
+    if servers is None:
+        return _insert(text, top, SERVERS_KEY, {name: entry})
+    if name in scan_members(text, servers.start):
+        raise ConfigError(f"there is a server {name!r} already.", hint=f"agent-tui mcp remove {name} removes it.")
+    return _insert(text, servers, name, entry)
+
+
+def remove_entry(text: str, name: str) -> str:
+    """Return the text of a file without an entry. Raises `ConfigError`: the file is invalid or has no such entry."""
+    servers = _scan(text)[1] if text.strip() else None
+    members = list(scan_members(text, servers.start).values()) if servers is not None else []
+    index = next((number for number, member in enumerate(members) if member.key == name), None)
+    if index is None or servers is None:
+        raise ConfigError(f"it names no server {name!r}.", hint="agent-tui mcp list shows where each stands: --scope.")
+    if len(members) == 1:
+        start, end = servers.start + 1, servers.end - 1
+    elif index + 1 < len(members):
+        start, end = members[index].key_start, members[index + 1].key_start
+    else:
+        start, end = members[index - 1].end, members[index].end
+    return text[:start] + text[end:]
+
+
+def _scan(text: str) -> tuple[Value, Value | None]:
+    """Return the top object of a file and its object of servers, None if it has none. Raises `ConfigError`."""
+    try:
+        top = scan_value(text, 0)
+        if not isinstance(top.value, dict) or skip_space(text, top.end) < len(text):
+            raise JsonProblem("expected one object", top.start)
+        servers = scan_members(text, top.start).get(SERVERS_KEY)
+        if servers is not None and not isinstance(servers.value, dict):
+            raise JsonProblem(f"“{SERVERS_KEY}” has to be an object", servers.start)
+        if servers is not None:
+            scan_members(text, servers.start)
+    except JsonProblem as problem:
+        line = text.count("\n", 0, problem.at) + 1
+        raise ConfigError(f"it is no valid JSON: {problem}, line {line}.", hint="Mend it first.") from None
+    return top, servers
+
+
+def _insert(text: str, target: Value, key: str, value: Any) -> str:
+    """Return the text with one more member at the end of an object, indented like the others."""
+    members = list(scan_members(text, target.start).values())
+    outer = _find_indent(text, target.key_start if target.key else target.start)
+    inner = _find_indent(text, members[-1].key_start) if members else None
+    end = "\r\n" if "\r\n" in text else "\n"
+    if members and inner is None:  # all in one line
+        return f"{text[: members[-1].end]}, {json.dumps(key)}: {json.dumps(value)}{text[members[-1].end :]}"
+    indent = inner if inner is not None else f"{outer or ''}{_find_unit(text)}"
+    lines = json.dumps({key: value}, indent=_find_unit(text), ensure_ascii=False).splitlines()[1:-1]
+    unit = len(_find_unit(text))
+    addition = end.join(f"{indent}{line[unit:]}" for line in lines)
+    if members:
+        return f"{text[: members[-1].end]},{end}{addition}{text[members[-1].end :]}"
+    return f"{text[: target.start]}{{{end}{addition}{end}{outer or ''}}}{text[target.end :]}"
+
+
+def _find_indent(text: str, offset: int) -> str | None:
+    """Return the white space at the start of an offset's line; None: other text precedes the offset."""
+    before = text[text.rfind("\n", 0, offset) + 1 : offset]
+    return before if not before.strip(" \t") else None
+
+
+def _find_unit(text: str) -> str:
+    """Return the white space of one level: that of the first indented line."""
+    match = re.search(r"^[ \t]+(?=\S)", text, re.MULTILINE)
+    return match[0] if match else _INDENT
+
+
+def change_file(path: Path, name: str, entry: Mapping[str, Any] | None, *, is_shared: bool) -> None:
+    """Add an entry to a file, or remove the one of that name (`entry` None). Raises `ConfigError`, `StateError`.
+
+    `is_shared`: the file belongs to a project; a link there is refused.
+    """
+    if not NAME.fullmatch(name):
+        raise ConfigError(
+            f"{name[:64]!r} can't be the name of a server.", hint="Use 1 to 64 letters, digits, _ . or -."
+        )
+    if is_shared and (path.is_symlink() or path.parent.is_symlink()):
+        raise ConfigError(f"{path} is a link.", hint="Change the file that it leads to yourself.")
+    target = path.resolve()
+    try:
+        with target.open(encoding="utf-8", newline="") as file:
+            before = file.read(MAX_BYTES)
+        mode = stat.S_IMODE(target.stat().st_mode)
+    except FileNotFoundError:
+        before, mode = "", _SHARED_MODE if is_shared else 0o600
+    except (OSError, UnicodeDecodeError) as problem:
+        raise StateError(f"{path} can't be read: {problem}.") from problem
+    try:
+        after = remove_entry(before, name) if entry is None else add_entry(before, name, entry)
+    except ConfigError as problem:
+        raise ConfigError(f"{path}: {problem.message}", hint=problem.hint) from None
+    try:
+        target.parent.mkdir(mode=0o755 if is_shared else 0o700, parents=True, exist_ok=True)
+        replace_file(target, after.encode())
+        target.chmod(mode)
+    except OSError as problem:
+        raise StateError(f"{path} can't be written: {problem.strerror}.", hint="Make it writable.") from problem

@@ -1,7 +1,7 @@
-"""The user's word on servers: a yes to one of a project, bound to the hash of the entry that was shown (SAFETY I3), and
-what is switched off.
+"""The user's decisions about servers: consent to the entry of a project's server, and servers and tools that are off.
 
-It lies in the state directory, out of reach of the project and of the agent's commands, and holds for one workspace.
+A consent is bound to the hash of the entry that the user saw, so that a changed entry asks again. The file is in the
+state directory, out of reach of the project and of the agent's commands; it holds the decisions per workspace.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from core.mcp.server_config import ServerConfig
 from core.permissions.state_file import StateFile
 
 FILE_NAME = "mcp.json"
-MAX_HELD_TEXT: Final = 200_000  # characters of what the held tools of a server said before: the file is read whole
-MAX_GONE: Final = 2_000
+MAX_HELD_TEXT: Final = 200_000  # characters of the earlier descriptions of a server's held tools
+MAX_REMOVED: Final = 2_000
 
 
 class ServerConsent(Struct, frozen=True, kw_only=True):
-    """The user's word on one server. `shown`: the text of its entry when it was answered about; `tools`: digests of its
-    tools when they were last told, by name, under the entry `tools_of`; `gone`: of those that it had before under that
-    entry; `off_tools`: the names of those that are switched off; `held`: what those said before that describe
-    themselves otherwise now, by name, "" = that was not kept."""
+    """The user's decisions about one server. `shown`: the entry as text when the user answered. `tools`: digests of the
+    server's tools by name, as of the entry `tools_of`; `gone`: digests of tools that it had earlier under that entry.
+    `off_tools`: names of tools that are off. `held`: the earlier descriptions by name of tools whose description
+    changed, "" if it was not stored."""
 
     hash: str = ""
     is_allowed: bool = False
@@ -39,7 +39,7 @@ class ServerConsent(Struct, frozen=True, kw_only=True):
     held: dict[str, str] = field(default_factory=dict)
 
     def explain_off(self, tool: str) -> str:
-        """Return why a tool may not be called, "" = it may."""
+        """Return why a tool may not be called; "" = it may."""
         if tool in self.off_tools:
             return "the user has switched it off."
         return (
@@ -54,9 +54,9 @@ class _ConsentBook(Struct, frozen=True, kw_only=True):
 
 
 class ConsentStore:
-    """The answers for one workspace. Raises `StateError` where the file can't be used.
+    """The decisions for one workspace. Raises `StateError` if the file can't be used.
 
-    With `is_persistent` False what is answered from now on lasts as long as this object: so it is in a private session.
+    With `is_persistent` False, as in a private session, new decisions last as long as this object.
     """
 
     def __init__(self, root: Path, *, is_persistent: bool = True) -> None:
@@ -67,14 +67,14 @@ class ConsentStore:
         return self._file.read().workspaces.get(self._name, {}).get(name, ServerConsent())
 
     def get_answer(self, config: ServerConfig) -> bool | None:
-        """Return the answer that holds for this very entry; None = it has to be asked for."""
+        """Return the answer for exactly this entry; None: the user has to be asked."""
         if not config.is_project:
             return True
         consent = self.find(config.name)
         return consent.is_allowed if consent.hash == config.compute_hash() else None
 
     def describe_change(self, config: ServerConfig) -> str:
-        """Return what is shown with the question: the entry, or how it differs from the one that had a yes."""
+        """Return the text of the question: the entry, or its diff to the entry that was allowed before."""
         before, now = self.find(config.name), config.describe()
         if not before.shown or not before.is_allowed:
             return now
@@ -82,15 +82,15 @@ class ConsentStore:
         return "\n".join(diff)
 
     def save(self, config: ServerConfig, *, is_allowed: bool) -> None:
-        """Keep an answer about this very entry."""
+        """Store an answer for exactly this entry."""
         self._change(config.name, hash=config.compute_hash(), is_allowed=is_allowed, shown=config.describe())
 
     def forget(self, name: str) -> None:
-        """Take an answer back, so that it is asked for again."""
+        """Remove an answer, so that the user is asked again."""
         self._change(name, hash="", is_allowed=False, shown="")
 
     def switch(self, name: str, *, tool: str = "", is_off: bool) -> None:
-        """Switch a server off or on; or one of its tools. What is switched on is no longer held."""
+        """Switch a server or one of its tools on or off. Switching on ends the hold of its tools."""
         consent = self.find(name)
         held_tools = (
             consent.held
@@ -103,18 +103,18 @@ class ConsentStore:
         others = {*consent.off_tools} - {tool}
         self._change(name, off_tools=tuple(sorted(others | {tool} if is_off else others)), held=held_tools)
 
-    def note_tools(
+    def record_tools(
         self, config: ServerConfig, tools: Mapping[str, str], before: Mapping[str, str]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Keep the digests of a server's tools. Return the names of those that differ from what was kept, and of those
-        that are held from now on, as they changed under the same entry. `before`: what they said, by name."""
+        """Store the digests of a server's tools. Return the names of tools that differ from the stored ones, and of
+        those that are held from now on because they changed under the same entry. `before`: the earlier descriptions by
+        name."""
         consent, entry = self.find(config.name), config.compute_hash()
         is_same = consent.tools_of == entry
         if is_same and consent.tools == tools:
             return (), ()
-        removed_tools = (
-            consent.gone if is_same else {}
-        )  # one that comes back is compared with what it was: going is no way out
+        # A tool that returns is compared with its earlier digest, so removal can't evade the check.
+        removed_tools = consent.gone if is_same else {}
         old_digests = {**removed_tools, **consent.tools} if is_same else {}
         changed_names = {name for name, _ in consent.tools.items() ^ tools.items()} if consent.tools else set[str]()
         altered_names = {name for name in old_digests.keys() & tools.keys() if old_digests[name] != tools[name]}
@@ -125,7 +125,7 @@ class ConsentStore:
             held_tools[name] = text if len(text) <= room else ""
             room -= len(held_tools[name])
         missing_tools = {name: digest for name, digest in old_digests.items() if name not in tools}
-        retained_tools = dict(list(missing_tools.items())[-MAX_GONE:])
+        retained_tools = dict(list(missing_tools.items())[-MAX_REMOVED:])
         self._change(config.name, tools=dict(tools), tools_of=entry, gone=retained_tools, held=held_tools)
         return tuple(sorted(changed_names | altered_names)), tuple(sorted(altered_names))
 

@@ -1,9 +1,8 @@
-"""One server of a session: started when it is first wanted, one call at a time, started anew when it would see an old
-project.
+"""One MCP server of a session: started on demand, called one call at a time, restarted when its view is outdated.
 
-A process sees the project as it was when it began, with what it wrote itself, which waits for the review after each of
-its calls. So it is ended when something else changed meanwhile, and the next call starts it over that. A remote server
-is connected to instead, again and again where it can't be reached; a call is repeated only if it was not taken.
+A process sees the project as of its start plus its own writes, which go to the review after every call. If anything
+else changed meanwhile, the process is stopped and the next call starts it over the new state. A remote server is
+connected to instead, with retries while it is unreachable; a call is repeated only if the server did not receive it.
 """
 
 from __future__ import annotations
@@ -29,22 +28,22 @@ from core.shell.server_process import ServerLog, ServerProcess
 from core.tasks import TaskOwner
 
 if TYPE_CHECKING:
-    from core.mcp.remote.http_link import HttpLink
+    from core.mcp.http_link import HttpLink
 
 START_SECONDS: Final = 30.0
-CLOSE_SECONDS: Final = 5.0  # that whoever waits for it has to let it go
-MOST_UNASKED: Final = 64 << 20  # characters of messages that a server may send for one request
-RETRY_WAITS: Final = (0.5, 1.0, 2.0, 4.0)  # seconds before a remote server that can't be reached is tried again
-REST_SECONDS: Final = (30.0, 300.0)  # that one which failed is left alone: at first, and at most
+CLOSE_SECONDS: Final = 5.0  # grace period for waiters when the server closes
+MAX_UNSOLICITED: Final = 64 << 20  # characters of messages that a server may send per request
+RETRY_WAITS: Final = (0.5, 1.0, 2.0, 4.0)  # seconds between attempts to reach a remote server
+BACKOFF_SECONDS: Final = (30.0, 300.0)  # pause after a failure: the first one, and the longest
 STOPPED: Final = "The user stopped it."
-MOST_QUESTIONS: Final = 10  # that a server may ask the user in one call
+MAX_QUESTIONS: Final = 10  # questions to the user per call
 A = TypeVar("A")
 ServerStatus = Literal["idle", "running", "failed"]
 
 
 class CallListener(Struct, frozen=True):
-    """The ears of a running call: `progress` is shown, `ask` puts a question of the server to the user, `tell`
-    tells the user something."""
+    """The callbacks of a running call: `progress` reports progress, `ask` puts a question of the server to the user,
+    `tell` shows the user a notice."""
 
     progress: Progress
     ask: AskUser
@@ -52,7 +51,7 @@ class CallListener(Struct, frozen=True):
 
 
 class McpServer:
-    """A server. `on_change`: called when it says that its tools are others now."""
+    """A server. `on_change` is called when the server reports a change of its tools."""
 
     def __init__(self, config: ServerConfig, host: CommandHost, on_change: Callable[[], None]) -> None:
         self.config, self._host, self._on_change = config, host, on_change
@@ -65,27 +64,27 @@ class McpServer:
         self._process: ServerProcess | None = None
         self._pipe: MessagePipe | HttpLink | None = None
         self.host = find_remote_host(config, self._variables)
-        self._answering: AnswerServer | None = None
+        self._answer_call: AnswerServer | None = None
         self._address = ""
-        self._logins_tried = 0
+        self._login_number = 0
         self._failures = 0
-        self._rests_until = 0.0
+        self._retry_at = 0.0
         self._connection: SdkConnection | None = None
         self._received = 0
         self._is_flooding = False
         self._is_closed = False
 
     async def list_tools(self, *, keeps_effects: bool) -> tuple[ToolDefinition, ...]:
-        """Return its tools; it is started for that. Raises `ToolFailed`."""
+        """Return the tools of the server, which is started for that. Raises `ToolFailed`."""
         async with self._lock:
             connection = await self._connect(keeps_effects=keeps_effects)
             try:
                 return await connection.list_tools(START_SECONDS)
             except (TimeoutError, ToolFailed) as problem:
-                raise await self._end_failed(problem, f"It did not list its tools in {START_SECONDS:.0f} s") from None
+                raise await self._stop_failed(problem, f"It did not list its tools in {START_SECONDS:.0f} s") from None
 
     async def ask(self, work: Callable[[SdkConnection], Awaitable[A]], *, keeps_effects: bool) -> A:
-        """Return what `work` gets of its connection; it is started for that. A refusal leaves it running. Raises
+        """Return the result of `work` on the connection; starts the server. A refusal leaves it running. Raises
         `ToolFailed`."""
         async with self._lock:
             connection = await self._connect(keeps_effects=keeps_effects)
@@ -95,12 +94,12 @@ class McpServer:
             except (asyncio.CancelledError, TimeoutError, ToolFailed) as problem:
                 if isinstance(problem, ToolFailed) and self._is_alive:
                     raise
-                raise await self._end_failed(problem, f"It said nothing for {START_SECONDS:.0f} s") from None
+                raise await self._stop_failed(problem, f"It said nothing for {START_SECONDS:.0f} s") from None
 
     async def call(
         self, tool: str, arguments: Mapping[str, Any], origin: Origin, *, keeps_effects: bool, listener: CallListener
     ) -> tuple[CallAnswer, str]:
-        """Call a tool; return its answer, and a line on what it changed, "" = nothing. Raises `ToolFailed`."""
+        """Call a tool; return its answer and a line about the files that it changed, "" = none. Raises `ToolFailed`."""
         async with self._lock:
             connection = await self._connect(keeps_effects=keeps_effects)
             try:
@@ -108,55 +107,59 @@ class McpServer:
             except (asyncio.CancelledError, TimeoutError, ToolFailed) as problem:
                 is_refusal = isinstance(problem, ToolFailed) and self._is_alive
                 if not is_refusal:
-                    raise await self._end_failed(problem, f"It said nothing for {self.config.seconds:g} s") from None
-                await self._take_effects(origin)
+                    raise await self._stop_failed(problem, f"It said nothing for {self.config.seconds:g} s") from None
+                await self._collect_effects(origin)
                 raise
-            return answer, await self._take_effects(origin)
+            return answer, await self._collect_effects(origin)
 
     async def _ask(
         self, connection: SdkConnection, tool: str, arguments: Mapping[str, Any], listener: CallListener
     ) -> CallAnswer:
-        """Call, as long as it says something now and then; the user may take their time."""
+        """Call a tool with a time limit that every progress report restarts, and that stops while the user answers."""
         loop, limit = asyncio.get_running_loop(), self.config.seconds
         self._received, question_count, asking = 0, 0, asyncio.Lock()
-        async with asyncio.timeout(limit) as patience:
+        async with asyncio.timeout(limit) as time_limit:
 
-            def hear(progress: float, total: float | None, message: str | None) -> None:
-                patience.reschedule(loop.time() + limit)
+            def report_progress(progress: float, total: float | None, message: str | None) -> None:
+                time_limit.reschedule(loop.time() + limit)
                 listener.progress(progress, total, message)
 
             async def answer(elicitation: Elicitation) -> ElicitationAnswer:
                 nonlocal question_count
                 question_count += 1
-                if question_count > MOST_QUESTIONS:
+                if question_count > MAX_QUESTIONS:
                     return ElicitationAnswer(action="cancel")
                 async with asking:
-                    patience.reschedule(None)
+                    time_limit.reschedule(None)
                     reply = await answer_elicitation(self.config.name, elicitation, listener.ask)
-                    patience.reschedule(loop.time() + limit)
+                    time_limit.reschedule(loop.time() + limit)
                 if reply.notice:
                     listener.tell(reply.notice)
                 return reply
 
-            self._answering = answer
+            self._answer_call = answer
             try:
-                return await connection.call_tool(tool, arguments, hear)
+                return await connection.call_tool(tool, arguments, report_progress)
             except ToolFailed:
-                if not self._was_not_taken:
+                if not self._was_unsent:
                     raise
-                patience.reschedule(None)
+                time_limit.reschedule(None)
                 new_connection = await self._connect(keeps_effects=False)
-                patience.reschedule(loop.time() + limit)
-                return await new_connection.call_tool(tool, arguments, hear)
+                time_limit.reschedule(loop.time() + limit)
+                return await new_connection.call_tool(tool, arguments, report_progress)
             finally:
-                self._answering = None
+                self._answer_call = None
 
     async def _answer(self, elicitation: Elicitation) -> ElicitationAnswer:
-        """Answer a question of the server: the user is asked while a call of theirs runs, and at no other time."""
-        return await self._answering(elicitation) if self._answering is not None else ElicitationAnswer(action="cancel")
+        """Answer a question of the server: the user is asked only while a call runs."""
+        return (
+            await self._answer_call(elicitation)
+            if self._answer_call is not None
+            else ElicitationAnswer(action="cancel")
+        )
 
-    async def _take_effects(self, origin: Origin) -> str:
-        """Let what it wrote wait for the review. It goes on, with all that it holds in memory."""
+    async def _collect_effects(self, origin: Origin) -> str:
+        """Move the process's writes to the review; the process keeps running with its state in memory."""
         process = self._process
         if process is None or not process.has_written:
             return ""
@@ -166,18 +169,16 @@ class McpServer:
             await self._stop()
             raise
 
-    # its life
-
     @property
-    def can_try_again(self) -> bool:
-        """True if it failed, and it is time to see whether it is back, or there is another login."""
+    def is_retry_due(self) -> bool:
+        """True if a failed remote server may be tried again: after the pause, or after another login."""
         if not self.config.is_remote or self.status != "failed":
             return False
-        return monotonic() >= self._rests_until or self._count_logins() != self._logins_tried
+        return monotonic() >= self._retry_at or self._read_login_number() != self._login_number
 
-    def _count_logins(self) -> int:
-        """Return a number that is another one after each login to it."""
-        from core.mcp.remote.logins import LoginStore
+    def _read_login_number(self) -> int:
+        """Return a number that changes with every login to the server."""
+        from core.mcp.logins import LoginStore
 
         with suppress(StateError):
             return LoginStore(self._address).find_entry().number
@@ -189,8 +190,8 @@ class McpServer:
         return is_open and self._pipe is not None and not self._pipe.problem
 
     @property
-    def _was_not_taken(self) -> bool:
-        """True if a call can't have reached the remote server, or it does not know this connection any more."""
+    def _was_unsent(self) -> bool:
+        """True if a call can't have reached the remote server, or the server has lost the session."""
         fault = None if self._pipe is None or isinstance(self._pipe, MessagePipe) else self._pipe.fault
         return fault is not None and fault.is_unsent
 
@@ -203,23 +204,22 @@ class McpServer:
             await self._stop()
         if self._connection is None:
             try:
-                await (self._reach() if self.config.is_remote else self._start(keeps_effects=keeps_effects))
+                await (self._connect_remote() if self.config.is_remote else self._start(keeps_effects=keeps_effects))
             except (AgentTuiError, TimeoutError, asyncio.CancelledError) as problem:
-                raise await self._end_failed(problem, f"It did not answer in {START_SECONDS:.0f} s") from None
+                raise await self._stop_failed(problem, f"It did not answer in {START_SECONDS:.0f} s") from None
         assert self._connection is not None
         return self._connection
 
-    async def _reach(self) -> None:
-        """Connect to a remote server; one that can't be reached now is tried again after a while."""
-        from core.mcp.remote.headers_command import read_headers
-        from core.mcp.remote.http_link import HttpLink, build_target
+    async def _connect_remote(self) -> None:
+        """Connect to a remote server; retry after a pause while the fault is transient."""
+        from core.mcp.http_link import HttpLink, build_target, read_headers
 
         self.log = ServerLog()
         for wait in (*RETRY_WAITS, None):
             command_headers = await read_headers(self.config, self._variables, self._host, self.log.add)
             target = await asyncio.to_thread(build_target, self.config, self._variables, command_headers)
             self._address = str(target.address)
-            self._logins_tried = self._count_logins()
+            self._login_number = self._read_login_number()
             link = self._pipe = HttpLink(self.config, target)
             self._connection = SdkConnection(link.open_streams(), self._on_change, self._answer)
             link.on_loss = self._connection.end
@@ -228,14 +228,14 @@ class McpServer:
                 await self._connection.open(START_SECONDS, "")
             except ToolFailed as problem:
                 await self._disconnect()
-                if wait is None or link.fault is None or not link.fault.is_passing:
+                if wait is None or link.fault is None or not link.fault.is_transient:
                     raise link.build_error(problem.message) from None
                 await asyncio.sleep(wait)
             else:
                 break
-        self._note_running()
+        self._set_running()
 
-    def _note_running(self) -> None:
+    def _set_running(self) -> None:
         assert self._connection is not None
         self.status, self.problem, self.version = "running", "", self._connection.version
         self._failures = 0
@@ -244,7 +244,7 @@ class McpServer:
         return await self._host.proxy(), self._host.services()
 
     async def _start(self, *, keeps_effects: bool) -> None:
-        command, env = await asyncio.to_thread(self._expand)
+        command, env = await asyncio.to_thread(self._expand_command)
         self.log, self._received, self._is_flooding = ServerLog(), 0, False
         is_own = self.config.is_own
         self._process = process = ServerProcess(
@@ -259,14 +259,14 @@ class McpServer:
         await process.start(command, env, self._receive, self._log)
         self._tasks.spawn(self._watch(process, pipe), name=f"mcp {self.config.name}")
         await self._connection.open(START_SECONDS, str(self._host.workspace.root))
-        self._note_running()
+        self._set_running()
 
     @property
     def _variables(self) -> Variables:
         return Variables(self._host.workspace.root, os.environ)
 
-    def _expand(self) -> tuple[tuple[str, ...], dict[str, str]]:
-        """Return command and environment with their variables replaced. Raises `ConfigError`."""
+    def _expand_command(self) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Return command and environment with variables replaced. Raises `ConfigError`."""
         config, root = self.config, self._host.workspace.root
         variables = self._variables
         env = {"CLAUDE_PROJECT_DIR": str(root)}
@@ -296,12 +296,12 @@ class McpServer:
         self._count(text)
 
     def _count(self, text: str) -> None:
-        """Count what it wrote, and end it where that is a flood: also while nobody waits for it."""
+        """Count the output of the server, and stop it if that is a flood, also between calls."""
         self._received += len(text)
         process, pipe = self._process, self._pipe
         if process is None or pipe is None:
             return
-        if self._received > MOST_UNASKED:
+        if self._received > MAX_UNSOLICITED:
             pipe.close("It floods its client with messages.")
         if pipe.problem and not self._is_flooding:
             self._is_flooding = True
@@ -312,24 +312,24 @@ class McpServer:
         result = await process.running.wait()
         cause = f"exit code {result.exit_code}" if result.exit_code is not None else result.end_reason.replace("_", " ")
         pipe.close(f"It ended ({cause}).")
-        if self._process is process and not self._lock.locked():  # nobody waits who would tell it
+        if self._process is process and not self._lock.locked():  # no call waits that would report it
             self.status, self.problem = "failed", self._add_log(pipe.problem)
 
     def _add_log(self, problem: str) -> str:
-        """Return what is wrong with it, and the end of its log."""
+        """Return the problem together with the end of the server's log."""
         reason = self.log.find_reason()
         return f"{problem.rstrip('.')}.{f' Its log ends: {reason}' if reason else ''}"
 
-    async def _end_failed(self, problem: BaseException, silence: str) -> BaseException:
-        """End it after a fault, drop what it wrote, and return what to raise."""
+    async def _stop_failed(self, problem: BaseException, silence: str) -> BaseException:
+        """Stop the server after a fault, drop its writes, and return the exception to raise."""
         pipe_problem = self._pipe.problem if self._pipe is not None else ""
         await asyncio.shield(self._stop())
         if isinstance(problem, asyncio.CancelledError):
             return problem
         cause = silence if isinstance(problem, TimeoutError) else pipe_problem or str(problem)
         self.status, self.problem = "failed", self._add_log(cause)
-        shortest, longest = REST_SECONDS
-        self._rests_until = monotonic() + min(shortest * 2**self._failures, longest)
+        shortest, longest = BACKOFF_SECONDS
+        self._retry_at = monotonic() + min(shortest * 2**self._failures, longest)
         self._failures += 1
         hint = problem.hint if isinstance(problem, AgentTuiError) else ""
         return ToolFailed(f"The MCP server {self.config.name} failed: {self.problem}", hint=hint)
@@ -348,23 +348,23 @@ class McpServer:
         await self._disconnect()
 
     async def stop(self) -> None:
-        """End it. A call that it works on fails; the next one starts it anew."""
-        await self._hang_up()
+        """Stop the server. A running call fails; the next one starts the server again."""
+        await self._abort_waits()
         async with self._lock:
             await self._stop()
             self.problem = ""
 
-    async def _hang_up(self) -> None:
-        """End what is waited for, so that whoever waits lets the lock go."""
+    async def _abort_waits(self) -> None:
+        """End pending requests, so that their callers release the lock."""
         if self._pipe is not None:
             self._pipe.close(STOPPED)
         if self._connection is not None:
             await self._connection.close()
 
     async def close(self) -> None:
-        """End it for good; nothing of it is left, also of one that is just being started."""
+        """Stop the server for good, also while it is starting."""
         self._is_closed = True
-        await self._hang_up()
+        await self._abort_waits()
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS), self._lock:
                 await self._stop()

@@ -1,7 +1,7 @@
-"""One configured server: its entry in a file of either dialect, its variables, and the hash that a yes is bound to.
+"""The configuration of one server: its entry in either dialect, its variables, and the hash that a consent is bound to.
 
-An entry is read as data. Variables of the user's environment are only put into `env`, `url` and `headers`: what stands
-in a command line can be read by every process of the machine (SAFETY I10).
+An entry is data. Variables of the user's environment are expanded in `env`, `url` and `headers` only, because every
+process of the machine can read command lines.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from msgspec import Struct
 from core.errors import ConfigError, WebFailed
 from core.records import decode_json
 from core.sandbox.plain_text import strip_escapes
-from core.text.repairs.relaxed_json import to_strict_json
+from core.text.json_repairs import to_strict_json
 from core.web.address import parse_address
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-DEFAULT_SECONDS: Final = 300.0  # without progress
+DEFAULT_SECONDS: Final = 300.0  # between two reports of progress
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
-_HIDDEN: Final = "(it stands in the file)"
-_HARMLESS: Final = frozenset({"HOME", "USER", "LOGNAME", "LANG", "SHELL", "TMPDIR"})
+_MASKED: Final = "(it stands in the file)"
+_PUBLIC_VARIABLES: Final = frozenset({"HOME", "USER", "LOGNAME", "LANG", "SHELL", "TMPDIR"})
 _FOLDERS: Final = frozenset(
     {"userHome", "workspaceFolder", "workspaceFolderBasename", "CLAUDE_PROJECT_DIR", "pathSeparator"}
 )
@@ -35,16 +35,15 @@ _LOCAL_KEYS: Final = frozenset({"type", "command", "args", "env", "envFile", "ti
 _KEYS: Final = _LOCAL_KEYS | {"url", "headers", "headersHelper", "oauth", "auth"}
 _OAUTH_KEYS: Final = frozenset({"clientId", "clientSecret", "clientMetadataUrl", "callbackPort", "scopes", "scope"})
 _AUTH_KEYS: Final = frozenset({"CLIENT_ID", "CLIENT_SECRET", "scopes"})
-_MOST_NAMED: Final = 5
+_MAX_NAMED: Final = 5
 _VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 Transport = Literal["stdio", "http", "sse"]
 
 
 class OAuthOptions(Struct, frozen=True, kw_only=True):
-    """The name of this program at the issuer of a remote server's logins. `client_id` "": it registers itself;
-    `metadata_url`: a document of yours that describes it; `port`: of the address that a login comes back to, 0 = any;
-    `scopes`: the rights that it asks for, () = those that the server names.
-    """
+    """The OAuth client of this program at the issuer of a remote server. `client_id` "": dynamic registration;
+    `metadata_url`: a client metadata document of the user's; `port`: of the redirect address, 0 = any free one;
+    `scopes`: the requested ones, () = those that the server names."""
 
     client_id: str = ""
     client_secret: str = ""
@@ -53,7 +52,7 @@ class OAuthOptions(Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...] = ()
 
     def list_lines(self) -> list[str]:
-        """Return what is said, one thing a line."""
+        """Return the options that are set, one per line."""
         fields = (
             ("client", self.client_id),
             ("secret", self.client_secret),
@@ -65,12 +64,12 @@ class OAuthOptions(Struct, frozen=True, kw_only=True):
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True):
-    """A server as it is configured, its variables not yet replaced. `source`: the file as the user knows it.
+    """A configured server before the expansion of its variables. `source`: its file as the user knows it.
 
-    `command`: program and arguments, () = it is reached at `url`; `headers_command`: a line of a shell that prints more
-    headers, "" = none. `seconds`: that a call may be silent. `is_own`: it is the program's own: it may use the
-    session's network, keeps what it has open, and nothing that it writes is kept. `folder`: the plug-in that it is of,
-    which it may read, "" = it is of none.
+    `command`: program and arguments, () = a remote server at `url`; `headers_command`: a shell command that prints more
+    headers, "" = none. `seconds`: the longest silence of a call. `is_own`: a built-in server, which may use the
+    session's network, outlives changes of the project, and whose writes are dropped. `folder`: the plug-in that it
+    belongs to and may read, "" = none.
     """
 
     name: str
@@ -90,44 +89,46 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def is_remote(self) -> bool:
-        """True if it is reached over HTTP, where no box holds what it does."""
+        """True if it is reached over HTTP, where no sandbox contains it."""
         return not self.command
 
     def compute_hash(self) -> str:
-        """Return the digest of everything that decides what is run, reached and sent."""
+        """Return the digest of everything that determines what is run, reached and sent."""
         fields = (self.transport, self.command, sorted(self.env.items()), self.env_file, self.url)
         lines = (*self._list_headers_command(), *self.oauth.list_lines())
         data = msgspec.json.encode((*fields, sorted(self.headers.items()), *lines))
         return hashlib.sha256(data).hexdigest()
 
     def describe(self) -> str:
-        """Return what the user is shown before they say yes: all that the hash is of, one thing a line."""
+        """Return the text that the user consents to: all fields of the hash, one per line."""
         lines = [f"command: {msgspec.json.encode(self.command).decode()}"] if self.command else [f"url: {self.url}"]
         lines += [f"env {name}: {value}" for name, value in sorted(self.env.items())]
         lines += [f"header {name}: {value}" for name, value in sorted(self.headers.items())]
         lines += self._list_headers_command()
         lines += [f"env file: {self.env_file}"] if self.env_file else []
-        lines += [f"login secret: {_HIDDEN}" if _is_plain_secret(line) else line for line in self.oauth.list_lines()]
+        lines += [f"login secret: {_MASKED}" if _is_plain_secret(line) else line for line in self.oauth.list_lines()]
         return "\n".join(lines)
 
     def _list_headers_command(self) -> list[str]:
         return [f"command for headers: {self.headers_command}"] if self.headers_command else []
 
     def list_variables(self) -> tuple[str, ...]:
-        """Return the names of the user's variables that it would be given, sorted."""
+        """Return the sorted names of the user's variables that the server would get."""
         texts = [*self.command, *self.env.values(), self.url, *self.headers.values(), *self.oauth.list_lines()]
         return tuple(
-            sorted({match["name"] for text in texts for match in _VARIABLE.finditer(text)} - _HARMLESS - _FOLDERS)
+            sorted(
+                {match["name"] for text in texts for match in _VARIABLE.finditer(text)} - _PUBLIC_VARIABLES - _FOLDERS
+            )
         )
 
 
 def _is_plain_secret(line: str) -> bool:
-    """True if a line of the options of a login says a secret itself, and no variable that holds it."""
+    """True if a line of the login options contains the secret itself instead of a variable."""
     return line.startswith("login secret: ") and _VARIABLE.search(line) is None
 
 
 class ServerProblem(Struct, frozen=True):
-    """An entry that makes no server, or not all of one: its name, the file, and what to mend."""
+    """An invalid or partly unsupported entry: its name, its file, and the problem."""
 
     name: str
     source: str
@@ -137,7 +138,7 @@ class ServerProblem(Struct, frozen=True):
 def parse_servers(
     text: bytes, source: str, *, is_project: bool
 ) -> tuple[tuple[ServerConfig, ...], tuple[ServerProblem, ...]]:
-    """Parse a file of the shape `{"mcpServers": {name: entry}}`. Raises `ConfigError` if it is none at all."""
+    """Parse a file of the shape `{"mcpServers": {name: entry}}`. Raises `ConfigError` for any other shape."""
     try:
         document = decode_json(to_strict_json(text))
     except (msgspec.MsgspecError, RecursionError) as problem:
@@ -155,7 +156,7 @@ def parse_servers(
 def parse_entries(
     entries: Mapping[str, Any], source: str, *, is_project: bool
 ) -> tuple[tuple[ServerConfig, ...], tuple[ServerProblem, ...]]:
-    """Parse entries by name; what makes no server is told with its reason."""
+    """Parse entries by name; invalid ones become problems."""
     servers, problems = [], []
     for name, entry in entries.items():
         try:
@@ -197,13 +198,13 @@ def _parse_entry(name: str, entry: Any, source: str, *, is_project: bool) -> Ser
 
 
 def _list_unsupported(entry: Mapping[str, Any]) -> list[str]:
-    """List what an entry says that has no effect."""
+    """List the keys of an entry that have no effect."""
     unsupported_keys = [key for key in entry if key not in (_KEYS if "url" in entry else _LOCAL_KEYS)]
     unsupported_keys += [f"oauth.{key}" for key in entry.get("oauth") or {} if key not in _OAUTH_KEYS]
     unsupported_keys += [f"auth.{key}" for key in entry.get("auth") or {} if key not in _AUTH_KEYS]
     if not unsupported_keys:
         return []
-    names = ", ".join(f'"{strip_escapes(str(key))[:40]}"' for key in unsupported_keys[:_MOST_NAMED])
+    names = ", ".join(f'"{strip_escapes(str(key))[:40]}"' for key in unsupported_keys[:_MAX_NAMED])
     verb = "is" if len(unsupported_keys) == 1 else "are"
     return [f"the server counts, but {names} {verb} not supported and without effect"]
 
@@ -235,7 +236,7 @@ def _parse_transport(kind: Any, url: str | None) -> Transport:
 
 
 def _parse_oauth(entry: Mapping[str, Any]) -> OAuthOptions:
-    """Read `oauth` as Claude Code writes it, or `auth` as Cursor does."""
+    """Parse `oauth` as Claude Code writes it, or `auth` as Cursor does."""
     for key in ("oauth", "auth"):
         if not isinstance(entry.get(key) or {}, dict):
             raise ConfigError(f'"{key}" has to be an object')
@@ -253,7 +254,7 @@ def _parse_oauth(entry: Mapping[str, Any]) -> OAuthOptions:
 
 
 def _parse_scopes(raw_scopes: Any) -> tuple[str, ...]:
-    """Read a text "a b", as Claude Code has it, or a list, as Cursor does."""
+    """Parse a text "a b", as Claude Code writes it, or a list, as Cursor does."""
     scopes = raw_scopes.split() if isinstance(raw_scopes, str) else raw_scopes
     if not isinstance(scopes, list | tuple) or not all(isinstance(e, str) and _SCOPE.fullmatch(e) for e in scopes):
         raise ConfigError('"scopes" has to be a text such as "read write", or a list of texts without spaces')
@@ -268,14 +269,14 @@ def _parse_texts(entry: Mapping[str, Any], key: str) -> dict[str, str]:
 
 
 class Variables(Struct, frozen=True):
-    """The values of variables: those of folders, and the user's `environment`."""
+    """The values of variables: folders, and the user's `environment`."""
 
     workspace: Path
     environment: Mapping[str, str]
 
     def expand(self, text: str, *, is_public: bool = False) -> str:
-        """Replace the variables of a text. `is_public`: other processes can read it, so that nothing of the user's
-        environment is put into it. Raises `ConfigError` for one that has no value."""
+        """Replace the variables of a text. `is_public`: other processes can read the result, so only harmless variables
+        of the environment are allowed. Raises `ConfigError` for a variable without a value."""
         for name, value in self._list_folders():
             text = text.replace(name, value)
         return _VARIABLE.sub(lambda match: self._find_value(match, is_public=is_public), text)
@@ -298,7 +299,7 @@ class Variables(Struct, frozen=True):
 
     def _find_value(self, match: re.Match[str], *, is_public: bool) -> str:
         name = match["name"]
-        if is_public and name not in _HARMLESS:
+        if is_public and name not in _PUBLIC_VARIABLES:
             raise ConfigError(
                 f"{match[0]} stands in its command line, which every process of this machine can read",
                 hint='Give it to the server in "env".',
@@ -310,12 +311,12 @@ class Variables(Struct, frozen=True):
 
 
 def is_variable_name(text: str) -> bool:
-    """True if a variable of the environment can have this name."""
+    """True if an environment variable can have this name."""
     return _VARIABLE_NAME.fullmatch(text) is not None
 
 
 def parse_env_file(text: str) -> dict[str, str]:
-    """Parse lines of the shape NAME=value; quotes around a value, `export` and comments are understood."""
+    """Parse lines of the shape NAME=value, with optional quotes, `export` and comments."""
     variables = {}
     for line in text.splitlines():
         name, equals, value = line.strip().removeprefix("export ").partition("=")
@@ -327,7 +328,8 @@ def parse_env_file(text: str) -> dict[str, str]:
 
 
 def find_remote_host(config: ServerConfig, variables: Variables) -> str:
-    """Return the host of a remote server as rules name it, "?" if its address can't be read; "" = it is none."""
+    """Return the host of a remote server as permission rules name it, "?" if its address is invalid; "" for a local
+    server."""
     if not config.is_remote:
         return ""
     with suppress(WebFailed, ConfigError):

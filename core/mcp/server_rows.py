@@ -1,7 +1,5 @@
-"""Servers as the user is shown them: what is configured, what the user said of it, and how it goes.
-
-What a server says of itself is plain text here: its escapes are taken out, and it is cut.
-"""
+"""Rows of servers for the user: configuration, decisions and status. Texts of servers are stripped of escapes and
+cut."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from msgspec import Struct
 from core.mcp.config_files import load_servers
 from core.mcp.consent import ConsentStore, ServerConsent
 from core.mcp.server_config import ServerConfig, ServerProblem
-from core.mcp.tool_lists import MAX_DESCRIPTION, MAX_SHOWN, KeptList, OfferedTool, find_flags, load_list, name_tools
+from core.mcp.tool_lists import MAX_DESCRIPTION, MAX_SHOWN, CachedLists, OfferedTool, find_flags, load_list, name_tools
 from core.mcp.wire.sdk_connection import ToolDefinition
 from core.permissions.trusted_files import TrustCheck
 from core.protocol import queries as q
@@ -20,8 +18,8 @@ from core.sandbox.plain_text import strip_escapes
 from core.workspace import Workspace
 
 
-class ServerLife(Struct, frozen=True, kw_only=True):
-    """The life of a server: its status, what is wrong with it, and the end of its log."""
+class ServerRuntime(Struct, frozen=True, kw_only=True):
+    """The runtime state of a server: its status, its problem, and the end of its log."""
 
     status: q.ServerState = "idle"
     problem: str = ""
@@ -29,9 +27,9 @@ class ServerLife(Struct, frozen=True, kw_only=True):
 
 
 def build_row(
-    config: ServerConfig, consent: ConsentStore, life: ServerLife, tools: Iterable[ToolDefinition]
+    config: ServerConfig, consent: ConsentStore, life: ServerRuntime, tools: Iterable[ToolDefinition]
 ) -> q.ServerRow:
-    """Build the row of a server. Raises `StateError` where it can't be known what the user said."""
+    """Build the row of a server. Raises `StateError` if the user's decisions can't be read."""
     server_consent, answer = consent.find(config.name), consent.get_answer(config)
     state: q.ServerState = "failed" if life.problem and life.status == "idle" else life.status
     if server_consent.is_off:
@@ -71,18 +69,22 @@ def _build_tool_row(tool: OfferedTool, server_consent: ServerConsent) -> q.Serve
 
 
 def list_rows(workspace: Workspace, check: TrustCheck | None) -> q.ServersAnswer:
-    """List the servers of a workspace, of which none runs. Raises `StateError`."""
+    """List the servers of a workspace without starting any. Raises `StateError`."""
     configuration, consent = load_servers(workspace, check), ConsentStore(workspace.root)
-    tool_lists = {server.name: load_list(server.compute_hash()) or KeptList("", ()) for server in configuration.servers}
-    rows = [build_row(server, consent, ServerLife(), tool_lists[server.name].tools) for server in configuration.servers]
+    tool_lists = {
+        server.name: load_list(server.compute_hash()) or CachedLists("", ()) for server in configuration.servers
+    }
+    rows = [
+        build_row(server, consent, ServerRuntime(), tool_lists[server.name].tools) for server in configuration.servers
+    ]
     problems = tuple(map(describe_problem, configuration.problems))
     return q.ServersAnswer(servers=tuple(rows), problems=problems, is_trusted=check is not None)
 
 
-def describe_missing(
+def describe_unavailable(
     failures: Mapping[str, str], consents: Mapping[str, ServerConsent], tools: Mapping[str, Iterable[ToolDefinition]]
 ) -> list[str]:
-    """Return a line for the model on each server that can't be used, by `failures`, and on tools that may not be."""
+    """Return lines for the model about servers that can't be used (`failures`) and tools that are off."""
     lines = [f"- {name} can't be used: {reason}" for name, reason in sorted(failures.items())]
     for name, consent in sorted(consents.items()):
         off = [(definition.name, consent.explain_off(definition.name)) for definition in tools.get(name, ())]
@@ -91,7 +93,7 @@ def describe_missing(
 
 
 def describe_problem(problem: ServerProblem) -> str:
-    """Return a line about an entry that makes no server."""
+    """Return a line about an invalid entry."""
     if problem.reason.startswith(problem.source):
         return problem.reason
     whose = f"MCP server {problem.name} of " if problem.name else ""

@@ -1,7 +1,7 @@
-"""The MCP servers of one session: which are configured, which the user lets run, and the tools that they have.
+"""The MCP servers of one session: the configured ones, the user's consents, and their tools.
 
-A server is asked for its tools once; when it says that they changed, again before the next request to the model, never
-more often. A list that can't be had leaves the old one. One that can't be started is told once, as part of the offer.
+The tools of a server are listed once, and again after the server reported a change, before the next request to the
+model. If a list can't be read, the old one stays. A server that can't be started is reported once, in the offer.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from core.mcp.config_files import ConfiguredServers, load_servers
 from core.mcp.consent import ConsentStore, ServerConsent
 from core.mcp.server import START_SECONDS, CallListener, McpServer
 from core.mcp.server_config import ServerConfig
-from core.mcp.server_rows import ServerLife, build_row, describe_missing, describe_problem
-from core.mcp.server_texts import list_texts
+from core.mcp.server_rows import ServerRuntime, build_row, describe_problem, describe_unavailable
 from core.mcp.tool_lists import (
-    KeptList,
+    CachedLists,
     OfferedTool,
     ServerTexts,
     compute_digests,
     describe_changes,
-    describe_odd_tools,
+    describe_suspicious_tools,
     describe_tools,
     find_tools,
     format_offer,
     format_tool_name,
+    list_texts,
     load_list,
     name_tools,
     save_list,
@@ -44,23 +44,23 @@ from core.sessions.private_directory import find_private_directory
 from core.shell.command_host import CommandHost
 from core.tasks import TaskOwner, cancel_tasks
 
-FIRST_WAIT: Final = 2.0  # seconds, from when a list was asked for, that a prompt waits for it
-DEFERRED_PART: Final = 0.05  # of the window: above that the model looks tools up
+FIRST_WAIT: Final = 2.0  # seconds that a prompt waits for a list, counted from its request
+DEFERRED_PART: Final = 0.05  # share of the window above which the model has to search for tools
 UNKNOWN_WINDOW: Final = 32_000
-MAX_CHANGES: Final = 10  # of a server's tools that the model is told of in a session
-STARTING: Final = "- {} is still starting: its tools are told when it is there, and search_tools waits for it."
-UNASKED: Final = "the user has not said yes to it."
+MAX_CHANGES: Final = 10  # changes of a server's tools that reach the model per session
+STILL_STARTING: Final = "- {} is still starting: its tools are told when it is there, and search_tools waits for it."
+NO_CONSENT: Final = "the user has not said yes to it."
 OFF: Final = "the user has switched it off."
 A = TypeVar("A")
 ConsentQuestion = Callable[[ServerConfig, str], Awaitable["bool | None"]]
 
 
 class SessionServers:
-    """The servers of a session. `ask`: asks the user about a server of the project; None = there was no answer.
+    """The servers of a session. `ask` asks the user about a server of the project; None: no answer.
 
-    `get_check`: the trust that files of the project have now; `keeps_effects`: what is written waits for the review.
-    `own`: the one server of a session that has no other; `given`: those that its client brought; `is_given`: whether a
-    session has a tool at all.
+    `get_check`: the current trust in the project's files; `keeps_effects`: writes of servers go to the review. `own`:
+    the only server of the session, if set; `client_servers`: servers that the client supplied; `is_available`: whether
+    the session has a tool at all.
     """
 
     def __init__(
@@ -79,55 +79,52 @@ class SessionServers:
         self._texts: dict[str, ServerTexts] = {}
         self._problems: dict[str, str] = {}
         self._refusals: dict[str, str] = {}
-        self._said: dict[str, ServerConsent] = {}
-        self._changed: dict[str, int] = {}
+        self._consents: dict[str, ServerConsent] = {}
+        self._change_counts: dict[str, int] = {}
         self._stale: set[str] = set()
-        self._answered, self._told = set[str](), set[str]()
+        self._answered, self._reported_problems = set[str](), set[str]()
         self._refreshing = asyncio.Lock()
         self._tasks = TaskOwner()
         self._listing: dict[str, asyncio.Task[None]] = {}
-        self._begun: dict[str, float] = {}
+        self._listing_since: dict[str, float] = {}
         self.own: ServerConfig | None = None
-        self.given: tuple[ServerConfig, ...] = ()
-        self.is_given: Callable[[str], bool] = lambda _: True
-
-    # what is offered
+        self.client_servers: tuple[ServerConfig, ...] = ()
+        self.is_available: Callable[[str], bool] = lambda _: True
 
     async def describe(self, window: int) -> str:
-        """Return what the model is told of them now, "" = there are none. `window`: of the model, in tokens."""
+        """Return the offer for the model, "" without servers. `window`: the model's context, in tokens."""
         await self.refresh()
-        notes = describe_missing({**self._problems, **self._refusals}, self._said, self._tools)
-        notes += [STARTING.format(name) for name in sorted(self._listing.keys() - self._tools.keys())]
+        notes = describe_unavailable({**self._problems, **self._refusals}, self._consents, self._tools)
+        notes += [STILL_STARTING.format(name) for name in sorted(self._listing.keys() - self._tools.keys())]
         return format_offer(self.list_tools(), notes, int((window or UNKNOWN_WINDOW) * DEFERRED_PART))
 
     def list_tools(self) -> list[OfferedTool]:
-        """Return the tools that can be called."""
+        """Return the callable tools."""
         return [
             offered_tool
             for offered_tool in self._list_all()
-            if self.is_given(offered_tool.name) and not self.explain_off(offered_tool.name)
+            if self.is_available(offered_tool.name) and not self.explain_off(offered_tool.name)
         ]
 
     def _list_all(self) -> list[OfferedTool]:
         offered_tools: dict[str, OfferedTool] = {}
         for name in sorted(self._tools, key=lambda name: (self._servers[name].config.is_project, name)):
-            offered_tools |= name_tools(
-                name, self._tools[name], offered_tools
-            )  # no server takes the name of another one's tool (I4)
+            # A server can't shadow a tool of another one.
+            offered_tools |= name_tools(name, self._tools[name], offered_tools)
         return [*offered_tools.values()]
 
     def explain_off(self, name: str) -> str:
-        """Return why the tool of that name may not be called, "" = it may, or nothing is known of it."""
+        """Return why the tool of that name may not be called; "" = it may, or is unknown."""
         tool = self.find(name)
         for server, reason in self._refusals.items():
             if tool.server == server if tool else name.startswith(format_tool_name(server, "")):
                 return f"the MCP server {server} can't be used: {reason}"
-        consent = self._said.get(tool.server) if tool else None
+        consent = self._consents.get(tool.server) if tool else None
         reason = consent.explain_off(tool.definition.name) if consent and tool else ""
         return f"{name} can't be used: {reason}" if reason else ""
 
     def find(self, name: str) -> OfferedTool | None:
-        """Return the tool of that name, also one that may not be called; None = there is none."""
+        """Return the tool of that name, callable or not; None: there is none."""
         return (
             next((offered_tool for offered_tool in self._list_all() if offered_tool.name == name), None)
             if name[:5] == "mcp__"
@@ -135,18 +132,18 @@ class SessionServers:
         )
 
     def get_host(self, server: str) -> str:
-        """Return the host of a remote server, "" = it is none."""
+        """Return the host of a remote server; "" for a local one."""
         return self._servers[server].host if server in self._servers else ""
 
     async def search(self, query: str) -> list[OfferedTool]:
-        """Return the tools that a query speaks of, best first; servers that are starting are waited for."""
+        """Return the tools that match a query, best first; waits for servers that are starting."""
         if not (tools := find_tools(query, self.list_tools())):
             await self.wait_for_start()
             tools = find_tools(query, self.list_tools())
         return tools
 
     async def wait_for_start(self, name: str = "") -> None:
-        """Wait until those that are starting have told their tools: of a tool's name, the one that may have it."""
+        """Wait until starting servers have listed their tools; with a tool's name, for the server that may have it."""
         starting = {
             task
             for server, task in self._listing.items()
@@ -156,7 +153,7 @@ class SessionServers:
             await asyncio.wait(starting, timeout=START_SECONDS)
 
     async def refresh(self) -> None:
-        """Read the configuration anew, ask about new servers of the project, and list what has to be listed."""
+        """Reload the configuration, ask about new servers of the project, and start the pending lists."""
         async with self._refreshing:
             self._configured = await self._load()
             self._report_problems()
@@ -164,38 +161,38 @@ class SessionServers:
             allowed_configs = {server.name: server for server in self._configured.servers if not refusals[server.name]}
             for name in [*self._servers]:
                 if allowed_configs.get(name) != self._servers[name].config:
-                    await self._forget(name)
+                    await self._remove_server(name)
             self._refusals = {name: refusal for name, refusal in refusals.items() if refusal}
             for config in allowed_configs.values():
-                self._begin_listing(config)
+                self._list_if_needed(config)
             await self._wait_for_lists()
 
-    async def begin(self) -> None:
-        """Begin to list what nobody knows yet, while the user still types. Nobody is asked."""
+    async def start_listing(self) -> None:
+        """Start listing unknown servers while the user still types, without asking anything."""
         async with self._refreshing:
             for config in (await self._load()).servers:
-                with suppress(StateError):  # the first prompt meets the same fault and says so
+                with suppress(StateError):  # the first prompt reports the same fault
                     if not self.explain_refusal(config):
-                        self._begin_listing(config)
+                        self._list_if_needed(config)
 
     async def _wait_for_lists(self) -> None:
-        """Wait a moment for lists that were begun lately: a slow one is told when it is there, and a call that wants it
-        waits. An own server is what a session is for: it may take as long as a start takes."""
-        patience = FIRST_WAIT if self.own is None else START_SECONDS
-        remaining_seconds = {name: self._begun[name] + patience - monotonic() for name in self._listing}
+        """Wait briefly for recently started lists: a slow server is offered later. The session's own server gets the
+        full start limit."""
+        time_limit = FIRST_WAIT if self.own is None else START_SECONDS
+        remaining_seconds = {name: self._listing_since[name] + time_limit - monotonic() for name in self._listing}
         if waiting := {self._listing[name] for name, seconds in remaining_seconds.items() if seconds > 0}:
             await asyncio.wait(waiting, timeout=max(remaining_seconds.values()))
 
     def _report_problems(self) -> None:
         for text in map(describe_problem, self._configured.problems):
-            self._warn(text if text not in self._told else "")
-            self._told.add(text)
+            self._warn(text if text not in self._reported_problems else "")
+            self._reported_problems.add(text)
 
     async def _find_refusal(self, config: ServerConfig) -> str:
-        """Return why the server may not run, "" = it may; the user is asked about an entry once in a session."""
+        """Return why the server may not run, "" = it may. The user is asked once per entry and session."""
         try:
             consent, answer = self._consent.find(config.name), self._consent.get_answer(config)
-            self._said[config.name] = consent
+            self._consents[config.name] = consent
             if consent.is_off:
                 return OFF
             if answer is None and config.compute_hash() not in self._answered:
@@ -205,29 +202,29 @@ class SessionServers:
                     self._consent.save(config, is_allowed=answer)
         except StateError as problem:
             return problem.message
-        return "" if answer else UNASKED
+        return "" if answer else NO_CONSENT
 
     def _ensure_server(self, config: ServerConfig) -> McpServer:
         if config.name not in self._servers:
-            self._servers[config.name] = McpServer(config, self._host, partial(self.note_change, config.name))
+            self._servers[config.name] = McpServer(config, self._host, partial(self.mark_stale, config.name))
         return self._servers[config.name]
 
-    def note_change(self, name: str) -> None:
-        """Note that a server's tools are others now."""
+    def mark_stale(self, name: str) -> None:
+        """Record that a server's tools changed."""
         self._stale.add(name)
 
-    async def _renew_server(self, config: ServerConfig) -> McpServer:
-        """Return the server of this very entry."""
+    async def _replace_outdated(self, config: ServerConfig) -> McpServer:
+        """Return the server of exactly this entry."""
         if self._ensure_server(config).config != config:
-            await self._forget(config.name)
+            await self._remove_server(config.name)
         return self._ensure_server(config)
 
-    def _begin_listing(self, config: ServerConfig) -> None:
+    def _list_if_needed(self, config: ServerConfig) -> None:
         name = self._ensure_server(config).config.name
         if name in self._listing:
             return
-        is_stale = name in self._stale and self._changed.get(name, 0) < MAX_CHANGES
-        is_stale = is_stale or (name not in self._tools and self._servers[name].can_try_again)
+        is_stale = name in self._stale and self._change_counts.get(name, 0) < MAX_CHANGES
+        is_stale = is_stale or (name not in self._tools and self._servers[name].is_retry_due)
         if (name in self._tools or name in self._problems) and not is_stale:
             return
         if (
@@ -241,11 +238,11 @@ class SessionServers:
     def _start_listing(self, name: str) -> asyncio.Task[None]:
         self._stale.discard(name)
         task = self._tasks.start(self._list(name), name=f"mcp tools {name}")
-        self._listing[name], self._begun[name] = task, monotonic()
-        task.add_done_callback(partial(self._note_end, name))
+        self._listing[name], self._listing_since[name] = task, monotonic()
+        task.add_done_callback(partial(self._remove_listing, name))
         return task
 
-    def _note_end(self, name: str, task: asyncio.Task[None]) -> None:
+    def _remove_listing(self, name: str, task: asyncio.Task[None]) -> None:
         if self._listing.get(name) is task:
             del self._listing[name]
 
@@ -253,37 +250,39 @@ class SessionServers:
         server, keeps_effects = self._servers[name], self._keeps_effects()
         try:
             tools = await server.list_tools(keeps_effects=keeps_effects)
-            self._note_tools(server, tools)
-            with suppress(ToolFailed):  # its tools can be called all the same
+            self._record_tools(server, tools)
+            with suppress(ToolFailed):  # its tools are usable without its texts
                 self._texts[name] = await server.ask(list_texts, keeps_effects=keeps_effects)
-                self._keep_lists(server)
+                self._store_lists(server)
         except AgentTuiError as problem:
             if name not in self._tools:
                 self._set_problem(name, problem.message)
-        except Exception as problem:  # a foreign library ends here
+        except Exception as problem:  # any exception of a foreign library
             self._set_problem(name, f"{type(problem).__name__}: {str(problem)[:200]}")
 
-    def _note_tools(self, server: McpServer, tools: tuple[ToolDefinition, ...]) -> None:
-        """Offer the tools, and tell the user which of them are others than when they were last told: those are held."""
+    def _record_tools(self, server: McpServer, tools: tuple[ToolDefinition, ...]) -> None:
+        """Offer the tools, and warn the user about changed descriptions; those tools are held."""
         config = server.config
         server_lists = load_list(config.compute_hash())
         before = describe_tools(config.name, server_lists.tools) if server_lists is not None else {}
-        with suppress(StateError):  # who is asked for the user's word next tells it
-            changed_names, held_names = self._consent.note_tools(config, compute_digests(tools), before)
-            self._said[config.name] = self._consent.find(config.name)
+        with suppress(StateError):  # the next consent question reports it
+            changed_names, held_names = self._consent.record_tools(config, compute_digests(tools), before)
+            self._consents[config.name] = self._consent.find(config.name)
             self._warn(describe_changes(config.name, changed_names, held_names))
         self._warn(
-            describe_odd_tools(config.name, tools) if server_lists is None or server_lists.tools != tools else ""
+            describe_suspicious_tools(config.name, tools) if server_lists is None or server_lists.tools != tools else ""
         )
         self._problems.pop(config.name, None)
-        self._changed[config.name] = self._changed.get(config.name, 0) + (self._tools.get(config.name, tools) != tools)
+        self._change_counts[config.name] = self._change_counts.get(config.name, 0) + (
+            self._tools.get(config.name, tools) != tools
+        )
         self._tools[config.name] = tools
-        self._keep_lists(server)
+        self._store_lists(server)
 
-    def _keep_lists(self, server: McpServer) -> None:
+    def _store_lists(self, server: McpServer) -> None:
         if not self._is_private:
             texts = self._texts.get(server.config.name, ServerTexts())
-            save_list(server.config.compute_hash(), KeptList(server.version, self._tools[server.config.name], texts))
+            save_list(server.config.compute_hash(), CachedLists(server.version, self._tools[server.config.name], texts))
 
     def _warn(self, text: str) -> None:
         if text:
@@ -293,12 +292,10 @@ class SessionServers:
         self._warn(text if self._problems.get(name) != text else "")
         self._problems[name] = text
 
-    # what is called
-
     async def call(
         self, name: str, arguments: Mapping[str, Any], origin: Origin, listener: CallListener
     ) -> tuple[OfferedTool, CallAnswer, str]:
-        """Call a tool; return it with its answer and a line on what it changed. Raises `ToolFailed`."""
+        """Call a tool; return it with its answer and a line about changed files. Raises `ToolFailed`."""
         if reason := self.explain_off(name):
             raise ToolFailed(f"Not run: {reason}", hint="Do without it.")
         tool = self.find(name)
@@ -311,10 +308,8 @@ class SessionServers:
         )
         return tool, answer, effects
 
-    # what the user sees and does
-
     async def load_rows(self) -> q.ServersAnswer:
-        """Return all servers as they are configured now. Nothing is started or asked for it."""
+        """Return all servers as configured now, without starting any or asking anything."""
         configuration = await self._load()
         problems = tuple(map(describe_problem, configuration.problems))
         rows = await asyncio.to_thread(lambda: tuple(map(self._build_row, configuration.servers)))
@@ -322,100 +317,100 @@ class SessionServers:
 
     def _build_row(self, config: ServerConfig) -> q.ServerRow:
         name, server = config.name, self._servers.get(config.name)
-        life = ServerLife(
+        life = ServerRuntime(
             status="starting" if name in self._listing else server.status if server else "idle",
             problem=self._problems.get(name, "") or (server.problem if server else ""),
             log=server.log.read() if server else "",
         )
-        server_lists = KeptList("", self._tools[name]) if name in self._tools else load_list(config.compute_hash())
+        server_lists = CachedLists("", self._tools[name]) if name in self._tools else load_list(config.compute_hash())
         return build_row(config, self._consent, life, server_lists.tools if server_lists else ())
 
-    # what is read at the user's word
-
     async def load_configs(self) -> tuple[ServerConfig, ...]:
-        """Load the entries of all servers as they stand in their files now."""
+        """Load the entries of all servers from their files."""
         return (await self._load()).servers
 
     def explain_refusal(self, config: ServerConfig) -> str:
-        """Return why a server may not run, "" = it may. Nobody is asked. Raises `StateError`."""
+        """Return why a server may not run, "" = it may, without asking. Raises `StateError`."""
         if self._consent.find(config.name).is_off:
             return OFF
-        return "" if self._consent.get_answer(config) else UNASKED
+        return "" if self._consent.get_answer(config) else NO_CONSENT
 
     def find_texts(self, config: ServerConfig) -> ServerTexts | None:
-        """Return what is known of the resources and prompts of a server; None = it was not asked yet."""
+        """Return the known resources and prompts of a server; None: they were not listed yet."""
         if (texts := self._texts.get(config.name)) is not None and config.name in self._servers:
             return texts
         server_lists = load_list(config.compute_hash())
         return server_lists.texts if server_lists is not None else None
 
     async def ask(self, config: ServerConfig, work: Callable[[SdkConnection], Awaitable[A]]) -> A:
-        """Return what `work` gets of a server, which is started for that. Raises `StateError`, `ToolFailed`."""
+        """Return the result of `work` on a server, which is started for that. Raises `StateError`, `ToolFailed`."""
         if reason := self.explain_refusal(config):
             raise ToolFailed(f"The MCP server {config.name} can't be used: {reason}", hint="/mcp shows it.")
-        server = await self._renew_server(config)
+        server = await self._replace_outdated(config)
         return await server.ask(work, keeps_effects=self._keeps_effects())
 
     async def find_host(self, name: str) -> str:
-        """Return the host of a remote server by its entry, "" = it is none, or there is no such server."""
+        """Return the host of a remote server by its entry; "" for a local or unknown one."""
         config = await self.find_config(name)
-        return (await self._renew_server(config)).host if config is not None else ""
+        return (await self._replace_outdated(config)).host if config is not None else ""
 
     async def find_config(self, name: str) -> ServerConfig | None:
-        """Return the entry of a server as it stands in its file now; None = there is none."""
+        """Return the entry of a server as it is in its file now; None: there is none."""
         return next((config for config in await self.load_configs() if config.name == name), None)
 
     async def _load(self) -> ConfiguredServers:
         if self.own is not None:
             return ConfiguredServers((self.own,))
-        return await asyncio.to_thread(load_servers, self._host.workspace, self._get_check(), self.given)
+        return await asyncio.to_thread(load_servers, self._host.workspace, self._get_check(), self.client_servers)
 
     async def switch(self, name: str, *, tool: str = "", is_off: bool) -> None:
-        """Switch a server, or one of its tools, off or on. Raises `StateError`."""
+        """Switch a server, or one of its tools, on or off. Raises `StateError`."""
         self._consent.switch(name, tool=tool, is_off=is_off)
-        self._said[name] = self._consent.find(name)
+        self._consents[name] = self._consent.find(name)
         if not tool and is_off:
             self._refusals[name] = OFF
             await self.stop(name)
 
     async def answer_consent(self, config: ServerConfig, *, is_allowed: bool) -> None:
-        """Keep the user's yes to an entry of the project, or take it back. Raises `StateError`."""
+        """Store or revoke the user's consent to an entry of the project. Raises `StateError`."""
         if is_allowed:
             self._consent.save(config, is_allowed=True)
             return
         self._consent.forget(config.name)
-        self._answered.add(config.compute_hash())  # who takes it back now is not asked in the same breath
-        self._refusals[config.name] = UNASKED
+        self._answered.add(config.compute_hash())  # a revoked consent is not asked for again in this session
+        self._refusals[config.name] = NO_CONSENT
         await self.stop(config.name)
 
     async def stop(self, name: str) -> None:
-        """End a server, if it runs; its next call starts it anew."""
+        """Stop a running server; its next call starts it again."""
         if (task := self._listing.get(name)) is not None:
             await cancel_tasks({task})
         if (server := self._servers.get(name)) is not None:
             await server.stop()
 
     async def restart(self, config: ServerConfig) -> None:
-        """End a server and ask it anew for its tools; that is waited for a while. Raises `StateError`, `ToolFailed`."""
+        """Stop a server and list its tools again, waiting briefly. Raises `StateError`, `ToolFailed`."""
         if reason := self.explain_refusal(config):
             raise ToolFailed(f"the MCP server {config.name} may not run: {reason}")
         await self.stop(config.name)
-        await self._renew_server(config)
+        await self._replace_outdated(config)
         self._problems.pop(config.name, None)
         self._refusals.pop(config.name, None)
         await asyncio.wait({self._start_listing(config.name)}, timeout=FIRST_WAIT)
 
     async def probe(self, config: ServerConfig) -> tuple[ToolDefinition, ...]:
-        """Start a server for its tools alone, and end it; what it writes is gone. Raises `StateError`, `ToolFailed`."""
+        """Start a server for its list of tools and stop it, dropping its writes. Raises `StateError`, `ToolFailed`."""
         if not self._consent.get_answer(config):
-            raise ToolFailed(f"{config.name} stands in {config.source}, and {UNASKED}", hint="/mcp on the screen asks.")
+            raise ToolFailed(
+                f"{config.name} stands in {config.source}, and {NO_CONSENT}", hint="/mcp on the screen asks."
+            )
         server = McpServer(config, self._host, lambda: None)
         try:
             return await server.list_tools(keeps_effects=False)
         finally:
             await server.close()
 
-    async def _forget(self, name: str) -> None:
+    async def _remove_server(self, name: str) -> None:
         server = self._servers.pop(name)
         if (task := self._listing.pop(name, None)) is not None:
             await cancel_tasks({task})
@@ -424,6 +419,6 @@ class SessionServers:
             table.pop(name, None)
 
     async def close(self) -> None:
-        """End all servers; nothing of them is left."""
+        """Stop all servers."""
         await self._tasks.cancel(limit=2.0)
         await asyncio.gather(*(server.close() for server in self._servers.values()))

@@ -21,7 +21,7 @@ from core.plans.yaml_parser import YamlError, YamlMapping, YamlNode, YamlScalar,
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.messages import Effort
 from core.protocol.plans import Plan
-from core.text.splices import Splice, apply_splices
+from core.text.lines import Splice, apply_splices
 
 _FRONT = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _STATUSES: tuple[str, ...] = get_args(TodoStatus)

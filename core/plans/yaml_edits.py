@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from core.plans.yaml_parser import YamlMapping, YamlNode, YamlScalar, YamlSequence
-from core.text.splices import Splice, apply_splices
+from core.text.lines import Splice, apply_splices
 
 _FIRST = re.compile(r"[^\s\-?:,\[\]{}#&*!|>'\"%@`=<~]")
 _NOT_PLAIN = re.compile(r": |:$| #|[\t\n\r]|^\s|\s$|^---|^\.\.\.")

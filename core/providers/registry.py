@@ -14,8 +14,7 @@ from itertools import chain
 from typing import Final
 from urllib.parse import quote, urlsplit
 
-from core.config.model_settings import ProviderSettings
-from core.config.settings import Settings
+from core.config.settings import ProviderSettings, Settings
 from core.errors import ConfigError
 from core.protocol.messages import WireProtocol
 from core.providers.base import Provider

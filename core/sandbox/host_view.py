@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from core.clock import monotonic
-from core.search_paths import restore_users
+from core.search_paths import restore_user_paths
 from core.workspace.secret_files import is_secret, may_be_secret
 
 _VERSIONS = ("bin", "completions", "libexec", "plugins", "shims", "version", "versions")
@@ -192,7 +192,7 @@ def list_names(directory: str | Path) -> list[str]:
 def build_environment(source: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of `source` that a command may see, with the absolute directories of the user's own
     PATH: in a box it may lead into the project."""
-    source = restore_users(source)
+    source = restore_user_paths(source)
     allowed_variables = {
         name: value for name, value in source.items() if name in INHERITED_VARIABLES or name.startswith("LC_")
     }

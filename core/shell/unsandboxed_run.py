@@ -26,7 +26,7 @@ from core.providers.catalog.presets import KNOWN
 from core.sandbox.host_view import FIXED
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
-from core.search_paths import restore_users
+from core.search_paths import restore_user_paths
 from core.secrets import holds_secret, list_masked_values
 from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.execution import SECRETS_HIDDEN, format_effects
@@ -59,7 +59,7 @@ def build_requested_environment(*, is_attended: bool) -> dict[str, str]:
     """Return the environment of a command that the agent requested. Git recognizes no bare repositories in it, since
     any files can look like one, with programs to run. A command that a rule allows without a question (`is_attended`
     False) finds no program of the project either."""
-    environment = build_unsandboxed_environment(restore_users(os.environ) if is_attended else os.environ)
+    environment = build_unsandboxed_environment(restore_user_paths(os.environ) if is_attended else os.environ)
     forbid_bare_repositories(environment)
     return environment
 

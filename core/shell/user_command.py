@@ -27,7 +27,7 @@ from core.protocol.events import (
 )
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult
-from core.search_paths import restore_users
+from core.search_paths import restore_user_paths
 from core.shell.command_host import CommandRequest
 from core.shell.execution import EFFECTS_DROPPED
 from core.shell.long_output import shorten_middle
@@ -93,7 +93,7 @@ class UserCommand:
                 self._directory = "."
             return await self._terminal.run(request, on_output)
         host = replace(self._terminal.host, emit=self._emit)  # its effects belong to no turn
-        environment = build_unsandboxed_environment(restore_users(os.environ))
+        environment = build_unsandboxed_environment(restore_user_paths(os.environ))
         return await run_unsandboxed(host, request, self._directory, environment, on_output)
 
     def _describe_stop(self) -> str:

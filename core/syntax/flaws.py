@@ -23,8 +23,8 @@ from msgspec import Struct
 from core.crash_reports import save_crash_report
 from core.syntax.grammars import parse_syntax
 from core.syntax.python_parser import find_compile_error, is_parsed_by_python
+from core.text.json_repairs import to_strict_json
 from core.text.lines import split_lines
-from core.text.repairs.relaxed_json import to_strict_json
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer  # type: ignore[import-untyped]

@@ -1,4 +1,4 @@
-"""Numbers of things in words: "1 line", "2,000 lines"."""
+"""Counts of things in words: "1 line", "2,000 lines"."""
 
 from __future__ import annotations
 

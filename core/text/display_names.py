@@ -1,9 +1,14 @@
-"""The form of names on every screen and in every printed line: no two look alike, and none acts.
+"""Names as they are shown on screens and in printed lines: no two look alike, and none acts on the terminal.
 
-A name is that of a file, a branch, a todo: what somebody decides by and somebody else has chosen. What is not plainly
-seen as itself is written as `‹…›` or as a control picture; no name can hold these by itself, so what is shown can be
-read back. `expose_controls` and `to_one_line` are for prose around names: nothing in it is hidden, no line of it is
+A name is that of a file, a branch or a todo: somebody else chose it, and the user decides by it. Whatever is not
+plainly visible as itself becomes `‹…›` or a control picture; names can't contain these, so the shown form can be read
+back. `expose_controls` and `to_one_line` are for prose around names: nothing in it is hidden, and no line of it is
 forged.
+
+Lookalike letters follow Unicode's "Security Mechanisms" (UTS 39) and "Identifiers" (UAX 31), as far as a file name
+needs it. Compatibility forms, and letters of dead or unusual alphabets, are always marked; letters of another alphabet
+where they stand in one word with Latin letters or with each other, or where a whole word of them could be read as
+Latin.
 """
 
 from __future__ import annotations
@@ -12,13 +17,38 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import groupby
 from typing import Final
 
-from core.text.lookalikes import format_code_point, is_compatibility_form, mark_word
-
+# Alphabets of everyday use (UAX 31, table 5), by the first word of a letter's name; "CJK" are Han characters.
+EVERYDAY_SCRIPTS: Final = frozenset(
+    re.findall(
+        "[A-Z]+",
+        "LATIN CYRILLIC GREEK ARMENIAN GEORGIAN HEBREW ARABIC THAANA DEVANAGARI BENGALI GURMUKHI GUJARATI ORIYA TAMIL "
+        "TELUGU KANNADA MALAYALAM SINHALA THAI LAO TIBETAN MYANMAR ETHIOPIC KHMER CJK HIRAGANA KATAKANA BOPOMOFO "
+        "HANGUL",
+    )
+)
+_SCRIPT_ALIASES: Final = {"KATAKANA-HIRAGANA": "KATAKANA", "IDEOGRAPHIC": "CJK"}
+# Scripts that mix with Latin letters in one word.
+_MIXED_SCRIPTS: Final = tuple(
+    frozenset({"LATIN", "CJK", *scripts}) for scripts in (("HIRAGANA", "KATAKANA"), ("BOPOMOFO",), ("HANGUL",))
+)
+# Letters of other alphabets that look like a Latin one or like each other.
+LATIN_LOOKALIKES: Final = frozenset(
+    "аеорсухіјѕһԁԛԝӏАВЕЗКМНОРСТУХЅІЈԌоαɑγινορτυχкпгьЬՏՍօոսցհհզգյլւքՕԼՈνΑΒΕΖΗΙΚΜΝΟΡΤΥΧΓΠΦφσκтωѡԍԳғ"
+    "ӠбѴѵԜҮүҽӀӘԊѰѱϜͿϺϳͰͶϷϸβΛռայყሀॽ"
+    "סוןاهەہھةںഠଠဝငဟოდვჿዐภเโไ一口工力二八卜へり"
+    "ಅಆಇಒಜಞಣಯಱಲഉജണഴശຈບປຝພຟຍઽኮሆጣቡኔ"
+)
+_KANA_LOOKALIKES: Final = frozenset("ニハカロエタトヘリーノメーへべぺベペミ")
+# Latin lookalikes beyond ASCII, strokes of Han characters, and signs that look like ASCII.
+SINGLE_LOOKALIKES: Final = frozenset(
+    "ƄƅƆƉƍƐƖƗƦƧƨƩƷƼƽƾƿǀǁǂǃƎǝȜȝȢȣɁɅǶıȷẝẟỿȦȧǍǎǏǐǑǒǓǔǦǧǴǵĔĕĬĭŢţƫϛ丨丶丿亅亻〇ℓ⁄∕⧸∖⧵∶꞉ːˈʹʼ‐‑‒–−․‥…ꓸ·"
+)
+_WORD_PIECES: Final = re.compile(r"([^\W\d_]+)|.", re.DOTALL)
 ELLIPSIS: Final = "…"
-
 # C0 without tab and newline, DEL, C1, line and paragraph separators, bidi controls, zero-width and invisible
 # characters, lone surrogates, interlinear and musical format characters, tags, variation selectors beyond emoji.
 HIDDEN: Final = (
@@ -34,21 +64,21 @@ _MAX_MARKS: Final = 4
 _UNSAFE_TEXT = re.compile(f"[{HIDDEN}]|[{MARKS}]{{{_MAX_MARKS + 1},}}")
 _UNSAFE_RUNS = re.compile(f"([{HIDDEN}])\\1*|([{MARKS}]{{{_MAX_MARKS}}})([{MARKS}]+)")
 _TAG_RUN = re.compile("[\U000e0000-\U000e0fff]{2,}")
-_MAX_NAMED: Final = 40  # different characters of a run that are named
+_MAX_NAMED: Final = 40  # distinct characters of a run that are spelled out
 _LOOSE_MARK = re.compile(f"[{MARKS}{HIDDEN}]")
 _BLANKS = re.compile("^ +| +$|(?<= ) +")
 _INVISIBLE = re.compile(f"[{HIDDEN}]")
-_PIECES = re.compile(rf"((?:(?![{HIDDEN}])[^\W\d_])+)|(.)", re.DOTALL)  # some letters are invisible: Hangul's fillers
-_BYTES: Final = range(0x10FF80, 0x110000)  # a byte that is no UTF-8, on the wire; see `workspace.names`
-# Signs beside letters that are plainly themselves.
+_PIECES = re.compile(rf"((?:(?![{HIDDEN}])[^\W\d_])+)|(.)", re.DOTALL)  # some letters, Hangul's fillers, are invisible
+_BYTES: Final = range(0x10FF80, 0x110000)  # bytes of invalid UTF-8 on the wire; see `workspace.file_names`
+# Unambiguous signs beyond letters.
 _PLAIN_SIGNS: Final = frozenset("§©®¶€£¥¿«»、。〈〉《》「」『』【】")
 
 
 def display_name(name: str, width: int = 0) -> str:
-    """Return a name as it is shown, on one line; of more than `width` characters (0: any number) only the end.
+    """Return a name as it is shown, on one line; only its end if it has more than `width` characters (0: unlimited).
 
-    Two names that differ are shown as different: nothing is dropped or joined, and what can be taken for something else
-    is named. ASCII names, and those of the world's languages, are left as they are.
+    Different names are shown differently: nothing is dropped or joined, and lookalikes are marked. ASCII names, and
+    those of the world's languages, stay as they are.
     """
     if not (name.isascii() and name.isprintable()) or "  " in name or name != name.strip():
         name = "".join(_mark_pieces(name[-4 * width :] if width else name))
@@ -71,8 +101,8 @@ def _mark_pieces(name: str) -> Iterator[str]:
 
 
 def _is_mark_of(character: str, before: str, marks: int) -> bool:
-    """True for a sign that an alphabet writes with its letters (a vowel, a tone), once; no loose accent, nothing that
-    can't be seen."""
+    """True for a single combining sign that an alphabet writes with its letters (a vowel, a tone); not for loose
+    accents or invisible signs."""
     if not before or before.isascii() or character == before or marks > 1 or _LOOSE_MARK.match(character):
         return False
     return unicodedata.category(character) in {"Mn", "Mc"} and unicodedata.normalize("NFKC", character) == character
@@ -109,8 +139,8 @@ def _display_run(match: re.Match[str]) -> str:
 
 
 def _name_run(run: str) -> str:
-    """Return the characters of a run, each by its number; of a long one the rest by its count and a hash of it, so that
-    no two are alike."""
+    """Return the characters of a run by number; of a long one the rest by its length and hash, so that no two look
+    alike."""
     groups = [(sign, sum(1 for _ in group)) for sign, group in groupby(run)]
     label = "".join(f"‹U+{ord(sign):04X}{f'×{number}' if number > 1 else ''}›" for sign, number in groups[:_MAX_NAMED])
     if len(groups) <= _MAX_NAMED:
@@ -123,7 +153,7 @@ def _name_run(run: str) -> str:
 def expose_controls(text: str) -> str:
     """Return every control, bidi, zero-width or tag character as a visible escape; newlines and tabs stay.
 
-    For what the user has to decide on (a command that asks for approval): nothing is dropped.
+    For texts that the user decides on (a command that asks for approval): nothing is dropped.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -135,11 +165,87 @@ def expose_controls(text: str) -> str:
 
 
 def to_one_line(text: str) -> str:
-    """Return prose with names in it as one printed line: what would act, hide or begin another line is made visible."""
+    """Return prose with names in it as one line, with control, hidden and line-breaking characters made visible."""
     return expose_controls(text.replace("\n", "␊").replace("\t", "␉").replace("\r", "␍"))
 
 
 def shorten_model(model: str) -> str:
-    """Return a model's id; of a script its file name alone, for a path says something of the user's machine."""
+    """Return the id of a model; of a script only its file name, because a path reveals the user's machine."""
     provider, _, name = model.partition("/")
     return f"{provider}/{name.rpartition('/')[2]}" if provider == "scripted" else model
+
+
+@lru_cache(maxsize=4_096)
+def mark_lookalikes(text: str) -> str:
+    """Return `text` with lookalikes marked by their script or code point."""
+    if text.isascii():
+        return text
+    parts = list[str]()
+    for piece in _WORD_PIECES.finditer(text):
+        if word := piece[1]:
+            parts += mark_word(word)
+        else:
+            parts.append(format_code_point(piece[0]) if _is_odd(piece[0]) else piece[0])
+    return "".join(parts)
+
+
+def mark_word(word: str) -> Iterator[str]:
+    """Yield the letters of one word, in pieces, as they are or marked."""
+    if word.isascii():
+        yield word
+        return
+    scripts = {find_script(letter) for letter in word if not _is_odd(letter)}
+    is_mixed = len(scripts) > 1 and not any(scripts <= allowed_scripts for allowed_scripts in _MIXED_SCRIPTS)
+    twins = all(letter in LATIN_LOOKALIKES or letter in _KANA_LOOKALIKES for letter in word)
+    for script, letters in groupby(word, _group_script):
+        run = "".join(letters)
+        if not script:
+            yield from map(format_code_point, run)
+        elif script == "LATIN":
+            yield run
+        elif (
+            script not in EVERYDAY_SCRIPTS
+            or is_mixed
+            or twins
+            or (script == "KATAKANA" and _KANA_LOOKALIKES.issuperset(run))
+        ):
+            yield f"‹{run}·{script.title()}›"
+        else:
+            yield run
+
+
+def _group_script(letter: str) -> str:
+    """Return the script of a letter; "": it is marked by itself in any context."""
+    return "" if _is_odd(letter) else find_script(letter)
+
+
+def find_script(letter: str) -> str:
+    """Return the script of a letter in capitals: the first word of its Unicode name."""
+    script = unicodedata.name(letter, "").partition(" ")[0]
+    return _SCRIPT_ALIASES.get(script, script)
+
+
+def is_compatibility_form(character: str) -> bool:
+    """True for a variant of other characters (full width, mathematical, a ligature, a letter-like sign), and for a
+    letter of phonetics, transcription or dead alphabets."""
+    if character in SINGLE_LOOKALIKES:
+        return True
+    if character.isspace() or not character.isalnum():
+        return unicodedata.normalize("NFKC", character) != character and not character.isspace()
+    code = ord(character)
+    is_technical = (
+        0x250 <= code < 0x300 or 0x1D00 <= code < 0x1DC0 or 0xA640 <= code < 0xA6A0 or 0xA720 <= code < 0xAB70
+    )
+    is_jamo = 0x1100 <= code < 0x1200 or 0xA960 <= code < 0xA980 or 0xD7B0 <= code < 0xD800
+    is_old = code >= 0x10000 and find_script(character) != "CJK"
+    latin = is_technical and find_script(character) in {"LATIN", "CYRILLIC", "GREEK", "MODIFIER"}
+    return latin or is_jamo or is_old or unicodedata.normalize("NFKC", character) != character
+
+
+def format_code_point(character: str) -> str:
+    """Return a visible character with its code point."""
+    return f"‹{character} U+{ord(character):04X}›"
+
+
+def _is_odd(character: str) -> bool:
+    return not character.isascii() and is_compatibility_form(character)

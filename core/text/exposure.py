@@ -1,9 +1,9 @@
-"""Text that somebody decides by, written so that what is seen is all there is: no two texts have the same form.
+"""Text that the user decides by, written so that everything in it is visible: no two texts look the same.
 
-Nothing is ever removed. A character that can't be seen, acts on a terminal, or is drawn like another one is written as
-`‹U+200B›` or as a control picture (`␛`), a letter that passes for a Latin one with its alphabet (`‹х·Cyrillic›`). Signs
-of the text itself that could be taken for one of these marks are written as marks, too. ASCII and the languages of the
-world stay as they are: letters with their own accents and vowels, punctuation, emoji.
+Nothing is removed. A character that is invisible, acts on a terminal, or looks like another one becomes `‹U+200B›` or a
+control picture (`␛`); a letter that passes for a Latin one gets the name of its script (`‹х·Cyrillic›`). Signs of the
+text that could be mistaken for such marks are marked, too. ASCII and the world's languages stay as they are: letters
+with their accents and vowels, punctuation, emoji.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Final
 
-from core.text.display_names import HIDDEN
-from core.text.lookalikes import find_script, format_code_point, is_compatibility_form, mark_word
+from core.text.display_names import HIDDEN, find_script, format_code_point, is_compatibility_form, mark_word
 
 TAB_SIZE: Final = 4
 TAB_SIGN: Final = "⇥"
 BLANK_SIGN: Final = "␣"
 NO_NEWLINE_SIGN: Final = "⊘"
 
-# Beside `HIDDEN` and by their category: what has no ink (Braille's blank, a musical note without a head, a Khitan
-# filler), Hangul's parts, which are drawn joined, and all variation selectors.
+# In addition to `HIDDEN` and to categories: characters without ink (Braille's blank, a musical note without a head, a
+# Khitan filler), Hangul's parts, which are drawn joined, and all variation selectors.
 UNSEEN: Final = f"{HIDDEN}\u2800\U0001d159\U00016fe4\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff\ufe00-\ufe0f"
-# Pictures of controls and the other signs that stand for something else in what is shown.
+# Control pictures and the other signs that represent something else in the output.
 OWN_SIGNS: Final = f"\u2400-\u2426{TAB_SIGN}{NO_NEWLINE_SIGN}"
-# Emoji that are drawn as text, in one column, unless U+FE0F follows.
+# Emoji with text presentation, in one column, unless U+FE0F follows.
 EMOJI_BASES: Final = (
     "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u2199\u21a9\u21aa\u2328\u23cf\u23ed-\u23ef\u23f1\u23f2\u23f8-\u23fa"
     "\u24c2\u25aa\u25ab\u25b6\u25c0\u25fb\u25fc\u2600-\u2604\u260e\u2611\u2618\u261d\u2620\u2622\u2623\u2626\u262a"
@@ -44,19 +43,19 @@ EMOJI_BASES: Final = (
     "\U0001f6e9\U0001f6f0\U0001f6f3"
 )
 UNSEEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
-MAX_MARKS: Final = 4  # accents and vowels on one letter
+MAX_MARKS: Final = 4  # combining marks on one letter
 
-# Letters of other alphabets that are drawn as a Latin one is, and letters that are drawn as signs are.
+# Letters of other alphabets that look like a Latin one, and letters that look like signs.
 _TWINS: Final = frozenset("аеорсухіјѕһԁԛԝӏАВЕЗКМНОРСТУХЅІЈԌҮοΑΒΕΖΗΙΚΜΝΟΡΤΥΧνͿϹϲօոսհՏՍՕ")
 _SIGN_LETTERS: Final = frozenset("ǀǁǂǃʹʻʼˈˌː꞉ꞌꓸꓹꓻꓽɑɡ")
-# Signs that are drawn as the ASCII signs - / : = . | * ~ \ are.
+# Signs that look like the ASCII signs - / : = . | * ~ \.
 SIGN_TWINS: Final = (
     "\u2010\u2011\u2043\u2212\u2044\u2215\u29f8\u2236\ua789\ua78a\u2024\u2223\u2217\u204e\u223c\u2216\u29f5"
 )
 _STRANGE_SCRIPTS: Final = frozenset(
     {"CHEROKEE", "LISU", "COPTIC", "DESERET", "OSAGE", "CARIAN", "LYCIAN", "LYDIAN", "GOTHIC", "OLD"}
 )
-_CALM = re.compile(
+_HARMLESS = re.compile(
     "[ -~\t\n\u00a1-\u00a9\u00ab\u00ac\u00ae-\u00b9\u00bb-\u0131\u0134-\u017e\u0180-\u01bf\u01cd-\u01f0\u01f4-\u024f"
     "\u2013\u2014\u2018-\u201e\u2020-\u2022\u2026\u20ac\u2190-\u21e4\u2500-\u25ff\u3001-\u3011\u3041-\u3096"
     "\u30a1-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01\uff08-\uff0c\uff1a\uff1b\uff1f]*"
@@ -74,32 +73,32 @@ _SKIN = range(0x1F3FB, 0x1F400)
 
 
 def expose_text(text: str, *, is_strict: bool = False) -> str:
-    """Return a text with everything in it made visible; newlines and tabs stay, so that the caller lays them out.
+    """Return a text with everything in it visible; newlines and tabs stay for the caller's layout.
 
-    `is_strict`: of a command or a name all is marked that is another form of something, as `display_name` does.
+    `is_strict`: for a command or a name, variants of other characters are marked as by `display_name`.
     """
     if text.isascii() and text.isprintable():
         return text
-    if not is_strict and _CALM.fullmatch(text):
+    if not is_strict and _HARMLESS.fullmatch(text):
         return text
     return "\n".join(_expose_line(line, is_strict=is_strict) for line in text.split("\n"))
 
 
-def expose_whole(line: str) -> str:
-    """Return one line as it is drawn for a person: all in it made visible, tabs and blanks at its end too."""
+def expose_full_line(line: str) -> str:
+    """Return one line for a person, with everything in it visible, including tabs and trailing blanks."""
     return expose_blanks(expose_text(line))
 
 
 def expose_unseen(line: str) -> str:
-    """Return a line with what can't be seen in it written as in `expose_text`, and so a mark of its own; all that is
-    seen stays: for programs, which can't take one letter for another."""
+    """Return a line with its invisible characters marked as in `expose_text`; visible ones stay. For programs, which
+    can't confuse lookalikes."""
     if line.isascii() and line.isprintable():
         return line
     return _join_pieces(_mark_unseen(line))
 
 
 def _mark_unseen(line: str) -> Iterator[tuple[str, str]]:
-    """Yield the pieces of a line as `_mark_pieces` does, with marks for what can't be seen alone."""
+    """Yield the pieces of a line like `_mark_pieces`, marking invisible characters only."""
     has_own_mark, offset = "‹" in line and _OWN_MARK.search(line) is not None, 0
     while offset < len(line):
         sign = line[offset]
@@ -115,13 +114,12 @@ def _mark_unseen(line: str) -> Iterator[tuple[str, str]]:
 
 
 def expose_line(text: str, *, is_strict: bool = False) -> str:
-    """Return a text as one line with everything in it made visible, line ends, tabs and blanks at its end too."""
+    """Return a text as one line with everything in it visible, including line ends, tabs and trailing blanks."""
     return "␊".join(map(expose_blanks, expose_text(text, is_strict=is_strict).split("\n")))
 
 
 def expose_blanks(line: str) -> str:
-    """Return an exposed line with a sign for each tab, before the blanks up to its stop, and for each blank at its
-    end."""
+    """Return an exposed line with a sign for every tab, padded to its stop, and for every trailing blank."""
     if line[-1:] in {" ", "\t"}:
         line = _LAST_BLANKS.sub(lambda blanks: blanks[0].replace(" ", BLANK_SIGN), line)
     if "\t" not in line:
@@ -143,7 +141,7 @@ def _expose_line(line: str, *, is_strict: bool) -> str:
 
 
 def _join_pieces(pieces: Iterable[tuple[str, str]]) -> str:
-    """Join what is drawn; a mark that stands there several times in a row is drawn once, with their number."""
+    """Join pieces; consecutive equal marks become one with a count."""
     marks, last_seen, count = list[str](), "", 0
     for mark, code in pieces:
         if code and code == last_seen:
@@ -157,15 +155,15 @@ def _join_pieces(pieces: Iterable[tuple[str, str]]) -> str:
 
 
 def _end_run(marks: list[str], count: int) -> None:
-    """Say how often the last mark stands there, if more than once."""
+    """Add the count of the last mark, if it is more than one."""
     if count > 1:
         marks[-1] = f"{marks[-1][:-1]}×{count}›"
 
 
 def _mark_pieces(line: str, *, has_own_mark: bool, is_strict: bool) -> Iterator[tuple[str, str]]:
-    """Yield the pieces of a line as they are shown; of what can't be seen, a mark and the character."""
+    """Yield the displayed pieces of a line; for an invisible character its mark and itself."""
     pieces = list(_PIECES.finditer(line))
-    cluster, keycap_end = "", 0  # a letter with the marks on it
+    cluster, keycap_end = "", 0  # a letter with its combining marks
     for index, piece in enumerate(pieces):
         if word := piece[1]:
             yield from _mark_strictly(word) if is_strict else _mark_word(word, pieces, index)
@@ -204,20 +202,20 @@ def _format_mark(sign: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def is_unseen(sign: str) -> bool:
-    """True for a character that can't be seen by itself, whatever stands around it."""
+    """True for a character that is invisible by itself in any context."""
     return _UNSEEN_SIGN.match(sign) is not None or unicodedata.category(sign) in UNSEEN_CATEGORIES
 
 
 @lru_cache(maxsize=4_096)
 def _is_seen(sign: str) -> bool:
-    """True for a character that is drawn, and as no other is."""
+    """True for a character that is visible and unambiguous."""
     if _OWN_SIGN.match(sign) or sign in SIGN_TWINS or is_unseen(sign):
         return False
     return unicodedata.category(sign)[0] != "M" and unicodedata.normalize("NFC", sign) == sign
 
 
 def _is_drawn_on(sign: str, cluster: str) -> bool:
-    """True for a sign that is seen on the letter or emoji before it, and makes no other character of that."""
+    """True for a sign that is visible on the preceding letter or emoji, and does not form another character with it."""
     if sign == "\ufe0f":
         return len(cluster) == 1 and _EMOJI_BASE.match(cluster) is not None
     if ord(sign) in _SKIN:
@@ -249,7 +247,7 @@ def _mark_word(word: str, pieces: list[re.Match[str]], index: int) -> Iterator[t
         yield word, ""
         return
     is_mixed = any(letter.isascii() or find_script(letter) == "LATIN" for letter in word)
-    is_twin = _TWINS.issuperset(word) and not _stands_in_its_language(pieces, index)
+    is_twin = _TWINS.issuperset(word) and not _is_in_own_language(pieces, index)
     for script, run in groupby(word, _group_letter):
         letters = "".join(run)
         if script == "?":
@@ -263,26 +261,26 @@ def _mark_word(word: str, pieces: list[re.Match[str]], index: int) -> Iterator[t
 
 @lru_cache(maxsize=4_096)
 def _group_letter(letter: str) -> str:
-    """Return the script of a letter; "?": it is named by itself, as it can't be seen or is another form of ASCII."""
+    """Return the script of a letter; "?": it is marked by itself, because it is invisible or a variant of ASCII."""
     if letter.isascii():
         return "LATIN"
     is_raised = unicodedata.decomposition(letter).startswith(("<super>", "<sub>"))
     plain = unicodedata.normalize("NFKC", letter)
-    is_number = unicodedata.category(letter) == "Nl" and len(plain) == 1  # Roman numerals that are drawn as one letter
+    is_number = unicodedata.category(letter) == "Nl" and len(plain) == 1  # Roman numerals in one character
     is_form = (letter.isalpha() or is_number) and not is_raised and plain.isascii()
     return "?" if is_form or letter in _SIGN_LETTERS or not _is_seen(letter) else find_script(letter)
 
 
-def _stands_in_its_language(pieces: list[re.Match[str]], index: int) -> bool:
-    """True for a word of two letters at most or in capitals (both are common in Cyrillic and Greek) beside a word of
-    its alphabet that no Latin letters could be meant by."""
+def _is_in_own_language(pieces: list[re.Match[str]], index: int) -> bool:
+    """True for a word of up to two letters or in capitals (both are common in Cyrillic and Greek) next to an
+    unambiguous word of its alphabet."""
     word = pieces[index][1]
     if len(word) > 2 and not word.isupper():
         return False
     script = find_script(word[0])
     for step in (-1, 1):
         position = index + step
-        while 0 <= position < len(pieces) and _is_passed_over(pieces[position]):
+        while 0 <= position < len(pieces) and _is_skipped(pieces[position]):
             position += step
         neighbour = pieces[position][1] if 0 <= position < len(pieces) and position != index + step else None
         if neighbour and {find_script(letter) for letter in neighbour} == {script}:
@@ -290,5 +288,5 @@ def _stands_in_its_language(pieces: list[re.Match[str]], index: int) -> bool:
     return False
 
 
-def _is_passed_over(piece: re.Match[str]) -> bool:
+def _is_skipped(piece: re.Match[str]) -> bool:
     return _TWINS.issuperset(piece[1]) if piece[1] else _BETWEEN_WORDS.match(piece[0]) is not None

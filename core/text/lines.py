@@ -1,13 +1,16 @@
-"""A text as lines with their own endings, and the rule by which new lines get theirs."""
+"""A text as lines with their own endings, the differences of two texts, and changes of a text as splices."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import NamedTuple
 
-from core.text.line_diff import count_shared_ends, count_shared_head
+Opcode = tuple[str, int, int, int, int]
+_MAX_COMPARED = 250_000  # pairs of lines; a larger middle counts as replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +25,19 @@ class TextLines:
         return len(self.bodies)
 
     def find_end(self, line: int) -> int:
-        """The offset after a line, its ending included."""
+        """Return the offset after a line, including its ending."""
         return self.starts[line] + len(self.bodies[line]) + len(self.ends[line])
 
     def find_line(self, offset: int) -> int:
-        """The 0-indexed line that holds an offset."""
+        """Return the 0-indexed line that contains an offset."""
         return max(0, bisect_right(self.starts, offset) - 1)
 
     def fit_end(self, text: str) -> str:
-        """Return what these lines became without an ending of its last line, if they have none."""
+        """Return a replacement of these lines, without its last line ending if they have none."""
         return trim_ending(text) if self.ends and not self.ends[-1] else text
 
     def find_dominant_ending(self) -> str:
-        """The ending that most lines have; "\\n" when there is none."""
+        """Return the most frequent ending; "\\n" without any."""
         counter = Counter(end for end in self.ends if end)
         return counter.most_common(1)[0][0] if counter else "\n"
 
@@ -63,12 +66,12 @@ def normalise_endings(text: str) -> str:
 
 
 def find_line_number(text: str, offset: int) -> int:
-    """The 1-indexed line that holds an offset."""
+    """Return the 1-indexed line that contains an offset."""
     return text.count("\n", 0, offset) + 1
 
 
 def find_line_numbers(text: str, offsets: Iterable[int]) -> list[int]:
-    """Return `find_line_number` of each offset; fast for many that ascend."""
+    """Return `find_line_number` for many offsets; linear if they ascend."""
     line_numbers, position, line = [], 0, 1
     for offset in offsets:
         line = line + text.count("\n", position, offset) if offset >= position else find_line_number(text, offset)
@@ -78,7 +81,7 @@ def find_line_numbers(text: str, offsets: Iterable[int]) -> list[int]:
 
 
 def find_ending_near(text: str, offset: int) -> str:
-    """The line ending in force at an offset: of its own line, else of the line before; "\\n" in a text without any."""
+    """Return the ending of an offset's line, else of the line before; "\\n" in a text without any."""
     newline_offset = text.find("\n", offset)
     if newline_offset < 0:
         newline_offset = text.rfind("\n", 0, offset)
@@ -86,9 +89,9 @@ def find_ending_near(text: str, offset: int) -> str:
 
 
 def carry_endings(old: str, new: str, fallback: str) -> str:
-    """Return `new` with every bare LF turned into the ending that the line it replaces has in `old`.
+    """Return `new` with every bare LF replaced by the ending of the corresponding line of `old`.
 
-    Lines that `old` and `new` share at both ends keep their own; further ones take the last ending, or `fallback`.
+    Lines in the shared head and tail correspond; further ones get the last ending, or `fallback`.
     """
     before, after = split_lines(old), split_lines(new)
     if all(end != "\n" for end in after.ends):
@@ -112,14 +115,14 @@ def split_whole_lines(text: str) -> list[str]:
 
 
 def split_closed(text: str) -> tuple[list[str], bool]:
-    """Split into lines without endings, and tell whether the last one was closed by a newline."""
+    """Split into lines without endings, and return whether a newline ends the last one."""
     lines = normalise_endings(text).split("\n")
     is_closed = lines[-1] == "" and len(lines) > 1
     return (lines[:-1], True) if is_closed else (lines, False)
 
 
 def cut_lines(data: bytes, limit: int) -> bytes:
-    """Return the whole lines of UTF-8 within so many bytes; of a single line that is longer, whole characters."""
+    """Return the whole lines of UTF-8 within a limit of bytes; of a single longer line, whole characters."""
     if len(data) <= limit:
         return data
     prefix = data[: max(limit, 0)]
@@ -132,12 +135,63 @@ def trim_ending(text: str) -> str:
 
 
 def find_changed_span(before: str, after: str) -> tuple[int, int, int]:
-    """(first, last, last afterwards): the smallest region of lines (1-indexed, inclusive) that holds every change."""
+    """Return the smallest region of lines that contains every change: first and last line before, last line after
+    (1-indexed, inclusive)."""
     old, new = split_whole_lines(before), split_whole_lines(after)
     head, tail = count_shared_ends(old, new)
     return head + 1, len(old) - tail, len(new) - tail
 
 
 def number_lines(text: str, *, first: int = 1) -> str:
-    """The text as the edit agent reads it: every line behind its number, counted from `first`."""
+    """Return the text for the edit agent: every line after its number, counted from `first`."""
     return "\n".join(f"{number:6}|{line}" for number, line in enumerate(split_lines(text).bodies, start=first))
+
+
+def diff_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[Opcode]:
+    """Diff like `SequenceMatcher.get_opcodes`, after stripping the shared ends; a huge middle is one replacement."""
+    head, tail = count_shared_ends(old, new)
+    i2, j2 = len(old) - tail, len(new) - tail
+    if head:
+        yield "equal", 0, head, 0, head
+    if (i2 - head) * (j2 - head) > _MAX_COMPARED:
+        yield "replace", head, i2, head, j2
+    else:
+        inner = SequenceMatcher(None, old[head:i2], new[head:j2], autojunk=False).get_opcodes()
+        for tag, a1, a2, b1, b2 in inner:
+            yield tag, a1 + head, a2 + head, b1 + head, b2 + head
+    if tail:
+        yield "equal", i2, len(old), j2, len(new)
+
+
+def count_shared_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return the numbers of lines (or characters of two strings) in the shared head, and in the shared tail of the
+    rest."""
+    head = count_shared_head(old, new)
+    return head, count_shared_head(old[head:][::-1], new[head:][::-1])
+
+
+def count_shared_head(first: Sequence[str], second: Sequence[str]) -> int:
+    """Return the number of lines (or characters of two strings) in the shared head."""
+    count = 0
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count
+
+
+class Splice(NamedTuple):
+    """Replace `[start, end)` of the text."""
+
+    start: int
+    end: int
+    text: str
+
+
+def apply_splices(text: str, splices: Iterable[Splice], start: int = 0, end: int | None = None) -> str:
+    """Return text[start:end] with the splices applied. They must not overlap; those at one offset stay in order."""
+    parts, position = [], start
+    for replacement in sorted(splices, key=lambda splice: splice[:2]):
+        parts += [text[position : replacement.start], replacement.text]
+        position = replacement.end
+    return "".join([*parts, text[position:end]])

@@ -1,6 +1,6 @@
-"""The right side of a unified diff: which lines of which files stand in it. It is read, never applied.
+"""The right side of a unified diff: the lines of files in it, for references. It is never applied.
 
-Both what a pull request can be commented on and what a reviewer's reference is checked against are these lines.
+A pull request can be commented on at these lines, and a reviewer's references are checked against them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class RightHunk(Struct, frozen=True):
 
 
 def list_right_hunks(diff: str) -> Iterator[RightHunk]:
-    """Yield the hunks of a unified diff in order, but for those of files that are deleted."""
+    """Yield the hunks of a unified diff in order, except those of deleted files."""
     path, lines = "", iter(diff.split("\n"))
     for line in lines:
         if line.startswith("+++ "):
@@ -39,21 +39,21 @@ def _count(hunk: re.Match[str], side: str) -> int:
 
 
 def _take_right(lines: Iterator[str], old: int, new: int) -> Iterator[str]:
-    """Take the lines of one hunk, and yield those of its right side."""
+    """Consume the lines of one hunk, and yield its right side."""
     while old > 0 or new > 0:
         line = next(lines, None)
         if line is None:
             return
-        if line[:1] in {" ", "+", ""}:  # an empty line of context may have lost its blank
+        if line[:1] in {" ", "+", ""}:  # an empty context line may lack its blank
             yield line[1:]
         old -= line[:1] in {" ", "-", ""}
         new -= line[:1] in {" ", "+", ""}
 
 
 def read_patch_name(text: str) -> str:
-    """Read the name behind `+++ `, "" = there is no such file on the right side."""
+    """Parse the name after `+++ `; "" = the file is deleted."""
     name = text.split("\t", maxsplit=1)[0].strip()
-    if name.startswith('"') and name.endswith('"'):  # as git quotes it: bytes in octal
+    if name.startswith('"') and name.endswith('"'):  # git's quoting: octal bytes
         raw = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), name[1:-1])
         name = raw.encode("latin-1", "replace").decode("utf-8", "replace")
     return "" if name == "/dev/null" else name.removeprefix("b/")

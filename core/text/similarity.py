@@ -1,4 +1,4 @@
-"""Similarity of texts: the one module that opens rapidfuzz, only when something did not match exactly."""
+"""Similarity of texts: the only importer of rapidfuzz, which is loaded only if nothing matches exactly."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 
 def measure_similarity(first: str, second: str) -> float:
-    """Similarity from 0.0 to 1.0 (normalised indel distance, rapidfuzz `fuzz.ratio`)."""
+    """Return the similarity from 0.0 to 1.0 (normalised indel distance, rapidfuzz `fuzz.ratio`)."""
     from rapidfuzz import fuzz
 
     return fuzz.ratio(first, second) / 100
 
 
 def find_closest(word: str, choices: Iterable[str], *, limit: int = 3, cutoff: float = 0.6) -> list[tuple[int, float]]:
-    """Find the nearest choices as (index, similarity), best first; those under `cutoff` are left out."""
+    """Find the nearest choices as (index, similarity), best first; those below `cutoff` are omitted."""
     from rapidfuzz import fuzz, process
 
     matches = process.extract(word, list(choices), scorer=fuzz.ratio, limit=limit, score_cutoff=cutoff * 100)
@@ -21,7 +21,7 @@ def find_closest(word: str, choices: Iterable[str], *, limit: int = 3, cutoff: f
 
 
 def find_nearest_names(word: str, names: Iterable[str], *, limit: int = 3) -> list[str]:
-    """Find the names that `word` may have been meant to be, ignoring case and counting a shared beginning."""
+    """Find the names that `word` may be a misspelling of, ignoring case and favouring a shared prefix."""
     from rapidfuzz import fuzz, process
 
     candidates = list(names)

@@ -1,8 +1,8 @@
-"""Well-formed Unicode: what can't be encoded never gets further than here.
+"""Well-formed Unicode: text that can't be encoded is repaired here.
 
-A lone surrogate is half a character: of an emoji that a stream cut in two, or a byte that is no UTF-8 and that Python
-keeps as U+DC80 ... U+DCFF (a path, an argument, a line of a file in another encoding). No JSON, log or terminal takes
-it. Halves that meet become the character that they are; what is left alone becomes U+FFFD.
+A lone surrogate is half a character: of an emoji that a stream cut in two, or a byte of invalid UTF-8, which Python
+represents as U+DC80 ... U+DCFF (a path, an argument, a line of a file in another encoding). No JSON, log or terminal
+accepts it. Adjacent halves are joined; a lone one becomes U+FFFD.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _RECORD = TypeVar("_RECORD")
 
 
 def make_well_formed(text: str) -> str:
-    """Return `text` with pairs of surrogates joined and each lone one as U+FFFD."""
+    """Return `text` with pairs of surrogates joined, and lone ones as U+FFFD."""
     if text.isascii() or _SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def is_utf8(data: bytes) -> bool:
-    """Return True if bytes are text in UTF-8."""
+    """Return True if bytes are UTF-8."""
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -38,7 +38,7 @@ def is_utf8(data: bytes) -> bool:
 
 
 def encode_record(record: object) -> bytes:
-    """Return a record as JSON, whatever its texts hold."""
+    """Return a record as JSON, repairing its texts if necessary."""
     try:
         return msgspec.json.encode(record)
     except UnicodeEncodeError:
@@ -46,12 +46,12 @@ def encode_record(record: object) -> bytes:
 
 
 def convert_record(record: _RECORD, change: Any = make_well_formed) -> _RECORD:
-    """Return the same record with `change` applied to every text in it."""
+    """Return the record with `change` applied to every text in it."""
     return convert(map_texts(msgspec.to_builtins(record), change), type(record))
 
 
 def map_texts(value: Any, change: Any = make_well_formed) -> Any:
-    """Return plain data with `change` applied to every text in it, keys too."""
+    """Return plain data with `change` applied to every text in it, including keys."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
@@ -62,15 +62,15 @@ def map_texts(value: Any, change: Any = make_well_formed) -> Any:
 
 
 class SurrogateJoiner(Struct, eq=False):
-    """Joins what a stream cut between the halves of a character, for each of the texts that it brings.
+    """A joiner of characters that a stream cuts in two, for several texts at once.
 
-    `waiting`: by text, the half of a character at its end.
+    `waiting`: the half character at the end of every text.
     """
 
     waiting: dict[Hashable, str] = field(default_factory=dict)
 
     def join(self, key: Hashable, piece: str) -> str:
-        """Return the part of a text that may be passed on; half a character at its end waits for the other half."""
+        """Return the part of a text that can be passed on; a half character at its end waits for the other half."""
         if not piece:
             return ""
         piece = self.waiting.pop(key, "") + piece
@@ -79,5 +79,5 @@ class SurrogateJoiner(Struct, eq=False):
         return make_well_formed(piece)
 
     def flush(self, key: Hashable) -> str:
-        """Return what is left of a text at its end: nothing, or U+FFFD."""
+        """Return the rest at the end of a text: nothing, or U+FFFD."""
         return REPLACEMENT if self.waiting.pop(key, "") else ""

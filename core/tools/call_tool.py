@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from core.errors import ToolInputInvalid
 from core.protocol.messages import AssistantMessage, Message, ToolCall
 from core.records import parse_json
-from core.text.repairs.call_wrappings import settle_arguments
+from core.text.json_repairs import repair_arguments
 from core.tools.arguments import convert_arguments
 from core.tools.base import Reader, ReadTool, ToolOutcome
 from core.tools.builtin.reading.read_file import ReadFile
@@ -68,7 +68,7 @@ def _extract_arguments(arguments: dict[str, Any]) -> str:
     value = arguments[key] if key else arguments
     if value is None:
         return "{}"
-    return settle_arguments(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return repair_arguments(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def resolve_scroll(call: ToolCall, messages: Sequence[Message]) -> ToolCall:

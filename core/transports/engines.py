@@ -20,7 +20,7 @@ from core.errors import AgentTuiError, CommandRejected
 from core.protocol import commands as cmd
 from core.protocol.client import Client
 from core.protocol.options import EngineOptions
-from core.search_paths import leave_projects
+from core.search_paths import remove_project_entries
 from core.sessions.listing import find_workspace
 from core.tasks import TaskOwner
 from core.transports.attach.joining import join_session
@@ -58,7 +58,7 @@ class Engines:
         """Return the engine of a workspace, made at its first use."""
         real = directory.resolve()
         if (client := self._by_workspace.get(real)) is None:
-            leave_projects([directory])  # the command line did not name it
+            remove_project_entries([directory])  # the command line did not name it
             client = self._by_workspace[real] = self._make(real, self._options)
         return client
 

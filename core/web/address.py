@@ -1,6 +1,6 @@
-"""Addresses of pages, parsed strictly: the value that is decided about is the value that is dialled (SAFETY I12).
+"""Addresses of pages, parsed strictly: the address that the user grants is exactly the one that is dialled.
 
-What could be read in two ways is refused: user names, backslashes, control characters, names beyond ASCII.
+Ambiguous ones are refused: with user names, backslashes, control characters, or hosts beyond ASCII.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ MAX_LENGTH: Final = 4_000  # characters of an address
 _PORTS: Final = {"http": 80, "https": 443}
 _ADDRESS: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<host>[^/?#]*)(?P<rest>[^#]*)(?:#.*)?")
 _HINT: Final = "Give http(s)://host/path."
-_KEPT: Final = "%/?:@!$&'()*+,;=~-._[]"  # what a path and a query may hold as it is
+_UNQUOTED: Final = "%/?:@!$&'()*+,;=~-._[]"  # allowed unquoted in a path and a query
 
 
 class WebAddress(Struct, frozen=True):
-    """The address of a page: `scheme` http or https, and `path` with the query, in ASCII."""
+    """The address of a page: `scheme` is http or https, `path` includes the query, in ASCII."""
 
     scheme: str
     target: HostAndPort
@@ -30,12 +30,12 @@ class WebAddress(Struct, frozen=True):
 
     @property
     def host(self) -> str:
-        """The host that rules and the user are asked about."""
+        """The host that permission rules and the user see."""
         return self.target.host
 
     @property
     def authority(self) -> str:
-        """The host as a request names it: with the port unless it is the scheme's own."""
+        """The host in a request: with the port unless it is the scheme's default."""
         text = str(self.target)
         return text.rpartition(":")[0] if self.target.port == _PORTS[self.scheme] else text
 
@@ -64,14 +64,14 @@ def parse_address(text: str) -> WebAddress:
     except ValueError as problem:
         raise _refuse(_describe_host(match["host"], str(problem))) from None
     try:
-        rest = quote(match["rest"], safe=_KEPT)
+        rest = quote(match["rest"], safe=_UNQUOTED)
     except UnicodeEncodeError:
         raise _refuse("it holds half of a character") from None
     return WebAddress(scheme, target, rest if rest.startswith("/") else f"/{rest}")
 
 
 def join_address(base: WebAddress, reference: str) -> WebAddress:
-    """Resolve what a page or an answer refers to. Raises `WebFailed`."""
+    """Resolve a reference of a page or a redirect. Raises `WebFailed`."""
     reference = reference.strip().replace(" ", "%20")
     try:
         return parse_address(urljoin(str(base), reference))

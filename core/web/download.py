@@ -1,7 +1,7 @@
-"""One request for one address: a bounded answer, unpacked, without cookies, proxies or redirects.
+"""One request: a bounded and decompressed response, without cookies, proxies or redirects.
 
-A text that is too long is cut where reading stops; whatever else is too long is refused, and so is what unpacks to more
-than an answer may have (SAFETY B10).
+A text that is too long is cut; anything else that is too long is refused, and so is a response that decompresses to
+more than the limit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from core.errors import WebFailed
 from core.web.address import WebAddress
 from core.web.network import GuardedNetwork
 
-MAX_BYTES: Final = 5_000_000  # bytes of an answer, as it is sent and unpacked
+MAX_BYTES: Final = 5_000_000  # of a response, both compressed and decompressed
 MAX_TEXT_BYTES: Final = 2_000_000  # bytes of a text
 SECONDS: Final = 30.0
 _HEADERS: Final = (
@@ -31,13 +31,13 @@ _HEADERS: Final = (
     (b"Connection", b"close"),
 )
 _WINDOWS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
-_MAX_PARTS: Final = 500  # that were packed one by one; a block of `bgzip` holds 64 kB
-_BARE: Final = -15  # deflate without a head, as some servers send it
+_MAX_PARTS: Final = 500  # gzip members of a response; a block of `bgzip` holds 64 kB
+_BARE: Final = -15  # raw deflate without a zlib header, as some servers send it
 
 
 class Download(Struct, frozen=True, kw_only=True):
-    """An answer. `media_type`, `charset`: as its head says, "" = it does not; `location`: where it leads to; `is_cut`:
-    it is longer."""
+    """A response. `media_type`, `charset`: of its header, "" = missing; `location`: the redirect target; `is_cut`:
+    `data` is incomplete."""
 
     address: WebAddress
     status: int
@@ -51,7 +51,7 @@ class Download(Struct, frozen=True, kw_only=True):
 async def download(
     address: WebAddress, network: GuardedNetwork, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
 ) -> Download:
-    """Get what is at an address, or post JSON to it (`body`). `headers` stand in place of ours, or beside them. Raises
+    """Request an address, or post JSON to it (`body`). `headers` replace or extend the default ones. Raises
     `WebFailed`."""
     try:
         async with asyncio.timeout(SECONDS):
@@ -117,7 +117,7 @@ async def _read_answer(address: WebAddress, answer: httpcore2.Response) -> Downl
 
 
 async def _read_body(answer: httpcore2.Response, encoding: str) -> tuple[bytes, bool]:
-    """Read and unpack a body; False: there is more of it. A text is not read beyond what is kept of one."""
+    """Read and decompress a body; False: it is incomplete. A text is read up to its own limit only."""
     name = encoding.strip().lower()
     if name not in {"", "identity", *_WINDOWS}:
         raise WebFailed(f"The answer is packed in a way that was not asked for ({name[:40]!r}).", code="unsupported")
@@ -136,15 +136,15 @@ async def _read_body(answer: httpcore2.Response, encoding: str) -> tuple[bytes, 
 
 
 class _Unpacker:
-    """Unpacks a body piece by piece; several that were packed one by one are read as one."""
+    """A decompressor that works piece by piece and concatenates gzip members."""
 
     def __init__(self, window: int) -> None:
         self._window, self._is_begun, self._parts = window, False, 0
-        self._begin()
+        self._start_part()
 
     @property
     def is_full(self) -> bool:
-        """True if there was more than was asked for."""
+        """True if the limit cut the output."""
         return bool(self._inner.unconsumed_tail)
 
     @property
@@ -152,33 +152,33 @@ class _Unpacker:
         return self._inner.eof
 
     def unpack(self, piece: bytes, limit: int) -> bytes:
-        """Return what a piece holds, about `limit` bytes of it. Raises `WebFailed`."""
+        """Return about `limit` bytes of decompressed data. Raises `WebFailed`."""
         data = b""
         while piece and len(data) < limit:
             if self._inner.eof:
                 if self._window != _WINDOWS["gzip"] or not piece.strip(b"\0"):  # padding
                     return data
-                self._begin()
+                self._start_part()
             try:
                 data += self._inner.decompress(piece, limit - len(data))
             except zlib.error:
                 if self._is_begun or self._window != _WINDOWS["deflate"]:
                     raise _build_damaged("it can't be unpacked") from None
                 self._window = _BARE
-                self._begin()
+                self._start_part()
                 continue
             self._is_begun = True
             piece = self._inner.unused_data
         return data
 
-    def _begin(self) -> None:
+    def _start_part(self) -> None:
         self._inner, self._parts = zlib.decompressobj(self._window), self._parts + 1
         if self._parts > _MAX_PARTS:
             raise _build_damaged("it is packed in too many parts")
 
 
 def _decode_field(value: bytes) -> str:
-    """Decode a line of the head: some servers write where an answer leads to in UTF-8."""
+    """Decode a header value: some servers send the redirect target in UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError:

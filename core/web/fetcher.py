@@ -1,4 +1,4 @@
-"""The fetcher of a session: redirects one by one, each checked like a first address, and pages kept for a while."""
+"""The fetcher of a session: it follows redirects one by one, checking each like the first address, and caches pages."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from core.web.network import GuardedNetwork
 from core.web.pages import Page, build_page, decode_text
 
 MAX_REDIRECTS: Final = 5
-KEPT_SECONDS: Final = 900.0
-MAX_KEPT: Final = 20  # pages
-MAX_ROBOTS_BYTES: Final = 500 * 1024  # of robots.txt that are read (RFC 9309)
+CACHE_SECONDS: Final = 900.0
+MAX_CACHED: Final = 20  # pages
+MAX_ROBOTS_BYTES: Final = 500 * 1024  # of robots.txt (RFC 9309)
 AGENT: Final = "agent-tui"
 _BLOCKED: Final = frozenset({401, 402, 403, 407, 429, 451})
 
-# Raises when an address may not be reached; called for every one before anything of it is sent.
+# Raises if an address may not be requested; called for every address before its request.
 Approve = Callable[[WebAddress], Awaitable[None]]
 
 
-class _Kept(Struct, frozen=True):
+class _CachedPage(Struct, frozen=True):
     page: Page
-    way: tuple[WebAddress, ...]  # addresses that led to it
+    way: tuple[WebAddress, ...]  # addresses of the redirects
     until: float
 
 
 class WebFetcher:
-    """Fetches pages. `network` is for tests: no configuration reaches it."""
+    """A fetcher of pages. `network` is for tests only; no configuration sets it."""
 
     def __init__(self, network: GuardedNetwork | None = None) -> None:
         self.network = network or GuardedNetwork()
-        self._kept: dict[str, _Kept] = {}
+        self._cache: dict[str, _CachedPage] = {}
         self._robots: dict[str, urllib.robotparser.RobotFileParser] = {}
 
-    async def fetch(self, text: str, approve: Approve, *, minds_robots: bool) -> Page:
-        """Fetch a page. Raises `WebFailed`, and what `approve` raises."""
+    async def fetch(self, text: str, approve: Approve, *, respects_robots: bool) -> Page:
+        """Fetch a page. Raises `WebFailed`, and the errors of `approve`."""
         address = parse_address(text)
-        if (cache_entry := self._find_kept(str(address))) is not None:
+        if (cache_entry := self._find_cached(str(address))) is not None:
             for hop in cache_entry.way:
                 await approve(hop)
             return cache_entry.page
@@ -53,7 +53,7 @@ class WebFetcher:
         while len(hops) <= MAX_REDIRECTS:
             self.network.refuse_literal(address.target)
             await approve(address)
-            if minds_robots:
+            if respects_robots:
                 await self._check_robots(address)
             hops.append(address)
             response = await download(address, self.network)
@@ -63,7 +63,7 @@ class WebFetcher:
             _check_status(response)
             page = await asyncio.to_thread(build_page, response)
             if not page.refresh:
-                self._keep(page, tuple(hops))
+                self._cache_page(page, tuple(hops))
                 return page
             address = join_address(address, page.refresh)
         raise WebFailed(
@@ -72,18 +72,18 @@ class WebFetcher:
             code="too_many_redirects",
         )
 
-    def _find_kept(self, address: str) -> _Kept | None:
-        cache_entry = self._kept.get(address)
+    def _find_cached(self, address: str) -> _CachedPage | None:
+        cache_entry = self._cache.get(address)
         return cache_entry if cache_entry is not None and cache_entry.until > monotonic() else None
 
-    def _keep(self, page: Page, hops: tuple[WebAddress, ...]) -> None:
-        self._kept.pop(str(hops[0]), None)
-        self._kept[str(hops[0])] = _Kept(page, hops, monotonic() + KEPT_SECONDS)
-        while len(self._kept) > MAX_KEPT:
-            del self._kept[next(iter(self._kept))]
+    def _cache_page(self, page: Page, hops: tuple[WebAddress, ...]) -> None:
+        self._cache.pop(str(hops[0]), None)
+        self._cache[str(hops[0])] = _CachedPage(page, hops, monotonic() + CACHE_SECONDS)
+        while len(self._cache) > MAX_CACHED:
+            del self._cache[next(iter(self._cache))]
 
     async def _check_robots(self, address: WebAddress) -> None:
-        """Raise `WebFailed` if the host does not want programs there. A host that says nothing allows it."""
+        """Raise `WebFailed` if the host's robots.txt excludes programs. Without one, all is allowed."""
         rules = self._robots.get(address.origin)
         if rules is None:
             rules = await asyncio.to_thread(_read_rules, await self._read_robots(address))
@@ -96,7 +96,7 @@ class WebFetcher:
             )
 
     async def _read_robots(self, address: WebAddress) -> Download | None:
-        """Return what the host says to programs, None = nothing."""
+        """Return the host's robots.txt, None = there is none."""
         try:
             response = await download(WebAddress(address.scheme, address.target, "/robots.txt"), self.network)
         except WebFailed as problem:
@@ -107,7 +107,7 @@ class WebFetcher:
 
 
 def _read_rules(response: Download | None) -> urllib.robotparser.RobotFileParser:
-    """Read what a host says to programs. Slow: call it in a thread."""
+    """Parse a robots.txt. Slow: call it in a thread."""
     rules = urllib.robotparser.RobotFileParser()
     text = "" if response is None else decode_text(replace(response, data=response.data[:MAX_ROBOTS_BYTES]))
     rules.parse(text.splitlines())
@@ -115,7 +115,7 @@ def _read_rules(response: Download | None) -> urllib.robotparser.RobotFileParser
 
 
 def _check_status(response: Download) -> None:
-    """Raise `WebFailed` for an answer that is no page."""
+    """Raise `WebFailed` for an error status."""
     host, status = response.address.host, response.status
     if status in {404, 410}:
         raise WebFailed(f"{host} has no such page ({status}).", hint="Check the address.", code="not_found")

@@ -1,7 +1,7 @@
-"""Connections to the public network alone: names are resolved here, and the address that was checked is dialled.
+"""Connections to the public network only: names are resolved here, and the checked address is the one that is dialled.
 
-A name is refused if any of its addresses is not public (SAFETY I11). As the check stands in the connector itself, no
-redirect and no second answer of a name server comes past it. TLS still proves the name, not the address.
+A name with any address that is not public is refused, so that a page can't reach the user's inner network. The check is
+part of the connector, so neither a redirect nor a second DNS answer evades it. TLS still verifies the name.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from core.sandbox.proxy import Resolver, resolve_host
 
 DIAL_SECONDS: Final = 15.0
 
-# Connects to an address and port.
+# Connects to an IP address and a port.
 Connector = Callable[[str, int], Awaitable[httpcore2.AsyncNetworkStream]]
-# True for a target that may be anywhere, as the user named it.
+# True for a target that may have private addresses, because the user named it.
 Admission = Callable[[HostAndPort], bool]
 
 
@@ -31,13 +31,13 @@ async def connect_directly(address: str, port: int) -> httpcore2.AsyncNetworkStr
 
 
 def admit_none(_: HostAndPort) -> bool:
-    """Admit nothing but the public network."""
+    """Admit no private address."""
     return False
 
 
 class GuardedNetwork(httpcore2.AsyncNetworkBackend):
-    """The network of a connection pool. `resolve` and `connect` are for tests: no configuration reaches them. A target
-    that `is_admitted` may be anywhere, and each of its addresses is tried."""
+    """The network of a connection pool. `resolve` and `connect` are for tests only. A target that `is_admitted` may
+    have private addresses, and all of them are tried."""
 
     def __init__(
         self,
@@ -49,12 +49,12 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
         self._resolve, self._connect, self._is_admitted = resolve, connect, is_admitted
 
     def admit(self, admitted_target: HostAndPort) -> GuardedNetwork:
-        """Return this network with `admitted_target` admitted, wherever it is."""
+        """Return this network with `admitted_target` admitted."""
         return GuardedNetwork(self._resolve, self._connect, is_admitted=lambda target: target == admitted_target)
 
     def refuse_literal(self, target: HostAndPort) -> None:
-        """Raise `WebFailed` for an address that could not be dialled whatever anybody says to it; names are looked up
-        when they are dialled."""
+        """Raise `WebFailed` for a literal address that could not be dialled in any case; names are checked when they
+        are dialled."""
         ip_address = parse_ip_address(target.host)
         if ip_address is not None and not is_public(ip_address) and not self._is_admitted(target):
             raise _explain_inner(target.host)
@@ -74,7 +74,7 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
         return await self._connect(str(last), port)
 
     async def _find_addresses(self, host: str, *, is_admitted: bool) -> Sequence[IPAddress]:
-        """Return the addresses to dial, one at least. One that is not public refuses a name that is not admitted."""
+        """Return the addresses to dial, at least one. A private address refuses a name that is not admitted."""
         ip_address = parse_ip_address(host)
         try:
             async with asyncio.timeout(DIAL_SECONDS):

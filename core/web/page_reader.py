@@ -31,13 +31,13 @@ _FRAME: Final = "form, body > header, body > footer, [role=banner], [role=conten
 _ASIDE: Final = "aside"
 _CONTENT: Final = ("main", "[role=main]", "article", "body")
 _NOTED: Final = frozenset({"main", "article"})
-_LEAST_SHARE: Final = 0.3  # of the visible text, that a page's content must have
+_MIN_CONTENT_SHARE: Final = 0.3  # of the visible text, that a page's content must have
 _REFRESH: Final = re.compile(r"\s*(\d{1,3})(?:\.\d*)?\s*[;,]\s*(?:url\s*=\s*)?[\"']?([^\"'\s][^\"']*)", re.IGNORECASE)
-_LONGEST_WAIT: Final = 10  # seconds after which a page leads elsewhere
-_MOST_SHARE: Final = 0.5  # of the visible text: a frame of a page has less, several parts of its content more
+_MAX_REFRESH_SECONDS: Final = 10  # seconds after which a page leads elsewhere
+_MAX_FRAME_SHARE: Final = 0.5  # of the visible text: a frame of a page has less, several parts of its content more
 _REFERENCE: Final = "pre, th, dl"  # what an article seldom has, and what is lost where a page is read as one
-_LEAST_ARTICLE: Final = 1_000  # characters of visible text, below which nothing tells what is around it
-_LEAST_PROSE: Final = 0.1  # of the visible text, that an article must have
+_MIN_ARTICLE_CHARS: Final = 1_000  # characters of visible text, below which nothing tells what is around it
+_MIN_PROSE_SHARE: Final = 0.1  # of the visible text, that an article must have
 # Names of what stands around an article, and of what it stands in: Mozilla's Readability (Apache-2.0), shortened.
 _UNLIKELY: Final = re.compile(
     r"breadcrumb|combx|comment|community|cookie|disqus|footer|gdpr|legends|masthead|menu|newsletter|outbrain|pager"
@@ -48,7 +48,9 @@ _UNLIKELY: Final = re.compile(
 _LIKELY: Final = re.compile(r"article|body|column|content|entry|main|post|story|text", re.IGNORECASE)
 _BLOCKS: Final = "ul, ol, div, section, footer, header, form, figure, p"
 _MOST_LINKS: Final = 0.5  # of the text of a block within an article: more is a list of links
-_SIGNS: Final = frozenset({"", "#", "¶", "§", "🔗", "\uf0c1", "\u200b"})  # texts of links from a heading to itself
+_ANCHOR_SIGNS: Final = frozenset(
+    {"", "#", "¶", "§", "🔗", "\uf0c1", "\u200b"}
+)  # texts of links from a heading to itself
 _LANGUAGE: Final = re.compile(r"(?:language|lang|highlight|highlight-source)-([A-Za-z0-9+#]{1,20})")
 _NO_LANGUAGE: Final = frozenset({"default", "none"})
 
@@ -57,12 +59,12 @@ def _limit_resources() -> None:
     import resource
 
     resource.setrlimit(resource.RLIMIT_CPU, (PROSE_CPU_SECONDS, MAX_CPU_SECONDS))
-    signal.signal(signal.SIGXCPU, _grant_the_rest)
+    signal.signal(signal.SIGXCPU, _raise_cpu_limit)
     if sys.platform.startswith("linux"):  # macOS refuses it
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
 
 
-def _grant_the_rest(*_: object) -> None:
+def _raise_cpu_limit(*_: object) -> None:
     import resource
 
     resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_SECONDS, MAX_CPU_SECONDS))
@@ -83,15 +85,15 @@ def read_page(html: str, address: str = "") -> dict[str, Any]:
     for node in tree.css(_REMOVED):
         node.decompose()
     for block in tree.css("pre"):
-        _part_lines(block)
+        _restore_lines(block)
     for table in tree.css("table"):
-        _leave_numbers_out(table)
+        _drop_line_numbers(table)
     links = _resolve(address, (base.attributes.get("href") or "") if base else "") or address
     content = _find_content(tree)
     visible = sum(len(node.text()) for node in content)
-    is_reference = visible < _LEAST_ARTICLE or any(node.css_first(_REFERENCE) for node in content)
+    is_reference = visible < _MIN_ARTICLE_CHARS or any(node.css_first(_REFERENCE) for node in content)
     text = "" if is_reference else _extract_prose(html, links)
-    if len(text) < visible * _LEAST_PROSE:
+    if len(text) < visible * _MIN_PROSE_SHARE:
         if not is_reference:
             for node in content:
                 _prune_article(node)
@@ -120,14 +122,14 @@ def _extract_prose(html: str, base: str) -> str:
     return ""
 
 
-def _part_lines(block: Any) -> None:
+def _restore_lines(block: Any) -> None:
     """Make lines of the blocks that some highlighters put the lines of a code into."""
     code = block.css_first("code") or block
     for line in [node for node in code.iter() if node.tag == "div"]:
         line.replace_with(line.text().strip("\n") + "\n")
 
 
-def _leave_numbers_out(table: Any) -> None:
+def _drop_line_numbers(table: Any) -> None:
     """Leave the code alone of a table of one row that shows the numbers of its lines beside it."""
     blocks = [block for row in table.css("tr") for block in row.css("pre")]
     if len(table.css("tr")) == 1 and len(blocks) == 2 and not blocks[0].text().strip("\n 0123456789"):
@@ -139,7 +141,7 @@ def _find_refresh(tree: Any) -> str:
     for node in tree.css("meta[http-equiv]"):
         if str(node.attributes.get("http-equiv") or "").strip().lower() == "refresh":
             match = _REFRESH.match(node.attributes.get("content") or "")
-            if match and int(match[1]) <= _LONGEST_WAIT:
+            if match and int(match[1]) <= _MAX_REFRESH_SECONDS:
                 return match[2].strip()
     return ""
 
@@ -151,7 +153,7 @@ def _find_content(tree: Any) -> list[Any]:
         return [tree.root]
     total_length = len(body.text())
     for node in tree.css(_FRAME):
-        if len(node.text()) < total_length * _MOST_SHARE:
+        if len(node.text()) < total_length * _MAX_FRAME_SHARE:
             node.decompose()
     for node in tree.css(_ASIDE):
         if not _is_note(node):
@@ -160,7 +162,9 @@ def _find_content(tree: Any) -> list[Any]:
     for selector in _CONTENT:
         parts = _list_outermost(tree.css(selector))
         lengths = [len(part.text()) for part in parts]
-        if parts and (max(lengths) >= total_length * _LEAST_SHARE or sum(lengths) >= total_length * _MOST_SHARE):
+        if parts and (
+            max(lengths) >= total_length * _MIN_CONTENT_SHARE or sum(lengths) >= total_length * _MAX_FRAME_SHARE
+        ):
             return parts
     return [body]
 
@@ -174,7 +178,7 @@ def _prune_article(article: Any) -> None:
         name = f"{block.attributes.get('class') or ''} {block.attributes.get('id') or ''}"
         length = len(block.text())
         is_named = _UNLIKELY.search(name) and not _LIKELY.search(name)
-        if length < total_length * _MOST_SHARE and (is_named or _count_link_text(block) > length * _MOST_LINKS):
+        if length < total_length * _MAX_FRAME_SHARE and (is_named or _count_link_text(block) > length * _MOST_LINKS):
             block.decompose()
 
 
@@ -214,7 +218,7 @@ def _build_converter(base: str, address: str) -> Any:
         def convert_a(self, el: Any, text: str, parent_tags: set[str]) -> str:
             target = _resolve(base, el.get("href") or "")
             if target and target.partition("#")[0] == address.partition("#")[0]:
-                return "" if text.strip() in _SIGNS else text
+                return "" if text.strip() in _ANCHOR_SIGNS else text
             el.attrs = {"href": target} if target else {}
             return str(super().convert_a(el, text, parent_tags))
 

@@ -1,7 +1,8 @@
-"""From an answer to a page: its text as Markdown, by what its bytes are rather than by what its head says.
+"""Pages of the web: the text of an answer as Markdown, and the parts of it that a model is shown.
 
-Foreign text loses what can't be seen (controls, bidi overrides, tags of Unicode are written visibly); a page that is
-built by scripts alone is told apart from one that is empty.
+The kind of a page follows from its bytes rather than from its header. Characters that are invisible (controls, bidi
+overrides, Unicode tags) are written as visible marks, and a page that only scripts would fill is distinguished from an
+empty one.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from core.attachments.pdf import read_pdf_facts
-from core.attachments.preparation import PreparedAttachment, prepare_attachment
+from core.attachments.preparation import PreparedAttachment, prepare_attachment, read_pdf_facts
 from core.attachments.signature import detect_media_type
 from core.errors import AttachmentRefused, WebFailed
 from core.records import decode_json, parse_json
@@ -26,13 +26,13 @@ from core.text.display_names import expose_controls
 from core.web.download import Download
 
 READ_SECONDS: Final = 20.0
-MIN_TEXT: Final = 80  # characters, below which a page with scripts is taken to be built by them
+MIN_TEXT: Final = 80  # characters below which a page with scripts counts as built by them
 _READER: Final = Path(__file__).with_name("page_reader.py")
 _META_CHARSET: Final = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([A-Za-z0-9_:-]{1,40})", re.IGNORECASE)
 _HTML_TAG: Final = re.compile(r"<(?:!doctype html|html|head|body)\b", re.IGNORECASE)
 _BOMS: Final = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-# Those of the Encoding Standard, by Python's names. Others of Python's are no charset of a page, and some take time by
-# the square of what they decode (punycode).
+# The charsets of the Encoding Standard, by Python's names. Python's other codecs are not for pages, and some take
+# quadratic time (punycode).
 _CODECS: Final = frozenset(
     {
         "ascii", "big5", "big5hkscs", "cp866", "cp874", "cp949", "cp932", "cp1250", "cp1251", "cp1252", "cp1253",
@@ -43,17 +43,23 @@ _CODECS: Final = frozenset(
         "utf-16-be", "utf-16-le",
     }
 )  # fmt: skip
-# What browsers decode in its place: it holds more characters, which pages of that name use.
+# Supersets that browsers decode instead, because pages use their characters.
 _WIDER: Final = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
     "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949",
 }  # fmt: skip
 _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
+PREVIEW_CHARS: Final = 6_000  # of a page's beginning
+PART_CHARS: Final = 16_000  # of a requested part
+MAX_HEADINGS: Final = 60
+MAX_MATCHES: Final = 12
+_AROUND: Final = 240  # characters of context around a match
+_HEADING: Final = re.compile(r"^```[\s\S]*?^```|^(#{1,4}) +(\S.{0,110})", re.MULTILINE)  # or a block of code
 
 
 class Page(Struct, frozen=True, kw_only=True):
-    """A page as it can be shown. `address`: where it was found at last; `kind`: html, markdown, json, text, pdf or
-    picture; `source`: the text before it was converted; `refresh`: where it leads by itself, "" = nowhere."""
+    """A page to show. `address`: the final one; `kind`: html, markdown, json, text, pdf or picture; `source`: the text
+    before its conversion; `refresh`: the target of its own refresh, "" = none."""
 
     address: str
     kind: str
@@ -84,7 +90,7 @@ class _HtmlFacts(Struct, frozen=True):
 
 
 def build_page(download: Download) -> Page:
-    """Build the page of an answer. Slow: call it in a thread. Raises `WebFailed`."""
+    """Build the page of a response. Slow: call it in a thread. Raises `WebFailed`."""
     address, media_type = str(download.address), detect_media_type(download.data[:64])
     if media_type == "application/pdf":
         facts = read_pdf_facts(download.data, text=True)
@@ -111,7 +117,7 @@ def build_page(download: Download) -> Page:
 
 
 def decode_text(download: Download) -> str:
-    """Decode a text: by its byte order mark, its head, its own words, and at last as UTF-8 or Latin-1."""
+    """Decode a text: by its byte order mark, its header, its meta element, and at last as UTF-8 or Latin-1."""
     data = download.data
     bom_encoding = next((name for mark, name in _BOMS if data.startswith(mark)), "")
     meta = _META_CHARSET.search(data[:4096])
@@ -127,7 +133,7 @@ def decode_text(download: Download) -> str:
 
 
 def _find_codec(name: str) -> str:
-    """Return the codec of a charset as browsers read it. Raises LookupError: it is none of a page."""
+    """Return the codec of a charset as in browsers. Raises LookupError for any other name."""
     codec = codecs.lookup(name)
     if codec.name not in _CODECS:
         raise LookupError(name)
@@ -153,7 +159,7 @@ def _build_html(address: str, html: str, note: str) -> Page:
 
 
 def _read_html(address: str, html: str) -> _HtmlFacts | None:
-    """Read a page in a process of its own; None: not within its limits of time and memory."""
+    """Convert a page in its own process; None: it exceeded the limits of time and memory."""
     command = [sys.executable, "-I", str(_READER)]
     payload = f"{address}\n{html}".encode("utf-8", "replace")
     try:
@@ -177,3 +183,59 @@ def _build_picture(download: Download) -> Page:
     except AttachmentRefused as problem:
         raise WebFailed(problem.message, hint=problem.hint, code="unsupported") from None
     return Page(address=str(download.address), kind="picture", picture=picture)
+
+
+def show_beginning(text: str) -> str:
+    """Return a short text as a whole; of a long one its beginning, and the offsets of its sections."""
+    if len(text) <= PART_CHARS:
+        return text
+    end = _find_end(text, PREVIEW_CHARS)
+    headings = list_headings(text)
+    outline = "\n".join(f"{offset:>8,}  {title}" for offset, title in headings)
+    sections = f"\nIts sections, by offset:\n{outline}" if headings else ""
+    return (
+        f"{text[:end].rstrip()}\n\n[{end:,} of {len(text):,} characters. Go on with offset={end}, or find.]{sections}"
+    )
+
+
+def show_part(text: str, offset: int) -> str:
+    """Return a part of a text from `offset` on, with a line about the rest."""
+    if offset >= len(text):
+        return f"[The page has {len(text):,} characters: nothing is at {offset:,}.]"
+    end = _find_end(text, offset + PART_CHARS)
+    rest = f"\n\n[Until {end:,} of {len(text):,} characters. Go on with offset={end}.]" if end < len(text) else ""
+    return text[offset:end] + rest
+
+
+def show_matches(text: str, words: str) -> str:
+    """Return the occurrences of words with context, ignoring case."""
+    places = [match.start() for match in re.finditer(re.escape(words), text, re.IGNORECASE)]
+    if not places:
+        return f"[{words!r} does not stand in this page of {len(text):,} characters.]"
+    parts, end = list[str](), 0
+    for offset in places:
+        if offset < end:
+            continue
+        if len(parts) == MAX_MATCHES:
+            break
+        start, end = max(end, offset - _AROUND), min(len(text), offset + len(words) + _AROUND)
+        parts.append(f"[at {offset:,}]\n{text[start:end].strip()}")
+    return "\n\n".join((f"[{len(places)} times; offset shows a place with more around it.]", *parts))
+
+
+def list_headings(text: str) -> list[tuple[int, str]]:
+    """List the headings of a Markdown text by offset, without the deepest levels if there are too many."""
+    matches = [match for match in _HEADING.finditer(text) if match[1]]
+    for level in (4, 3, 2, 1):
+        headings = [match for match in matches if len(match[1]) <= level]
+        if len(headings) <= MAX_HEADINGS:
+            break
+    return [(match.start(), f"{match[1]} {match[2]}") for match in headings[:MAX_HEADINGS]]
+
+
+def _find_end(text: str, limit: int) -> int:
+    """Find a line end shortly before `limit`."""
+    if limit >= len(text):
+        return len(text)
+    line = text.rfind("\n", limit - 500, limit)
+    return line + 1 if line > 0 else limit

@@ -1,7 +1,7 @@
-"""Search engines of the web: the one that the user's own configuration names is asked, and its hits become one shape.
+"""Web search: the engine in the user's own configuration is queried, and its hits are normalised.
 
-It is asked through the guarded network, without redirects, and its key goes to it alone. Its address may be one of this
-machine or an inner one, as the user wrote it down themselves: a project can't (SAFETY I11).
+The request goes through the guarded network, without redirects, and the key goes only to the engine. Its address may be
+private, because only the user can configure it: a project can't.
 """
 
 from __future__ import annotations
@@ -34,13 +34,12 @@ HOW_TO_CONFIGURE: Final = (
 )
 _TAG: Final = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
 
-# Raises when the engine may not be asked; called before anything is sent to it.
+# Raises if the engine may not be queried; called before the request.
 ApproveEngine = Callable[[WebAddress], Awaitable[None]]
 
 
 class WebQuery(Struct, frozen=True, kw_only=True):
-    """The wish for pages about `text`. `allowed`: of these domains and what is below them, none = of any; `blocked`: of
-    none of these."""
+    """A query for `text`. `allowed`: only these domains and their subdomains, () = any; `blocked`: none of these."""
 
     text: str
     count: int = 8
@@ -49,7 +48,7 @@ class WebQuery(Struct, frozen=True, kw_only=True):
 
 
 class WebHit(Struct, frozen=True, kw_only=True):
-    """A page that was found. `date`: as the engine gives it, "" = it does not."""
+    """A hit. `date`: as the engine gives it, "" = unknown."""
 
     title: str
     url: str
@@ -64,7 +63,7 @@ class _Call(Struct, frozen=True, kw_only=True):
 
 
 class _Engine(Struct, frozen=True, kw_only=True):
-    """`variable`: the environment variable of its key, "" = it has none."""
+    """An engine. `variable`: the environment variable of its key, "" = it needs none."""
 
     base_url: str
     variable: str
@@ -109,8 +108,8 @@ ENGINES: Final[Mapping[str, _Engine]] = {
 }
 
 
-class FoundPage(Struct, frozen=True):
-    """A hit by the names that the engines have for its parts."""
+class EngineHit(Struct, frozen=True):
+    """A hit with the field names of all engines."""
 
     title: str | None = ""
     url: str = ""
@@ -127,7 +126,7 @@ class _Results(Struct, frozen=True):
 
 
 class _Answer(Struct, frozen=True):
-    """`results` as most engines have them, `web` as Brave does; it leaves it out where nothing was found."""
+    """`results` of most engines, `web` of Brave, which omits it without hits."""
 
     results: tuple[msgspec.Raw, ...] | None = None
     web: _Results | None = None
@@ -135,7 +134,7 @@ class _Answer(Struct, frozen=True):
 
 
 def find_engine_address(settings: SearchSettings) -> WebAddress:
-    """Find the address of the configured engine. Raises `WebFailed`."""
+    """Return the address of the configured engine. Raises `WebFailed`."""
     base = settings.base_url or ENGINES[settings.provider].base_url
     try:
         return parse_address(base.rstrip("/"))
@@ -150,7 +149,7 @@ def find_engine_address(settings: SearchSettings) -> WebAddress:
 async def search_web(
     settings: SearchSettings, query: WebQuery, network: GuardedNetwork, approve: ApproveEngine
 ) -> tuple[WebHit, ...]:
-    """Ask the configured engine. Raises `WebFailed`, and what `approve` raises."""
+    """Query the configured engine. Raises `WebFailed`, and the errors of `approve`."""
     base, engine = find_engine_address(settings), ENGINES[settings.provider]
     await approve(base)
     key = await asyncio.to_thread(_load_key, settings, engine)
@@ -183,7 +182,7 @@ def _load_key(settings: SearchSettings, engine: _Engine) -> Secret | None:
 
 
 def _name_sites(query: WebQuery) -> str:
-    """Return the words with the operators that most engines know for domains."""
+    """Return the text with the operators for domains that most engines support."""
     allowed_sites = " OR ".join(f"site:{domain}" for domain in query.allowed)
     blocked_sites = " ".join(f"-site:{domain}" for domain in query.blocked)
     return " ".join(
@@ -209,7 +208,7 @@ def _check_status(name: str, response: Download) -> None:
         raise WebFailed(f"{name} answers with an error ({response.status}).", hint="Try again.", code="server_error")
 
 
-def _read_answer(name: str, response: Download) -> tuple[FoundPage, ...]:
+def _read_answer(name: str, response: Download) -> tuple[EngineHit, ...]:
     try:
         answer = decode_json(response.data, _Answer)
     except msgspec.MsgspecError:
@@ -223,16 +222,16 @@ def _read_answer(name: str, response: Download) -> tuple[FoundPage, ...]:
     raise WebFailed(f"{name} did not answer as it is known to.", hint="Do without it.", code="bad_answer")
 
 
-def _read_hit(row: msgspec.Raw) -> FoundPage | None:
-    """Read a hit; None for one of another shape, beside which the others stand."""
+def _read_hit(row: msgspec.Raw) -> EngineHit | None:
+    """Decode a hit; None for an invalid one."""
     try:
-        return decode_json(row, FoundPage)
+        return decode_json(row, EngineHit)
     except msgspec.MsgspecError:
         return None
 
 
-def select_hits(pages: Iterable[FoundPage], query: WebQuery) -> tuple[WebHit, ...]:
-    """Select the hits whose address can be fetched and is of the wanted domains, each page once."""
+def select_hits(pages: Iterable[EngineHit], query: WebQuery) -> tuple[WebHit, ...]:
+    """Select the hits with valid addresses in the wanted domains, without duplicates."""
     hits = dict[str, WebHit]()
     for page in pages:
         try:
@@ -247,7 +246,7 @@ def select_hits(pages: Iterable[FoundPage], query: WebQuery) -> tuple[WebHit, ..
     return tuple(hits.values())[: query.count]
 
 
-def _build_hit(page: FoundPage, url: str) -> WebHit:
+def _build_hit(page: EngineHit, url: str) -> WebHit:
     return WebHit(
         title=_clean(page.title or "", MAX_TITLE) or url,
         url=url,
@@ -257,7 +256,7 @@ def _build_hit(page: FoundPage, url: str) -> WebHit:
 
 
 def _clean(text: str, limit: int) -> str:
-    """Return foreign text in one line, without the tags that some engines mark words with."""
+    """Return foreign text in one line, without the tags by which some engines mark words."""
     line = " ".join(expose_controls(html.unescape(_TAG.sub("", text[: limit * 8]))).split())
     return line if len(line) <= limit else f"{line[:limit]}…"
 

@@ -17,8 +17,8 @@ from typing import Any
 import httpx2
 
 from core.errors import ToolFailed
-from core.mcp.remote.http_link import HttpLink, build_target
-from core.mcp.remote.login import log_in
+from core.mcp.http_link import HttpLink, build_target
+from core.mcp.login_flow import log_in
 from core.mcp.server_config import OAuthOptions, ServerConfig, Variables
 from core.mcp.wire.elicitation import Elicitation, ElicitationAnswer, answer_elicitation
 from core.mcp.wire.sdk_connection import SdkConnection, ToolDefinition

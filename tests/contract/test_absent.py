@@ -15,7 +15,7 @@ TOOLS = Toolset()
 # What waits for somebody to connect, and for whom.
 LISTENERS = {
     "core.shell.log_collector": "programs with probes, on loopback, while one runs; with a token",
-    "core.mcp.remote.login": "the user's browser, on loopback, while a login goes on; with a state",
+    "core.mcp.login_flow": "the user's browser, on loopback, while a login goes on; with a state",
     "core.transports.attach.session_sockets": "screens of this user, by a socket for each session that is open",
     "core.sandbox.proxy": "one box, by a socket in the state directory",
     "core.sandbox.inside.port_forward": "programs inside of a box, on its own loopback",
@@ -61,7 +61,7 @@ def test_i3_servers_of_mcp_are_started_by_one_package_and_reached_by_the_capabil
     taken = {(module.name, statement.target.partition(".")[0]) for module in program() for statement in imports(module)}
     speaking = {name for name, target in taken if target == "mcp"}
     serving = {"core.transports.mcp.sdk_server"}  # is a server, and starts none
-    assert speaking - serving == {"core.mcp.wire.sdk_connection", "core.mcp.remote.login"}
+    assert speaking - serving == {"core.mcp.wire.sdk_connection", "core.mcp.login_flow"}
     users = {
         module.name for module in program() for statement in imports(module) if statement.target.startswith("core.mcp")
     }

@@ -18,8 +18,17 @@ import pytest
 
 from core.cli.arguments import parse
 from core.cli.completion.parsers import build_parser_tree, iterate_parsers, list_options
-from core.config import loading, model_settings, narrowing
-from core.config.settings import AgentServerSettings, ServerSettings, Settings, ToolSettings
+from core.config import loading
+from core.config.settings import (
+    AgentServerSettings,
+    ModelSettings,
+    ModeSettings,
+    ProviderSettings,
+    RouteSettings,
+    ServerSettings,
+    Settings,
+    ToolSettings,
+)
 from core.protocol.commands import AnyCommand
 from core.protocol.events import AnyEvent
 from core.protocol.queries import AnyQuery
@@ -67,13 +76,13 @@ def settings(record: type[msgspec.Struct], above: str = "") -> dict[str, str]:
     for field in msgspec.structs.fields(record):
         default = field.default_factory() if callable(field.default_factory) else field.default
         if (above, field.name) == ("", "routes"):
-            defaults |= settings(model_settings.RouteSettings, "routes.JOB.")
+            defaults |= settings(RouteSettings, "routes.JOB.")
         elif (above, field.name) == ("", "modes"):
-            defaults |= settings(model_settings.ModeSettings, "modes.MODE.")
+            defaults |= settings(ModeSettings, "modes.MODE.")
         elif isinstance(default, msgspec.Struct):
             defaults |= settings(type(default), f"{above}{field.name}.")
         elif (above, field.name) == ("", "providers"):
-            defaults |= settings(model_settings.ProviderSettings, "providers.NAME.")
+            defaults |= settings(ProviderSettings, "providers.NAME.")
         elif (above, field.name) == ("", "lsp"):
             defaults |= settings(ServerSettings, "lsp.NAME.")
         elif (above, field.name) == ("", "agent_servers"):
@@ -81,7 +90,7 @@ def settings(record: type[msgspec.Struct], above: str = "") -> dict[str, str]:
         elif (above, field.name) == ("", "tools"):
             defaults |= settings(ToolSettings, "tools.NAME.")
         elif (above, field.name) == ("", "models"):
-            defaults |= settings(model_settings.ModelSettings, "models.NAME.")
+            defaults |= settings(ModelSettings, "models.NAME.")
         else:
             defaults[above + field.name] = shown(default)
     return defaults
@@ -149,7 +158,7 @@ def test_what_a_project_may_narrow_is_told():
     documented_keys = set(
         re.findall(r"`([a-z_.]+)`", "\n".join(line for line in section.splitlines() if line.startswith("- ")))
     )
-    heard = {f"{table}.{key}" if table else key for table, key in {*narrowing.NARROWER, *narrowing.ADDED_KEYS}}
+    heard = {f"{table}.{key}" if table else key for table, key in {*loading.NARROWER, *loading.ADDED_KEYS}}
     assert heard <= documented_keys
     assert {name for name in documented_keys if "." in name or name == "mode"} == heard
 

@@ -79,7 +79,6 @@ SEEN_BY_TUI = (
     "core.text.counting",
     "core.text.display_names",
     "core.text.exposure",
-    "core.text.lookalikes",
 )
 SLOW = (
     "PIL",
@@ -101,7 +100,7 @@ SLOW = (
 SHARED = {
     "ruamel": {"core.plans.yaml_parser", "core.providers.scripted.script_file", "core.prompts.command_templates"},
     # a connection, what logs it in, and the server that we are ourselves
-    "mcp": {"core.mcp.wire.sdk_connection", "core.mcp.remote.login", "core.transports.mcp.sdk_server"},
+    "mcp": {"core.mcp.wire.sdk_connection", "core.mcp.login_flow", "core.transports.mcp.sdk_server"},
 }
 # The routes of this package are declared in litestar's words, so it imports litestar when it is loaded, and nobody
 # loads it but in a function.
@@ -286,7 +285,7 @@ def test_n2_git_is_started_by_one_module():
         if isinstance(arg, ast.Constant) and isinstance(arg.value, str) and arg.value == "git"
         if not isinstance(node, ast.Call) or getattr(node.func, "attr", "") in {"which", "run", "Popen", "execvp"}
     }
-    background = {"core.background.repositories", "core.worker.pushing"}  # in clones that are made for them alone
+    background = {"core.background.repositories", "core.worker"}  # in clones that are made for them alone
     assert starting == {"core.git.repository", "core.cli.doctor"} | background, (
         "what starts git goes through core.git.repository; doctor only looks"
     )

@@ -17,8 +17,8 @@ from tests.contract.source_tree import ROOT
 # Below a directory of ours that is private already, or of the user's project.
 ELSEWHERE = {
     "core/hooks/runner.py",
-    "core/background/pulling.py",
-    "core/mcp/config_edits.py",
+    "core/background/control.py",
+    "core/mcp/config_files.py",
     "core/shadow/gitstate/git_layer.py",
     "core/shadow/gitstate/git_state.py",
     "core/shadow/gitstate/repository_copy.py",

@@ -14,18 +14,16 @@ from pathlib import Path
 import pytest
 from watchfiles import awatch
 
-from core.background.control import delete_agent, send_message, start_agent, stop_agent
-from core.background.places import get_agent_dir, make_agents_dir, open_store
-from core.background.pulling import pull_agent
+from core.background.control import WorkerLock, delete_agent, pull_agent, send_message, start_agent, stop_agent
+from core.background.locations import get_agent_dir, make_agents_dir, open_store
 from core.background.records import ENDED, AgentLimits, AgentRequest, BackgroundAgent
 from core.background.sqlite_store import SqliteStore
 from core.background.store import AgentStore
-from core.background.worker_process import WorkerLock
 from core.engine import Engine
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol.options import EngineOptions
-from core.worker.pushing import push_agent
+from core.worker import push_agent
 from tests.support.background import EDIT, all_ended, command, opened, play, read_changes, wait_for, working
 from tests.support.postgres import Server
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.background.places import open_store
+from core.background.locations import open_store
 from tests.support.background import EDIT, all_ended, command, opened, play, wait_for, working
 from tests.support.http_server import SESSIONS, TOKENS, parse_stream, serving
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from core.background.control import delete_agent, start_agent
+from core.background.control import delete_agent, pull_agent, start_agent
+from core.background.locations import get_agent_dir, open_store
 from core.background.object_store import ObjectStore, parse_address
-from core.background.places import get_agent_dir, open_store
-from core.background.pulling import pull_agent
 from core.background.records import AgentRequest
 from core.background.store import StoreUnavailable
 from core.errors import ConfigError, StateError
@@ -87,11 +86,11 @@ async def test_a_result_waits_until_the_object_store_takes_it_and_says_so_meanwh
 async def test_files_are_found_where_they_were_kept_whatever_is_configured_by_now(postgres, s3):
     both = open_store(postgres.url), open_store(postgres.url, blobs=s3.address())
     async with opened(both[0]) as rows, opened(both[1]) as objects:
-        await rows.keep_file("bga_0000000000000001", "blobs/old", b"in a row")
+        await rows.store_file("bga_0000000000000001", "blobs/old", b"in a row")
         assert [file async for file in objects.read_files("bga_0000000000000001")] == [("blobs/old", b"in a row")]
         large = bytes(range(256)) * 40_000  # of several parts
-        await objects.keep_file("bga_0000000000000002", "blobs/new", large)
-        await objects.keep_file("bga_0000000000000003", "blobs/other", b"of another agent")
+        await objects.store_file("bga_0000000000000002", "blobs/new", large)
+        await objects.store_file("bga_0000000000000003", "blobs/other", b"of another agent")
         assert [file async for file in objects.read_files("bga_0000000000000002")] == [("blobs/new", large)]
         for refused in (rows.read_files("bga_0000000000000002").__anext__(), rows.delete("bga_0000000000000002")):
             with pytest.raises(ConfigError, match="are in s3://team/agents, and no object store is configured"):
@@ -120,7 +119,7 @@ async def test_a_profile_file_has_the_credentials_and_another_one_is_chosen_by_i
     with pytest.raises(StoreUnavailable, match="InvalidAccessKeyId"):
         await ObjectStore(address).check()
     monkeypatch.setenv("AWS_PROFILE", "team")
-    await ObjectStore(address).keep("bga_0000000000000001", "blobs/a", b"a")
+    await ObjectStore(address).put("bga_0000000000000001", "blobs/a", b"a")
     assert s3.list_keys() == ["agents/bga_0000000000000001/blobs/a"]
 
 
@@ -128,15 +127,15 @@ async def use(store: ObjectStore, verb: str) -> None:
     match verb:
         case "check":
             await store.check()
-        case "keep":
-            await store.keep("bga_0000000000000001", "blobs/a", b"a")
+        case "put":
+            await store.put("bga_0000000000000001", "blobs/a", b"a")
         case "read":
             await store.read("bga_0000000000000001", "blobs/a")
         case _:
             await store.delete("bga_0000000000000001")
 
 
-@pytest.mark.parametrize("verb", ["check", "keep", "read", "delete"])
+@pytest.mark.parametrize("verb", ["check", "put", "read", "delete"])
 async def test_each_failure_of_an_object_store_says_what_to_do_and_nothing_secret(monkeypatch, s3, verb):
     with pytest.raises(StoreUnavailable, match="no bucket 'other'") as missing:
         await use(ObjectStore(parse_address(s3.address("other/agents"))), verb)

@@ -8,9 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core.background.control import delete_agent
-from core.background.places import get_agent_dir, get_agents_dir, open_store
-from core.background.pulling import pull_agent
+from core.background.control import delete_agent, pull_agent
+from core.background.locations import get_agent_dir, get_agents_dir, open_store
 from core.background.records import AgentRequest, BackgroundAgent
 from core.errors import StateError
 from core.filesystem.removal import remove_tree
@@ -68,8 +67,8 @@ async def test_n36_a_queued_row_that_can_not_be_read_keeps_no_other_agent_waitin
 async def keep_session(store: object, path: str) -> BackgroundAgent:
     agent = BackgroundAgent(id=ID, request=AgentRequest(task_description="x"), state="done", session="ses_1", attempt=1)
     await store.add(agent)  # type: ignore[attr-defined]
-    await store.keep_log(agent, 0, b'{"crc":"00000000","e":{}}\n')  # type: ignore[attr-defined]
-    await store.keep_file(ID, path, b"planted")  # type: ignore[attr-defined]
+    await store.store_log(agent, 0, b'{"crc":"00000000","e":{}}\n')  # type: ignore[attr-defined]
+    await store.store_file(ID, path, b"planted")  # type: ignore[attr-defined]
     return agent
 
 

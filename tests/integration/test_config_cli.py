@@ -9,7 +9,7 @@ import pytest
 
 from core.cli.upkeep.config import ConfigArguments, parse, run
 from core.config.manual import find_page, read_meanings, render_page
-from core.config.schema import list_settings, make_general
+from core.config.schema import generalize_key, list_settings
 from core.errors import ConfigError
 from core.exits import ExitCode
 from tests.support.trust import trust
@@ -92,7 +92,9 @@ def test_a_setting_that_there_is_not_is_refused_with_the_nearest(project, user_f
 
 
 def test_every_setting_has_a_meaning_in_the_manual():
-    assert [setting.dotted for setting in list_settings() if not read_meanings().get(make_general(setting.path))] == []
+    assert [
+        setting.dotted for setting in list_settings() if not read_meanings().get(generalize_key(setting.path))
+    ] == []
 
 
 def test_mistakes_of_all_kinds_are_told_at_once_with_their_lines(project, user_file, capsys):

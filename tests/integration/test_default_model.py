@@ -7,8 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.config.loading import load_settings
-from core.config.model_settings import ProviderSettings
-from core.config.settings import Settings
+from core.config.settings import ProviderSettings, Settings
 from core.engine import Engine, EngineOptions
 from core.protocol import commands as cmd
 from core.protocol import events as ev

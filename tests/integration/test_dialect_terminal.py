@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from core.config.model_settings import ModelSettings
-from core.config.settings import Settings
+from core.config.settings import ModelSettings, Settings
 from core.protocol import events as ev
 from core.protocol.documents import TerminalCommandDocument
 from core.sandbox.box import Box, Tier

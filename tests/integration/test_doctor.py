@@ -154,7 +154,7 @@ def test_hooks_are_counted_and_what_can_not_be_read_of_them_is_a_note(project, c
 
 
 def test_the_search_engine_and_the_browser_are_told_with_what_is_missing(project, capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr("core.mcp.browser._PLACES", ())
+    monkeypatch.setattr("core.mcp.browser._BROWSER_PATHS", ())
     monkeypatch.setenv("PATH", str(tmp_path))
     _, report, _ = told(project, capsys)
     assert report["search"] == "none: no search engine is configured ([web.search] in config.toml)"

@@ -9,7 +9,7 @@ import pytest
 
 from core.extensions.agents import load_agents
 from core.extensions.commands import load_commands
-from core.extensions.plugins import find_extension_places
+from core.extensions.plugins import find_extension_folders
 from core.extensions.skills import load_skills
 from core.workspace import Workspace
 from tests.contract.source_tree import ROOT
@@ -38,7 +38,7 @@ def project(tmp_path):
 
 
 def test_every_file_is_read_without_a_word_of_complaint(project):
-    places = find_extension_places(Workspace(project), lambda *_: True)
+    places = find_extension_folders(Workspace(project), lambda *_: True)
     skills, commands, agents = load_skills(places.folders), load_commands(places.folders), load_agents(places.folders)
     extensions = (*skills.skills, *commands.commands, *agents.agents)
     assert sorted(extension.name for extension in extensions) == ["acme:deploy", "release", "reviewer", "summary"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.background.control import start_agent
-from core.background.places import get_agent_dir, open_store
+from core.background.locations import get_agent_dir, open_store
 from core.background.records import AgentRequest
 from core.index.database import FILE_NAME, lock_for_building
 from core.sessions.store import SessionStore
@@ -71,7 +71,7 @@ def list_builders(project):
             words = os.fsdecode(path.read_bytes())
         except OSError:
             continue
-        if "core.index.process" in words and str(project) in words:
+        if "core.index.builder" in words and str(project) in words:
             builders.append(path.parent.name)
     return builders
 

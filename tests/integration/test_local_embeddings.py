@@ -7,9 +7,9 @@ import sqlite3
 import pytest
 from msgspec.structs import replace
 
-from core.config.model_settings import RouteTable
+from core.config.settings import RouteTable
 from core.engine.index import local_model, remote_meaning
-from core.index.minilm import model
+from core.index import minilm
 from core.protocol import queries as q
 from tests.support.configured import configured
 from tests.support.open_session import session_in
@@ -44,7 +44,7 @@ def count(engine):
 
 
 async def test_without_the_extra_it_says_how_to_get_it_and_the_own_model_serves(project, monkeypatch):
-    monkeypatch.setattr(model, "_RUNTIME", "no_such_runtime")
+    monkeypatch.setattr(minilm, "_RUNTIME", "no_such_runtime")
     configured(ROUTE)
     async with session_in(project, access()) as (engine, session):
         await engine._load().services.index.wait_ready(30)

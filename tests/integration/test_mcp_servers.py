@@ -253,7 +253,7 @@ async def answer_question(engine: Any, session: str, asked: ev.QuestionAsked, op
 async def test_a_server_that_misbehaves_ends_with_its_call_and_the_next_call_starts_it_anew(
     tmp_path, project, how, monkeypatch
 ):
-    monkeypatch.setattr(server_module, "MOST_UNASKED", 4 << 20)
+    monkeypatch.setattr(server_module, "MAX_UNSOLICITED", 4 << 20)
     configure(timeout=2000 if how == "hang" else 60_000)
     model = script(tmp_path, small("misbehave", how=how), small("say", text="back"), "Done.")
     async with session_in(project, model=model, trust=True) as (engine, session):
@@ -346,7 +346,7 @@ async def test_i3_a_server_of_the_project_is_not_started_while_the_user_types_un
     (project / ".mcp.json").write_text(place.read_text())
     place.unlink()
     async with session_in(project, model=script(tmp_path, "Done."), trust=True) as (engine, session):
-        await engine.server_access(session).servers.begin()
+        await engine.server_access(session).servers.start_listing()
         assert (await engine.query(q.ServersQuery(session=session))).servers[0].state == "unasked"
         assert list_processes(str(project / "server.py")) == []
         assert not engine.state(session).questions

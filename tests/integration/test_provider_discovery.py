@@ -8,8 +8,7 @@ import sys
 
 import pytest
 
-from core.config.model_settings import ProviderSettings
-from core.config.settings import Settings
+from core.config.settings import ProviderSettings, Settings
 from core.providers.catalog import listing
 from core.providers.catalog import reported as told
 from core.providers.catalog.capabilities import find_capabilities

@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks.terminal import Terminal
 from core.background.control import start_agent
-from core.background.places import make_agents_dir
+from core.background.locations import make_agents_dir
 from core.background.records import AgentRequest
 from core.background.sqlite_store import SqliteStore
 from core.cli.arguments import ScreenArguments

@@ -133,7 +133,7 @@ async def test_a_status_is_told_in_words_and_not_tried_again(tmp_path, project, 
 
 async def test_a_server_that_is_busy_is_tried_again_and_one_that_is_gone_is_told(tmp_path, project, monkeypatch):
     monkeypatch.setattr(server_module, "RETRY_WAITS", (0.0, 0.0))
-    monkeypatch.setattr(server_module, "REST_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(server_module, "BACKOFF_SECONDS", (0.0, 0.0))
     async with serving() as server:
         configure(server.url)
         server.faults = [(b"", 503)] * 2
@@ -245,13 +245,13 @@ async def test_a_server_that_asks_where_nobody_is_there_is_told_so(tmp_path, pro
 
 async def test_a_changed_list_of_a_server_of_today_is_heard_of(tmp_path, project, monkeypatch):
     heard = asyncio.Event()
-    note = SessionServers.note_change
+    note = SessionServers.mark_stale
 
     def hear(servers: SessionServers, name: str) -> None:
         note(servers, name)
         heard.set()
 
-    monkeypatch.setattr(SessionServers, "note_change", hear)
+    monkeypatch.setattr(SessionServers, "mark_stale", hear)
     async with serving() as server:
         configure(server.url)
         async with session_in(project, model=script(tmp_path, far("grow"), "."), trust=True) as (engine, session):

@@ -5,8 +5,15 @@ import json
 import pytest
 
 from core.agent.turn import model_calls, retry, routes
-from core.config.model_settings import ModeSettings, ModeTable, ProviderSettings, RouteSettings, RouteTable
-from core.config.settings import LoadedSettings, Settings
+from core.config.settings import (
+    LoadedSettings,
+    ModeSettings,
+    ModeTable,
+    ProviderSettings,
+    RouteSettings,
+    RouteTable,
+    Settings,
+)
 from core.engine import Engine, EngineOptions
 from core.engine.session.model_routes import clamp_effort
 from core.protocol import commands as cmd

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from core.mcp.wire import mended_streams
+from core.mcp.wire import message_repairs
 from core.user_dirs import get_config_dir
 from tests.integration.test_mcp_servers import results, script
 from tests.support import odd_server
@@ -59,7 +59,7 @@ def configure(entry: dict[str, Any]) -> None:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(mended_streams, "NAMELESS_SECONDS", 0.5)
+    monkeypatch.setattr(message_repairs, "UNMATCHED_SECONDS", 0.5)
     root = tmp_path / "project"
     root.mkdir()
     shutil.copy(odd_server.__file__, root / "server.py")

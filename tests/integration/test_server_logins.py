@@ -17,9 +17,9 @@ from mcp.shared.auth import OAuthClientInformationFull
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError, ToolFailed
-from core.mcp.remote.http_link import HttpLink, build_target
-from core.mcp.remote.login import ReturnListener, answer_nothing, choose_scope, list_rights, log_in, log_out
-from core.mcp.remote.logins import Login, LoginStore
+from core.mcp.http_link import HttpLink, build_target
+from core.mcp.login_flow import RedirectListener, cancel_elicitation, choose_scope, list_scopes, log_in, log_out
+from core.mcp.logins import Login, LoginStore
 from core.mcp.server_config import OAuthOptions, ServerConfig, Variables
 from core.mcp.wire.sdk_connection import SdkConnection
 from core.user_dirs import get_state_dir
@@ -195,7 +195,7 @@ async def test_a_client_of_the_users_own_is_not_registered():
     async with serving(issuer.build_server) as server:
         oauth = OAuthOptions(client_id="mine", client_secret="word-of-mine")
         client = {"client_id": "mine", "client_secret": "word-of-mine", "scope": "use"}
-        async with ReturnListener(oauth) as free:
+        async with RedirectListener(oauth) as free:
             port = int(free.address.rpartition(":")[2].partition("/")[0])
         await issuer.register_client(
             OAuthClientInformationFull.model_validate(
@@ -223,7 +223,7 @@ async def test_a_login_asks_for_the_rights_that_the_entry_names():
 
 
 async def test_only_who_was_sent_away_is_taken_back():
-    async with ReturnListener(OAuthOptions()) as listener, httpx2.AsyncClient(trust_env=False) as client:
+    async with RedirectListener(OAuthOptions()) as listener, httpx2.AsyncClient(trust_env=False) as client:
         listener.state = "the-state"
         address = listener.address
         assert (await client.get(address.replace("/callback", "/"))).status_code == 404
@@ -247,12 +247,12 @@ async def test_rights_that_a_server_misses_are_told_and_asked_for_by_the_next_lo
         store.save(Login(issuer="https://a.example", token_endpoint="", client_id="x", access_token="t", scope="read"))
         config = config_of(server)
         link = HttpLink(config, build_target(config, VARIABLES))
-        connection = SdkConnection(link.open_streams(), lambda: None, answer_nothing)
+        connection = SdkConnection(link.open_streams(), lambda: None, cancel_elicitation)
         await connection.load()
         with pytest.raises(ToolFailed):
             await connection.open(60.0, "")
     assert link.problem == "127.0.0.1 wants a login with more rights (use write): agent-tui mcp login far"
-    rights = list_rights(store)
+    rights = list_scopes(store)
     assert rights == ("read", "use", "write")
     assert choose_scope("https://a.example/auth?scope=use&state=1", (), rights).endswith("=use+read+write&state=1")
     assert choose_scope("https://a.example/auth?state=1", (), ()) == "https://a.example/auth?state=1"

@@ -126,7 +126,7 @@ async def test_a_server_that_fails_shows_the_end_of_its_log_and_is_started_anew_
 async def test_a_server_that_ends_or_floods_while_nobody_waits_is_gone_and_shown_as_failed(
     tmp_path, project, monkeypatch, fault, why
 ):
-    monkeypatch.setattr(server_module, "MOST_UNASKED", 200_000)
+    monkeypatch.setattr(server_module, "MAX_UNSOLICITED", 200_000)
     configure("auto", fault)
     model = script(tmp_path, (small("say", text="back"),))
     async with session_in(project, model=model, trust=True) as (engine, session):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from core.config.model_settings import RouteSettings, RouteTable
-from core.config.settings import Settings
+from core.config.settings import RouteSettings, RouteTable, Settings
 from core.engine import Engine
 from core.protocol import commands as cmd
 from core.protocol import events as ev

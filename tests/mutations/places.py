@@ -195,7 +195,7 @@ PLACES = (
     Place(
         "a key leaves in two pieces",
         "core/engine/session/recorder.py",
-        "if count := count_begun(text):",
+        "if count := count_partial_secret(text):",
         "if count := 0:",
         "tests/integration/test_keys_never_leave.py::test_n14_k2_a_key_that_the_model_repeats_is_in_no_log_and_no_output",
     ),
@@ -277,7 +277,7 @@ PLACES = (
     ),
     Place(
         "a project takes the user's limit off",
-        "core/config/narrowing.py",
+        "core/config/loading.py",
         "return project_value > 0 and (user_value == 0 or project_value < user_value)",
         "return user_value == 0 or project_value < user_value",
         "tests/unit/config/test_loading.py::test_m10_what_a_project_would_relax_is_ignored_and_said",
@@ -299,7 +299,7 @@ PLACES = (
     ),
     Place(
         "a Cyrillic letter in a Latin word looks Latin",
-        "core/text/lookalikes.py",
+        "core/text/display_names.py",
         "            or is_mixed\n",
         "",
         "tests/unit/text/test_display_names.py::test_n14_what_could_be_taken_for_something_else_is_told",
@@ -307,7 +307,7 @@ PLACES = (
     # what is known of the project
     Place(
         "what an edit replaces is found beside the pending text",
-        "core/index/search/overlay.py",
+        "core/index/search/index_search.py",
         "return path in self._paths",
         "return False",
         "tests/unit/index/search/test_index_search.py::test_a_pending_text_is_found_and_what_it_replaces_is_not",
@@ -315,7 +315,7 @@ PLACES = (
     Place(
         "a name that is defined everywhere decides the order",
         "core/index/search/ranker.py",
-        "if not 0 < len(keys) <= MOST_DEFINITIONS:",
+        "if not 0 < len(keys) <= MAX_DEFINITIONS:",
         "if not keys:",
         "tests/unit/index/search/test_ranker.py::test_a_name_that_is_defined_nearly_everywhere_tells_nothing",
         had_none=True,
@@ -351,17 +351,17 @@ PLACES = (
     ),
     Place(
         "a second error like an old one is taken for the old one",
-        "core/lsp/findings.py",
+        "core/lsp/diagnostics.py",
         "if counts[key]:",
         "if key in counts:",
-        "tests/unit/lsp/test_findings.py::test_a_second_one_of_the_same_kind_is_new",
+        "tests/unit/lsp/test_diagnostics.py::test_a_second_one_of_the_same_kind_is_new",
     ),
     Place(
         "columns are counted in bytes",
-        "core/lsp/positions.py",
+        "core/lsp/messages.py",
         '"surrogatepass")) // width',
         '"surrogatepass"))',
-        "tests/unit/lsp/test_positions.py::test_a_place_survives_the_way_there_and_back",
+        "tests/unit/lsp/test_messages_positions.py::test_a_place_survives_the_way_there_and_back",
     ),
     Place(
         "errors that are left are handed back again and again",
@@ -373,7 +373,7 @@ PLACES = (
     Place(
         "rules bind though they were changed since the user trusted them",
         "core/config/rules/loading.py",
-        'return "" if not self.place.is_project or self.is_trusted(display_path, data) else UNTRUSTED_REASON',
+        'return "" if not self.root.is_project or self.is_trusted(display_path, data) else UNTRUSTED_REASON',
         'return ""',
         "tests/unit/config/rules/test_loading.py::test_an_import_that_is_missing_untrusted_or_secret_is_said_and_not_read",
     ),

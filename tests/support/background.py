@@ -15,7 +15,7 @@ from core.engine import Engine
 from core.protocol import commands as cmd
 from core.protocol.options import EngineOptions
 from core.protocol.review import Change
-from core.worker.runner import run_agent
+from core.worker import run_agent
 
 EDIT = {"name": "search_replace", "arguments": {"file_path": "a.txt", "old_string": "one", "new_string": "two"}}
 

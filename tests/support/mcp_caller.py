@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from core.mcp.remote.http_link import HttpLink, build_target
+from core.mcp.http_link import HttpLink, build_target
 from core.mcp.server_config import ServerConfig, Variables
 from core.mcp.wire.elicitation import Elicitation, ElicitationAnswer
 from core.mcp.wire.sdk_connection import SdkConnection

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from core.config.model_settings import ProviderSettings, RouteSettings, RouteTable
-from core.config.settings import LoadedSettings, Settings
+from core.config.settings import LoadedSettings, ProviderSettings, RouteSettings, RouteTable, Settings
 from core.engine import Engine, EngineOptions
 from core.protocol import commands as cmd
 from core.protocol import events as ev

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from core.protocol import documents as d
 from core.protocol import events as e
 from core.protocol import queries as q
-from core.text.lookalikes import mark_lookalikes
+from core.text.display_names import mark_lookalikes
 from tests.support import recorded
 from tests.tui.test_review_list import change
 from tui.ask.approval_bar import format_subject

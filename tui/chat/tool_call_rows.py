@@ -13,7 +13,7 @@ from core.protocol import documents
 from core.protocol.messages import Usage
 from core.state.call_words import describe_call, describe_edit
 from core.text.counting import count
-from core.text.lookalikes import mark_lookalikes
+from core.text.display_names import mark_lookalikes
 from tui.block import TranscriptBlock
 from tui.quantities import format_cost, format_duration
 from tui.text import expose_text, fit_line, format_path, render_output, render_prose, shorten_lines

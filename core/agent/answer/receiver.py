@@ -34,7 +34,7 @@ from core.providers.base import (
     ToolCallDelta,
     UsageReport,
 )
-from core.text.repairs.call_wrappings import extract_call_name, settle_arguments
+from core.text.json_repairs import extract_call_name, repair_arguments
 from core.text.well_formed import SurrogateJoiner
 from core.tools.base import ToolType
 from core.tools.toolset import Toolset
@@ -77,7 +77,7 @@ class CallDraft(Struct, kw_only=True):
     problem: str = ""
 
     def build_call(self) -> ToolCall:
-        arguments = settle_arguments("".join(self.arguments))
+        arguments = repair_arguments("".join(self.arguments))
         return ToolCall(id=self.call, name=_sanitize_name(self.name), arguments=arguments, wire_id=self.id)
 
     def is_continued_by(self, delta: ToolCallDelta) -> bool:

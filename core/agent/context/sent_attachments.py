@@ -16,8 +16,7 @@ from msgspec.structs import replace
 
 from core.agent.context.prompt_tags import escape_attribute, escape_tags
 from core.agent.turn.routes import Route
-from core.attachments.pdf import read_pdf_facts
-from core.attachments.preparation import prepare_attachment
+from core.attachments.preparation import prepare_attachment, read_pdf_facts
 from core.attachments.text_form import format_pdf_text, format_placeholder
 from core.errors import AttachmentRefused, ContentLost
 from core.protocol.attachment_labels import PDF_MEDIA_TYPE, describe_attachment

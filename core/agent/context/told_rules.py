@@ -15,9 +15,8 @@ from msgspec import Struct
 from core.agent.context.prompt_tags import escape_attribute, render_rule, render_rule_block, wrap_tag
 from core.agent.gate.permissions import CallPermissions
 from core.agent.turn.turn_context import TurnContext
-from core.config.rules.imports import find_references
-from core.config.rules.loading import load_rule_files
-from core.config.rules.rule import RuleChoice, RuleFiles, RuleOccasion, choose_rules, find_named, list_loaded
+from core.config.rules.loading import find_references, load_rule_files
+from core.config.rules.rule import RuleChoice, RuleFiles, RuleOccasion, choose_rules, find_mentioned_rules, list_loaded
 from core.prompts import render
 from core.protocol.events import LoadedRule, MessageAppended, RulesLoaded
 from core.protocol.messages import Message, UserMessage
@@ -90,7 +89,7 @@ async def review_rules(
     files = await asyncio.to_thread(
         load_rule_files, workspace, context.permissions.rule_check, nearby_paths=nearby_paths
     )
-    referenced_paths = find_named(files, set(find_references(prompt)))
+    referenced_paths = find_mentioned_rules(files, set(find_references(prompt)))
     return RuleReview(
         files=files, choices=choose_rules(files, RuleOccasion(at_hand, referenced_paths)), told=known_blocks
     )
@@ -134,11 +133,13 @@ async def fetch_rules(
     files = await asyncio.to_thread(
         load_rule_files, workspace, permissions.rule_check, nearby_paths=(*nearby_paths, *names)
     )
-    paths = find_named(files, [name.removeprefix("@").removeprefix("./") for name in names])
+    paths = find_mentioned_rules(files, [name.removeprefix("@").removeprefix("./") for name in names])
     rules = [rule for rule in files.rules if rule.path in paths or rule.owner in paths]
     return FetchedRules(
         texts=tuple(render_rule(rule) for rule in rules),
         paths=tuple(rule.path for rule in rules),
-        unknown=tuple(name for name in names if not find_named(files, [name.removeprefix("@").removeprefix("./")])),
+        unknown=tuple(
+            name for name in names if not find_mentioned_rules(files, [name.removeprefix("@").removeprefix("./")])
+        ),
         known=tuple(rule.path for rule in files.rules if not rule.owner),
     )

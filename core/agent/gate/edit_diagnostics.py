@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from core.agent.context.prompt_tags import escape_tags
 from core.agent.context.reminders import append_reminder
-from core.lsp.findings import format_diagnostics
+from core.lsp.diagnostics import format_diagnostics
 from core.lsp.language_servers import LanguageServers
 from core.prompts import render
 from core.protocol.events import AnyEvent, Notice
@@ -38,7 +38,7 @@ class EditDiagnostics(Struct, eq=False):
         self._has_edited = True
         is_settled = await self._servers.settle(LATE_BUDGET if self._is_late else EDIT_BUDGET)
         self._is_late = not is_settled
-        news = self._servers.take_news()
+        news = self._servers.take_new_diagnostics()
         names = ", ".join(self._servers.take_sources())
         if news:
             return "\n".join((f"New since this edit ({names}):", *format_diagnostics(news)))
@@ -46,7 +46,7 @@ class EditDiagnostics(Struct, eq=False):
 
     def append_late(self) -> None:
         """Tell the model what came after the result of its edit."""
-        if self._has_edited and (news := self._servers.take_news()):
+        if self._has_edited and (news := self._servers.take_new_diagnostics()):
             append_reminder(self._emit, render("reminders/diagnostics_late", lines=_escape_lines(news)))
 
     async def should_continue(self) -> bool:
@@ -58,7 +58,7 @@ class EditDiagnostics(Struct, eq=False):
         if not errors:
             return False
         self._has_handed_back = True
-        self._servers.take_news()
+        self._servers.take_new_diagnostics()
         append_reminder(self._emit, render("reminders/diagnostics_left", lines=_escape_lines(errors)))
         count = "1 new error" if len(errors) == 1 else f"{len(errors)} new errors"
         self._emit(Notice(level="info", message=f"The edits leave {count} behind; the agent is asked about that once."))

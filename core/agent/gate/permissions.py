@@ -15,8 +15,7 @@ from msgspec import Struct
 from core.agent.context.prompt_tags import escape_tags
 from core.agent.gate.commands.requested_permissions import WeighedRequest, weigh_request
 from core.agent.turn.budget import SubagentLimits
-from core.config.settings import Settings
-from core.config.tool_settings import is_path_allowed, narrow_tool
+from core.config.settings import Settings, is_path_allowed, narrow_tool
 from core.errors import PathRefused
 from core.modes import Access, Mode, is_granted
 from core.permissions.approval import Approval, hash_value

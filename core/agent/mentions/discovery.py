@@ -13,7 +13,7 @@ from core.agent.mentions.items import build_file_item, build_places_item, build_
 from core.agent.mentions.plain_names import NamedPath, PlainNames
 from core.agent.mentions.sources import ContextSources
 from core.errors import PathRefused
-from core.index.reader import SymbolPlace
+from core.index.reader import SymbolLocation
 from core.protocol.queries import ContextItem
 from core.syntax.symbols import Symbol
 
@@ -126,14 +126,14 @@ async def _find_in_index(sources: ContextSources, names: Sequence[str]) -> list[
 
 
 def find_symbol(
-    sources: ContextSources, name: str, places: Sequence[SymbolPlace], limit: int = MAX_PLACES
+    sources: ContextSources, name: str, places: Sequence[SymbolLocation], limit: int = MAX_PLACES
 ) -> ContextItem | None:
     """Return what a name stands for whose last part is defined at `places`: one definition, or several of at most
     `limit`. Where the text has moved on, it is looked for there."""
-    from core.index.search.place_kinds import is_beside  # its patterns take a moment to be compiled
+    from core.index.search.path_kinds import is_secondary_path  # its patterns take a moment to be compiled
 
     fitting = [symbol_place for symbol_place in places if _fits(name, symbol_place.path, symbol_place.symbol)]
-    fitting = [symbol_place for symbol_place in fitting if not is_beside(symbol_place.path)] or fitting
+    fitting = [symbol_place for symbol_place in fitting if not is_secondary_path(symbol_place.path)] or fitting
     files = list(dict.fromkeys(symbol_place.path for symbol_place in fitting))
     if not files or len(fitting) > limit:
         return None

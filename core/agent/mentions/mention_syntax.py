@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from core.languages import detect_language
-from core.text.fences import Fence, track_fence
+from core.text.markup import Fence, track_fence
 
 SPECIAL_WORDS: Final = {
     "diff": "what is pending: the changes that wait for a verdict",

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from core.config.rules.loading import load_rule_files
-from core.config.rules.rule import find_named
+from core.config.rules.rule import find_mentioned_rules
 from core.errors import AgentTuiError, MentionRefused
 from core.git.branch_diff import describe_branch, find_base, render_branch_diff
 from core.git.repository import GitFailed
@@ -100,7 +100,7 @@ class OpenSession(Struct, frozen=True, kw_only=True):
 
     async def _find_rule(self, name: str) -> ContextItem | None:
         files = await asyncio.to_thread(load_rule_files, self.shadow.workspace, self.hears)
-        return _item("rule", f"@{name} · rule", "a rule", name) if find_named(files, {name}) else None
+        return _item("rule", f"@{name} · rule", "a rule", name) if find_mentioned_rules(files, {name}) else None
 
     async def _find_agent(self, name: str) -> ContextItem | None:
         agent_names = {agent.lower(): agent for agent in await self.list_agents()}

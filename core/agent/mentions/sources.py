@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from core.agent.mentions.project_names import ProjectNames
 from core.edits.text_file import decode_for_reading
 from core.errors import MentionRefused, PathRefused
-from core.index.reader import SymbolPlace
+from core.index.reader import SymbolLocation
 from core.notebooks.rendering import choose_limit, find_notebook_text
 from core.protocol.commands import EarlierMessage, Viewing
 from core.protocol.queries import ContextItem
@@ -26,7 +26,7 @@ MAX_PENDING: Final = 40  # changed files that are looked into for names
 MAX_PARSED: Final = 600_000  # bytes of a file whose symbols are looked for
 
 
-FindPlaces = Callable[[Sequence[str]], Awaitable[Mapping[str, Sequence[SymbolPlace]]]]
+FindPlaces = Callable[[Sequence[str]], Awaitable[Mapping[str, Sequence[SymbolLocation]]]]
 
 
 class SessionSources(Protocol):
@@ -61,7 +61,7 @@ class NoSession(Struct, frozen=True):
         return item.label
 
 
-async def find_no_places(_: Sequence[str]) -> Mapping[str, Sequence[SymbolPlace]]:
+async def find_no_places(_: Sequence[str]) -> Mapping[str, Sequence[SymbolLocation]]:
     """Find nothing: there is no index."""
     return {}
 
@@ -148,7 +148,7 @@ class ContextSources(Struct, eq=False, kw_only=True):
         text = self.read_text(path)
         return () if not text else _list_symbols(path.rpartition("/")[2], text)
 
-    async def list_defining_files(self, names: Sequence[str]) -> dict[str, list[SymbolPlace]]:
+    async def list_defining_files(self, names: Sequence[str]) -> dict[str, list[SymbolLocation]]:
         """Return the places of names (each the last part of one) in the index, and in pending text that it lacks."""
         symbol_places = {name: list(places) for name, places in (await self.find_places(names)).items()}
         for path in list(self.reader.pending_paths())[:MAX_PENDING]:
@@ -156,7 +156,7 @@ class ContextSources(Struct, eq=False, kw_only=True):
                 if symbol.name in names and all(
                     path != symbol_place.path for symbol_place in symbol_places.get(symbol.name, ())
                 ):
-                    symbol_place = SymbolPlace(
+                    symbol_place = SymbolLocation(
                         path=path,
                         start=symbol.first + 1,
                         end=symbol.last + 1,

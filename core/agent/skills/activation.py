@@ -16,8 +16,8 @@ from core.agent.context.prompt_tags import escape_attribute, escape_tags
 from core.agent.gate.permissions import CallPermissions
 from core.agent.skills.injection import MAX_COMMANDS, run_injected
 from core.errors import ToolFailed, ToolInputInvalid
-from core.extensions.places import UnusableFile
-from core.extensions.plugins import find_extension_places
+from core.extensions.extension_files import InvalidExtension
+from core.extensions.plugins import find_extension_folders
 from core.extensions.rendering import PromptArguments, PromptPart, render_parts
 from core.extensions.skills import Skill, SkillSet, list_skill_files, load_skills, read_skill_file
 from core.modes import Access
@@ -36,7 +36,7 @@ _LINE: Final = re.compile(r"\A[^\n]*\n")
 
 async def load_session_skills(permissions: CallPermissions) -> SkillSet:
     """Load the skills that count in a session, as they stand on disk now."""
-    places = partial(find_extension_places, permissions.terminal.host.workspace, permissions.rule_check)
+    places = partial(find_extension_folders, permissions.terminal.host.workspace, permissions.rule_check)
     return await asyncio.to_thread(lambda: load_skills(places().folders))
 
 
@@ -81,7 +81,7 @@ async def _open_file(permissions: CallPermissions, skill: Skill, name: str) -> S
     try:
         data = await asyncio.to_thread(read_skill_file, skill, name)
         text = data.decode("utf-8")
-    except UnusableFile as reason:
+    except InvalidExtension as reason:
         files = await asyncio.to_thread(list_skill_files, skill)
         raise ToolInputInvalid(f"{name[:200]!r}: {reason}.", hint=f"The files are: {', '.join(files)}.") from None
     except UnicodeDecodeError:

@@ -12,8 +12,7 @@ from core.agent.context.told_rules import list_paths_at_hand
 from core.agent.skills.activation import load_session_skills
 from core.agent.turn.offers import Offer, find_told_offer
 from core.agent.turn.turn_context import TurnContext
-from core.extensions.catalogue import SkillChoice, SkillOccasion, choose_skills
-from core.extensions.skills import Skill, SkillSet
+from core.extensions.skills import Skill, SkillChoice, SkillQuery, SkillSet, choose_skills
 from core.prompts import render
 from core.secrets import mask_secrets
 
@@ -37,7 +36,7 @@ class SkillTeller(Struct):
         announced_names = _TOLD_NAME.findall(find_told_offer(TAG, state.messages))
         prompt = state.turns[-1].prompt if state.turns else ""
         paths = (*context.memory.paths_at_hand, *list_paths_at_hand(context))
-        return choose_skills(self.skills.skills, SkillOccasion(prompt=prompt, paths=paths, told=announced_names))
+        return choose_skills(self.skills.skills, SkillQuery(prompt=prompt, paths=paths, offered=announced_names))
 
     async def describe(self) -> str:
         """Describe the skills that are offered, "" = there are none."""

@@ -23,8 +23,7 @@ from core.agent.turn.budget import TurnBudget
 from core.agent.turn.offers import Offer
 from core.agent.turn.routes import TurnRoutes
 from core.agent.turn.user_channel import UserChannel
-from core.config.model_settings import DialectName
-from core.config.settings import Settings, TurnLimits
+from core.config.settings import DialectName, Settings, TurnLimits
 from core.hooks.session_hooks import SessionHooks
 from core.lsp.language_servers import LanguageServers
 from core.modes import Access

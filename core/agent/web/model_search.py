@@ -18,7 +18,7 @@ from core.prompts import render
 from core.protocol.messages import UserMessage, WireAnswer
 from core.providers.base import HostedSearch
 from core.text.display_names import expose_controls
-from core.web.search import FoundPage, WebHit, WebQuery, select_hits
+from core.web.search import EngineHit, WebHit, WebQuery, select_hits
 
 _SEARCHED = frozenset({"web_search_call", "web_search_tool_result"})
 
@@ -50,7 +50,7 @@ async def search_by_model(context: TurnContext, query: WebQuery) -> ModelFinding
     return ModelFindings(engine=route.provider.name, text=expose_controls(text).strip(), hits=hits)
 
 
-def _list_found(answer: WireAnswer) -> Iterator[FoundPage]:
+def _list_found(answer: WireAnswer) -> Iterator[EngineHit]:
     """List the pages that an answer cites, then those that it only found; a page may come twice."""
     message_parts = [
         part for item in answer.items for part in _tables(item.get("content")) if item.get("type") == "message"
@@ -67,9 +67,9 @@ def _list_found(answer: WireAnswer) -> Iterator[FoundPage]:
         yield from map(_build_page, _tables(pages))
 
 
-def _build_page(table: dict[str, Any]) -> FoundPage:
+def _build_page(table: dict[str, Any]) -> EngineHit:
     parts = {"url": "url", "title": "title", "text": "cited_text", "age": "page_age"}
-    return FoundPage(**{field: str(table.get(key) or "") for field, key in parts.items()})
+    return EngineHit(**{field: str(table.get(key) or "") for field, key in parts.items()})
 
 
 def _tables(value: object) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from core.cli.review import session_to_review
 from core.exits import ExitCode
 from core.protocol import queries as q
 from core.text.display_names import display_name, to_one_line
-from core.text.exposure import expose_whole
+from core.text.exposure import expose_full_line
 
 DIFF_USAGE: Final = "agent-tui diff [PATH ...] [--accepted] [--dir DIR] [--session ID] [--json]"
 
@@ -72,7 +72,7 @@ def run(arguments: DiffArguments) -> int:
 def expose_patch_line(line: bytes) -> str:
     """Return a line of a patch with all in it made visible; bytes that are no UTF-8 are named."""
     text = line.decode("utf-8", "surrogateescape")
-    visible_text = text[:1] + expose_whole(text[1:]) if text[:1] in _SIGNS else expose_whole(text)
+    visible_text = text[:1] + expose_full_line(text[1:]) if text[:1] in _SIGNS else expose_full_line(text)
     return _BYTE.sub(lambda mark: f"‹byte {int(mark[1], 16) & 0xFF:02X}{mark[2]}›", visible_text)
 
 

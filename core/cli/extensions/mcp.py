@@ -20,8 +20,7 @@ from core.cli.streams.json_escapes import write_json
 from core.engine import Engine, EngineOptions
 from core.errors import AgentTuiError, ConfigError
 from core.exits import ExitCode
-from core.mcp.config_edits import change_file
-from core.mcp.config_files import OWN_FILE, PROJECT_FILES, load_servers
+from core.mcp.config_files import OWN_FILE, PROJECT_FILES, change_file, load_servers
 from core.mcp.consent import ConsentStore
 from core.mcp.server_config import ServerConfig, Variables, is_variable_name
 from core.mcp.server_rows import list_rows
@@ -206,7 +205,7 @@ def format_servers(answer: ServersAnswer) -> Iterator[str]:
 
 
 def _log_in_or_out(arguments: McpArguments) -> int:
-    from core.mcp.remote.login import log_in, log_out, open_in_browser
+    from core.mcp.login_flow import log_in, log_out, open_in_browser
 
     def show(url: str) -> None:
         safe_url = to_one_line(url)

@@ -14,11 +14,10 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from core.background.control import delete_agent, send_message, start_agent, stop_agent
-from core.background.places import open_configured_store
+from core.background.control import SUCCESSION_SECONDS, WorkerLock, delete_agent, send_message, start_agent, stop_agent
+from core.background.locations import open_configured_store
 from core.background.records import ENDED, AgentLimits, AgentRequest, BackgroundAgent
-from core.background.store import AgentStore, require
-from core.background.worker_process import SUCCESSION_SECONDS, WorkerLock
+from core.background.store import AgentStore, require_agent
 from core.cli.parsing import MODES, Arguments, Front, build_parser, parse_count, parse_directory, parse_dollars
 from core.cli.streams.json_escapes import write_json
 from core.clock import now_ms
@@ -149,12 +148,12 @@ def run(arguments: AgentsArguments) -> int:
 
 def _run_worker(arguments: AgentsArguments, store: AgentStore) -> int:
     try:
-        lock = None if store.keeps_sessions else WorkerLock(SUCCESSION_SECONDS if arguments.until_idle else 0.0)
+        lock = None if store.stores_sessions else WorkerLock(SUCCESSION_SECONDS if arguments.until_idle else 0.0)
     except StateError:
         if arguments.until_idle:
             return ExitCode.DONE
         raise
-    from core.worker.worker import IDLE_SECONDS, serve_agents
+    from core.worker import IDLE_SECONDS, serve_agents
 
     try:
         asyncio.run(
@@ -178,7 +177,7 @@ async def _run(arguments: AgentsArguments, store: AgentStore) -> int:
         )
         if verb is not None:
             return await verb(arguments, store)
-        agent = await require(store, arguments.name)
+        agent = await require_agent(store, arguments.name)
         if arguments.verb == "message":
             await send_message(store, agent, arguments.text, arguments.program)
         else:
@@ -223,7 +222,7 @@ def _format_age(agent: BackgroundAgent) -> str:
 
 
 async def _show(arguments: AgentsArguments, store: AgentStore) -> int:
-    agent = await require(store, arguments.name)
+    agent = await require_agent(store, arguments.name)
     _print(agent, as_json=arguments.as_json)
     if not arguments.follows or agent.state in ENDED:
         return ExitCode.DONE
@@ -268,9 +267,9 @@ def _encode(agent: BackgroundAgent) -> str:
 
 
 async def _pull(arguments: AgentsArguments, store: AgentStore) -> int:
-    from core.background.pulling import pull_agent
+    from core.background.control import pull_agent
 
-    agent = await require(store, arguments.name)
+    agent = await require_agent(store, arguments.name)
     session = await pull_agent(store, agent, arguments.directory)
     waiting = "1 file waits" if agent.pending == 1 else f"{agent.pending} files wait"
     sys.stdout.write(f"{waiting} for your review: agent-tui --resume {session}\n")
@@ -278,16 +277,16 @@ async def _pull(arguments: AgentsArguments, store: AgentStore) -> int:
 
 
 async def _push(arguments: AgentsArguments, store: AgentStore) -> int:
-    from core.worker.pushing import push_agent
+    from core.worker import push_agent
 
-    agent = await require(store, arguments.name)
+    agent = await require_agent(store, arguments.name)
     branch = await push_agent(store, agent, arguments.text)
     sys.stdout.write(f"Pushed to {agent.request.repository_url} as {branch}.\n")
     return ExitCode.DONE
 
 
 async def _delete(arguments: AgentsArguments, store: AgentStore) -> int:
-    agent = await require(store, arguments.name)
+    agent = await require_agent(store, arguments.name)
     await delete_agent(store, agent)
     return ExitCode.DONE
 
@@ -296,7 +295,7 @@ async def _find_attachable(arguments: AgentsArguments, store: AgentStore) -> str
     """Return the session of an agent that a screen here can show. Raises `CommandRejected`."""
     await store.open()
     try:
-        agent = await require(store, arguments.name)
+        agent = await require_agent(store, arguments.name)
     finally:
         await store.close()
     if agent.state in ENDED or not agent.session:

@@ -1,7 +1,7 @@
-"""Patterns of rules over paths: `*` stays in a segment, `**` passes them, braces choose, and no slash means anywhere.
+"""Glob patterns of rules: `*` stays in a path segment, `**` crosses segments, braces are alternatives.
 
-Cursor's own generator of rules writes `*.ts` for "TypeScript files", wherever they are, and so do those who write rules
-by hand; `/*.ts` is what stands at the top alone.
+A pattern without a slash matches at any depth: Cursor's generator of rules writes `*.ts` for all TypeScript files, and
+so do people. `/*.ts` matches at the top only.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-MAX_WILDCARDS = 6  # more of them could keep the matcher busy for minutes; such a pattern matches nothing
-MAX_IN_NAME = 3  # of them between two slashes: what they try grows with that power of a name's length
-MAX_DEEP = 4  # of those that pass slashes, with that power of a path's depth
+MAX_WILDCARDS = 6  # more could keep the matcher busy for minutes; such a pattern matches nothing
+MAX_IN_NAME = 3  # per segment: the time grows with this power of a name's length
+MAX_DEEP = 4  # of `**`: the time grows with this power of a path's depth
 MAX_PATTERN = 400  # characters
 _TOKEN = re.compile(r"(?:\*\*/)+|\*+|\?|\[!?[^\]/]+\]|\{|\}|,|[^*?{},\[]+|\[")
 
 
 def matches(pattern: str, path: str) -> bool:
-    """True if a pattern matches a path, which is relative to the directory that the pattern speaks of."""
+    """True if a pattern matches a path; both are relative to the same directory."""
     return _compile(pattern).fullmatch(path) is not None
 
 
@@ -50,7 +50,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
             parts.append(_translate(token))
     try:
         return re.compile("".join(parts) + ")" * braces)
-    except re.error:  # a set of characters that is none, as [z-a]
+    except re.error:  # an invalid set such as [z-a]
         return re.compile("(?!)")
 
 
@@ -67,14 +67,14 @@ def _translate(token: str) -> str:
 
 
 def _translate_set(token: str) -> str:
-    """Translate the characters between brackets; a `-` between two is a range, a `!` before all of them: not. A
-    directory may be called just so, too."""
+    """Translate a set in brackets: `-` is a range, a leading `!` negates. The literal text also matches, as a directory
+    may have such a name."""
     inner = token[1:-1]
     is_negative = inner.startswith("!")
     escaped_characters = re.sub(r"[^\w-]", lambda match: f"\\{match[0]}", inner[is_negative:]).replace("--", r"\-\-")
     one = f"[^{escaped_characters}/]" if is_negative else f"[{escaped_characters}]"
     try:
         re.compile(one)
-    except re.error:  # a set of characters that is none, as [user-id]
+    except re.error:  # an invalid set such as [user-id]
         return re.escape(token)
     return f"(?:{one}|{re.escape(token)})"

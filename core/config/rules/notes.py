@@ -1,6 +1,7 @@
-"""Notes about a project that outlive a session: the agent proposes them, and the user's yes alone makes rules of them.
+"""Notes about a project that outlive a session: the agent proposes them, and only the user's acceptance makes them
+rules.
 
-They lie in the state directory, where neither the project nor a command in the box can reach them.
+They are in the state directory, out of reach of the project and of sandboxed commands.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.clock import now_ms
-from core.config.rules.cleaning import strip_invisible
+from core.config.rules.file_text import strip_invisible
 from core.config.rules.rule import AgentRule
 from core.errors import CommandRejected
 from core.ids import new_id
@@ -35,7 +36,7 @@ class _NotesOfProjects(Struct, frozen=True, kw_only=True):
 
 
 class ProjectNotes:
-    """The notes of one project, oldest first. Every method raises `StateError` when the file can't be used."""
+    """The notes of one project, oldest first. Every method raises `StateError` if the file can't be used."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = str(workspace)
@@ -45,8 +46,7 @@ class ProjectNotes:
         return self._file.read().workspaces.get(self._workspace, ())
 
     def add(self, text: str, reason: str = "", *, is_kept: bool) -> MemoryNote:
-        """Add a note, kept or waiting for the user. Raises `CommandRejected` for no words, for what is there already,
-        and where there is no room."""
+        """Add a note, accepted or pending. Raises `CommandRejected` for an empty or existing one, and at the limit."""
         note = MemoryNote(id=new_id("note"), text=_clean(text), why=_clean(reason), at=now_ms(), is_kept=is_kept)
 
         def append(notes: Notes) -> Notes:
@@ -65,7 +65,7 @@ class ProjectNotes:
         return note
 
     def accept(self, identity: str, text: str = "") -> None:
-        """Keep a note, with other words if any are given. Raises `CommandRejected` if there is none of this id."""
+        """Accept a note, optionally with other words. Raises `CommandRejected` for an unknown id."""
         words = _clean(text)
 
         def keep(notes: Notes) -> Notes:
@@ -77,7 +77,7 @@ class ProjectNotes:
         self._change(keep)
 
     def reject(self, identity: str) -> None:
-        """Drop a note, kept or waiting. Raises `CommandRejected` if there is none of this id."""
+        """Remove a note, accepted or pending. Raises `CommandRejected` for an unknown id."""
 
         def drop(notes: Notes) -> Notes:
             self._find(notes, identity)
@@ -86,7 +86,7 @@ class ProjectNotes:
         self._change(drop)
 
     def build_rules(self) -> tuple[AgentRule, ...]:
-        """Build the rules that the kept notes are."""
+        """Build rules of the accepted notes."""
         notes = (note for note in self.load() if note.is_kept)
         return tuple(AgentRule(path=f"memory/{note.id}", kind="memory", text=note.text) for note in notes)
 
@@ -105,5 +105,5 @@ class ProjectNotes:
 
 
 def _clean(text: str) -> str:
-    """Return words as they are kept: on one line, what is invisible stripped, what is or looks like a key masked."""
+    """Return a note's text on one line, without invisible characters and secrets."""
     return " ".join(redact(strip_invisible(text)[0]).split())[:MAX_NOTE]

@@ -1,4 +1,4 @@
-"""A rule as it was read, and whether it binds: for which files, by what word, and why not."""
+"""Rules, and the choice of those that bind for an occasion, each with the reason."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ MAX_TOTAL_BYTES = 128 * 1024
 MEMORY_REASON = "memory: you accepted this note"
 LISTED = "listed: the agent fetches it when it fits"
 NAMED_KINDS = frozenset({"always", "globs", "described", "manual"})
-_FROM_THE_START = frozenset({"always", "agents_md", "claude_md", "memory"})
+_UNCONDITIONAL = frozenset({"always", "agents_md", "claude_md", "memory"})
 
 
 class AgentRule(Struct, frozen=True, kw_only=True):
-    """One rule's text, cleaned. `path` is relative to the workspace ("../AGENTS.md" lies above it), or absolute for the
-    user's own.
+    """One rule with its cleaned text. `path` is relative to the workspace ("../AGENTS.md" is above it), or absolute for
+    the user's own.
 
-    `scope`: the directory that it speaks of, relative to the project's top as `globs` are to it, "" = all of it.
-    `note` says what was stripped or cut, `owner` is the rule that imports it, `about` what is to be said of it.
+    `scope`: the directory that it applies to, relative to the project's top like `globs`, "" = all of it. `note`: what
+    was stripped or cut; `owner`: the rule that imports it; `about`: a remark.
     """
 
     path: str
@@ -38,11 +38,11 @@ class AgentRule(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The name that a prompt can call it by: of `.cursor/rules/api/tests.mdc` it is `tests`."""
+        """The name for prompts: `tests` for `.cursor/rules/api/tests.mdc`."""
         return self.path.rpartition("/")[2].partition(".")[0]
 
     def find_match(self, paths: Sequence[str]) -> str:
-        """Return the first of these paths from the project's top that it speaks of, "" = none."""
+        """Return the first of these paths (from the project's top) that the rule applies to, "" = none."""
         prefix = f"{self.scope}/" if self.scope else ""
         for path in paths:
             if path.startswith(prefix):
@@ -53,8 +53,8 @@ class AgentRule(Struct, frozen=True, kw_only=True):
 
 
 class RuleFiles(Struct, frozen=True, kw_only=True):
-    """All that was read, in the order in which it binds, the strongest last. `here`: the workspace from the project's
-    top. `problems` name the files that could not be read, each with the reason."""
+    """All loaded rules in the order in which they bind, strongest last. `here`: the workspace relative to the project's
+    top. `problems`: unreadable files with reasons."""
 
     rules: tuple[AgentRule, ...] = ()
     problems: tuple[LoadedRule, ...] = ()
@@ -62,14 +62,14 @@ class RuleFiles(Struct, frozen=True, kw_only=True):
 
 
 class RuleOccasion(Struct, frozen=True):
-    """The occasion to choose rules for: `paths` at hand, relative to the workspace, and paths of `named` rules."""
+    """The criteria of a choice: `paths` at hand, relative to the workspace, and paths of `named` rules."""
 
     paths: tuple[str, ...] = ()
     named: frozenset[str] = frozenset()
 
 
 class RuleChoice(Struct, frozen=True, kw_only=True):
-    """A rule with the decision on it. `is_listed`: only its description is told."""
+    """A rule with the decision on it. `is_listed`: the model gets only its description."""
 
     rule: AgentRule
     binds: bool
@@ -77,7 +77,7 @@ class RuleChoice(Struct, frozen=True, kw_only=True):
     is_listed: bool = False
 
     def to_loaded(self, position: int) -> LoadedRule:
-        """Return what the wire says of it. `position` counts the rules that are told, 0 = it is not."""
+        """Return the wire format. `position`: the number of the rule in the prompt, 0 = it is not in it."""
         rule = self.rule
         size = len(rule.text.encode())
         reason = "; ".join(filter(None, dict.fromkeys((self.reason, rule.about))))
@@ -88,7 +88,7 @@ NO_OCCASION = RuleOccasion()
 
 
 def choose_rules(files: RuleFiles, occasion: RuleOccasion = NO_OCCASION) -> tuple[RuleChoice, ...]:
-    """Decide on every rule for an occasion; the same text binds once, and all together within a bound."""
+    """Decide on every rule; equal texts bind once, and all of them within a total size."""
     paths = [_join(files.here, path) for path in occasion.paths]
     paths_by_text: dict[str, str] = {}
     remaining_bytes = MAX_TOTAL_BYTES
@@ -112,11 +112,11 @@ def _choose(rule: AgentRule, current_directory: str, paths: Sequence[str], menti
     """Decide on one rule by itself."""
     if rule.path in mentions or rule.owner in mentions:
         return RuleChoice(rule=rule, binds=True, reason="named in the prompt")
-    is_around = not rule.scope or current_directory == rule.scope or current_directory.startswith(f"{rule.scope}/")
+    is_enclosing = not rule.scope or current_directory == rule.scope or current_directory.startswith(f"{rule.scope}/")
     match = rule.find_match(paths)
-    if rule.kind in _FROM_THE_START:
-        if is_around:
-            return RuleChoice(rule=rule, binds=True, reason=_describe_standing(rule))
+    if rule.kind in _UNCONDITIONAL:
+        if is_enclosing:
+            return RuleChoice(rule=rule, binds=True, reason=_explain_unconditional(rule))
         reason = f"for files below its folder, as {match}" if match else "no file below its folder is at hand"
         return RuleChoice(rule=rule, binds=bool(match), reason=reason)
     if rule.kind == "globs":
@@ -124,12 +124,12 @@ def _choose(rule: AgentRule, current_directory: str, paths: Sequence[str], menti
         reason = f"{match} matches {patterns}" if match else f"no file at hand matches {patterns}"
         return RuleChoice(rule=rule, binds=bool(match), reason=reason)
     if rule.kind == "described":
-        is_listed = is_around or bool(match)
+        is_listed = is_enclosing or bool(match)
         return RuleChoice(rule=rule, binds=False, reason=LISTED, is_listed=is_listed)
     return RuleChoice(rule=rule, binds=False, reason=f"only when you name it: @{rule.name}")
 
 
-def _describe_standing(rule: AgentRule) -> str:
+def _explain_unconditional(rule: AgentRule) -> str:
     match rule.kind:
         case "memory":
             return MEMORY_REASON
@@ -139,8 +139,8 @@ def _describe_standing(rule: AgentRule) -> str:
             return f"imported by {rule.owner}" if rule.owner else "stands around every file"
 
 
-def find_named(files: RuleFiles, words: Collection[str]) -> frozenset[str]:
-    """Return the paths of the rules that these words name: by name, by path, or by path without its ending."""
+def find_mentioned_rules(files: RuleFiles, words: Collection[str]) -> frozenset[str]:
+    """Return the paths of the rules that words denote: by name, by path, or by path without its suffix."""
     return frozenset(
         rule.path
         for rule in files.rules
@@ -149,7 +149,7 @@ def find_named(files: RuleFiles, words: Collection[str]) -> frozenset[str]:
 
 
 def list_rule_names(files: RuleFiles) -> tuple[str, ...]:
-    """Return the names that a prompt can call rules by, each once."""
+    """Return the names of rules for prompts, without duplicates."""
     return tuple(dict.fromkeys(name for rule in files.rules if not rule.owner and (name := _find_name(rule))))
 
 
@@ -160,9 +160,9 @@ def _find_name(rule: AgentRule) -> str:
 def list_loaded(
     files: RuleFiles, choices: Sequence[RuleChoice], *, earlier_paths: Collection[str] = (), only_told: bool = False
 ) -> tuple[LoadedRule, ...]:
-    """Return the rules as the wire has them, with their positions, and then what could not be read.
+    """Return the rules in wire format with their positions, followed by the unreadable files.
 
-    `earlier_paths`: paths of rules that were told before, and so hold on.
+    `earlier_paths`: paths of rules that are in the prompt from earlier turns.
     """
     rows, position = [], 0
     for choice in choices:
@@ -176,5 +176,5 @@ def list_loaded(
 
 
 def _join(current_directory: str, path: str) -> str:
-    """Return a path of the workspace from the project's top."""
+    """Return a workspace path relative to the project's top."""
     return posixpath.normpath(posixpath.join(current_directory, path))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from core.text.line_diff import count_shared_head
+from core.text.lines import count_shared_head
 from core.text.similarity import measure_similarity
 
 CHANGE: Final = 20  # of every change, whatever it is

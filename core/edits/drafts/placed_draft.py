@@ -42,8 +42,7 @@ from core.edits.drafts.placements import (
     split_pieces,
 )
 from core.edits.indentation import measure_depth
-from core.text.line_diff import Opcode, count_shared_head, diff_lines
-from core.text.lines import TextLines
+from core.text.lines import Opcode, TextLines, count_shared_head, diff_lines
 
 MOST_OPEN: Final = 60  # lines at an end that may be meant to be removed; if the whole draft is one block:
 _MOST_OPEN_SINGLE: Final = 6

@@ -24,7 +24,7 @@ from core.edits.drafts.placed_draft import PlacedDraft, place_draft, replace_all
 from core.edits.errors import EditError, UndecidedEdit
 from core.edits.formats.target_file import select_for_file
 from core.text.lines import TextLines, split_closed, split_lines
-from core.text.tags import parse_attributes
+from core.text.markup import parse_attributes
 
 LONGEST: Final = 300  # lines of a file that needs no range
 _HINT: Final = (

@@ -14,8 +14,7 @@ from core.edits.formats.patch_placement import place_hunks
 from core.edits.formats.patch_records import FilePatch, PatchHunk
 from core.edits.formats.target_file import select_for_file
 from core.edits.matching.search_text import SearchText
-from core.text.lines import trim_ending
-from core.text.splices import apply_splices
+from core.text.lines import apply_splices, trim_ending
 
 
 class PatchResult(NamedTuple):

@@ -32,8 +32,8 @@ from core.edits.formats.patch_records import (
     split_sign,
 )
 from core.edits.indentation import extract_indent
-from core.text.fences import Fence, track_fence
 from core.text.lines import normalise_endings
+from core.text.markup import Fence, track_fence
 
 BEGIN: Final = "*** Begin Patch"
 END: Final = "*** End Patch"

@@ -27,10 +27,8 @@ from core.edits.matching.line_edit import LineEdit, MatchedBlock, touches_unknow
 from core.edits.matching.misspelling import find_misspelt_context
 from core.edits.matching.new_lines import mend_new_lines
 from core.edits.matching.search_text import SearchText
-from core.text.line_diff import Opcode, count_shared_ends
-from core.text.lines import TextLines, split_whole_lines
+from core.text.lines import Opcode, Splice, TextLines, apply_splices, count_shared_ends, split_whole_lines
 from core.text.similarity import measure_similarity
-from core.text.splices import Splice, apply_splices
 
 _MAX_NAMESAKES: Final = 100  # scopes of one anchor
 _CONTINUES = re.compile(r"[)\]}{#]|(?:else|elif|except|finally|catch|case|default|end)\b|\w+\s*:$")

@@ -26,9 +26,8 @@ from core.edits.errors import EditError, format_part
 from core.edits.formats.target_file import is_same_file
 from core.edits.matching.ladder import LadderMatch, locate
 from core.edits.matching.search_text import SearchText
-from core.text.lines import carry_endings, find_line_number, normalise_endings
-from core.text.splices import apply_splices
-from core.text.tags import has_closing_tag, parse_open_tag
+from core.text.lines import apply_splices, carry_endings, find_line_number, normalise_endings
+from core.text.markup import has_closing_tag, parse_open_tag
 
 _DASHED: Final = (re.compile(r"-{7,} SEARCH$"), re.compile(r"={7,}$"), re.compile(r"(?:\+{7,}|>{7,}) REPLACE$"))
 _ANGLED: Final = (

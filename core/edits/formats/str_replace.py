@@ -9,7 +9,7 @@ from msgspec import Struct
 from core.edits.errors import EditError, format_part
 from core.edits.matching.ladder import locate
 from core.edits.matching.search_text import SearchText
-from core.text.splices import apply_splices
+from core.text.lines import apply_splices
 
 
 class Replacement(Struct, frozen=True):

@@ -11,9 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from core.edits.matching.search_text import ENTITY, SearchText
-from core.text.line_diff import diff_lines
-from core.text.lines import carry_endings, find_ending_near
-from core.text.splices import Splice
+from core.text.lines import Splice, carry_endings, diff_lines, find_ending_near
 
 _ESCAPED = re.compile(r"""\\([ntr'"`$\\/])""")
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r"}

@@ -29,8 +29,7 @@ from core.edits.matching.line_edit import LineEdit, MatchedBlock
 from core.edits.matching.misspelling import find_misspelt
 from core.edits.matching.new_lines import build_numbered_error, mend_new_text
 from core.edits.matching.search_text import SearchText, replace_look_alikes
-from core.text.lines import carry_endings, find_ending_near, find_line_numbers, normalise_endings, split_closed
-from core.text.splices import Splice
+from core.text.lines import Splice, carry_endings, find_ending_near, find_line_numbers, normalise_endings, split_closed
 
 _DOTS = re.compile(r"\s*(?:(?:#|//|--|/\*|<!--|\{/\*|%|;)\s*)?(?:\.\.\.|…)\s*(?:\*/\}?|-->)?\s*$")
 _FOLDS = ("trailing_space", "indentation", "look_alikes")

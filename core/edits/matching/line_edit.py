@@ -15,9 +15,7 @@ from typing import NamedTuple
 
 from core.edits.indentation import Shift, deduce_first_shift, deduce_shift, extract_indent
 from core.edits.matching.search_text import FOLDS, SearchText
-from core.text.line_diff import Opcode, diff_lines
-from core.text.lines import TextLines, split_closed
-from core.text.splices import Splice
+from core.text.lines import Opcode, Splice, TextLines, diff_lines, split_closed
 
 _CLOSES = ("}", ")", "]", "else", "elif", "except", "finally", "end", "fi", "done")
 _OPENS = (":", "{", "(", "[", "=>", "do", "then")

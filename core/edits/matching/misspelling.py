@@ -9,9 +9,8 @@ from typing import Final
 
 from core.edits.matching.line_edit import LineEdit, MatchedBlock, touches_unknown_blanks
 from core.edits.matching.search_text import fold_spacing
-from core.text.line_diff import count_shared_ends
+from core.text.lines import Splice, count_shared_ends
 from core.text.similarity import find_closest, measure_similarity
-from core.text.splices import Splice
 
 _SIMILAR_LINE: Final = 0.8  # similarity of a misspelt line
 _SIMILAR_BLOCK: Final = 0.9  # mean similarity of a misspelt block

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from core.background.places import get_agents_dir, open_configured_store
+from core.background.locations import get_agents_dir, open_configured_store
 from core.background.records import BackgroundAgent
 from core.background.store import AgentStore, StoreUnavailable
 from core.config.settings import Settings

@@ -11,8 +11,7 @@ from typing import Final
 from core.agent.context.sent_attachments import can_send
 from core.agent.mentions.blocks import is_picture
 from core.agent.turn.routes import Route
-from core.attachments.pdf import read_pdf_facts
-from core.attachments.preparation import MAX_INPUT_BYTES, PreparedAttachment, prepare_attachment
+from core.attachments.preparation import MAX_INPUT_BYTES, PreparedAttachment, prepare_attachment, read_pdf_facts
 from core.config.settings import Settings
 from core.engine.prompt_sources import build_session_reader
 from core.engine.session.session import Session

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from core.background.control import delete_agent, send_message, start_agent, stop_agent
-from core.background.pulling import pull_agent
+from core.background.control import delete_agent, pull_agent, send_message, start_agent, stop_agent
 from core.background.records import AgentRequest, build_agent
-from core.background.store import require
+from core.background.store import require_agent
 from core.engine.session.model_routes import choose_model
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
@@ -45,7 +44,7 @@ def prepare_message(session: Session, command: cmd.BackgroundMessage) -> Effect:
 async def _send(session: Session, command: cmd.BackgroundMessage) -> None:
     link = session.services.background
     store = await link.open()
-    await send_message(store, await require(store, command.id), command.text, link.program)
+    await send_message(store, await require_agent(store, command.id), command.text, link.program)
 
 
 def prepare_stop(session: Session, command: cmd.BackgroundStop) -> Effect:
@@ -54,7 +53,7 @@ def prepare_stop(session: Session, command: cmd.BackgroundStop) -> Effect:
 
 async def _stop(session: Session, name: str) -> None:
     store = await session.services.background.open()
-    await stop_agent(store, await require(store, name))
+    await stop_agent(store, await require_agent(store, name))
 
 
 def prepare_delete(session: Session, command: cmd.BackgroundDelete) -> Effect:
@@ -63,7 +62,7 @@ def prepare_delete(session: Session, command: cmd.BackgroundDelete) -> Effect:
 
 async def _delete(session: Session, name: str) -> None:
     store = await session.services.background.open()
-    await delete_agent(store, await require(store, name))
+    await delete_agent(store, await require_agent(store, name))
 
 
 def prepare_pull(session: Session, command: cmd.BackgroundPull) -> Effect:
@@ -72,7 +71,7 @@ def prepare_pull(session: Session, command: cmd.BackgroundPull) -> Effect:
 
 async def _pull(session: Session, name: str) -> None:
     store = await session.services.background.open()
-    agent = await require(store, name)
+    agent = await require_agent(store, name)
     session_id = await pull_agent(store, agent, session.workspace.root)
     message, hint = f"It waits for your review: {agent.title}", f"/resume {session_id} opens it."
     session.emit_outside_turn(Notice(level="info", message=message, hint=hint))

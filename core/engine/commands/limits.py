@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec.structs import asdict, replace
 
-from core.config.narrowing import NARROWER
+from core.config.loading import NARROWER
 from core.config.settings import LoadedSettings, Settings, TurnLimits
 from core.engine.configuration.explanation import CommandedValue
 from core.engine.session.session import Session

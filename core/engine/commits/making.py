@@ -35,7 +35,7 @@ from core.protocol import events as ev
 from core.protocol.review import FileState, Origin
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
-from core.search_paths import restore_users
+from core.search_paths import restore_user_paths
 from core.shadow.commits.commit_content import CommitContent, plan_index, store_entry
 from core.shadow.commits.path_version import AcceptedEdit
 from core.shadow.commits.pending_commit import PendingCommit, save_pending_commit, settle_commit
@@ -279,7 +279,9 @@ async def _run_git(session: Session, basis: CommitBasis, run: _GitRun) -> tuple[
     """Commit by the user's git in their environment: their identity, signature and hooks. Return how it ended, and what
     was printed."""
     git = await asyncio.to_thread(find_git, basis.places.root)
-    environment = build_unsandboxed_environment(restore_users(os.environ)) | {INDEX_VARIABLE: str(run.place / "index")}
+    environment = build_unsandboxed_environment(restore_user_paths(os.environ)) | {
+        INDEX_VARIABLE: str(run.place / "index")
+    }
     chunks: list[str] = []
 
     def take(text: str) -> None:

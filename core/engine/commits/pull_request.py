@@ -42,7 +42,7 @@ from core.protocol import events as ev
 from core.protocol import queries as q
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
-from core.search_paths import restore_users
+from core.search_paths import restore_user_paths
 from core.shell.unsandboxed_run import build_unsandboxed_environment
 from core.shell.verification.single_check import parse_check
 from core.state.receipt import describe_checks
@@ -294,7 +294,7 @@ def list_program_words(program: str, command: cmd.PullRequestOpen, body: str) ->
 
 async def _run(session: Session, words: Sequence[str]) -> CommandResult:
     # The words of git are a full path, and its hooks have what the user has; gh and glab are looked for.
-    source = restore_users(os.environ) if words[0].startswith("/") else os.environ
+    source = restore_user_paths(os.environ) if words[0].startswith("/") else os.environ
     environment = build_unsandboxed_environment(source) | {"GIT_TERMINAL_PROMPT": "0"}
 
     def tell(text: str) -> None:

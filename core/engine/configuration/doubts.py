@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from core.config.loading import PROJECT_FILE, load_with_notices, parse_table, read_settings_bytes
-from core.config.places import find_line
-from core.config.problems import find_problems
+from core.config.problems import find_line, find_problems
 from core.config.schema import KeyPath, drop_values, find_misfits
 from core.config.settings import FILE_NAME, SHORT_KEYS, InterfaceSettings, Settings
 from core.errors import AgentTuiError, ConfigError
@@ -172,7 +171,7 @@ def _check_extensions(workspace: Workspace, is_trusted: TrustCheck | None) -> It
     from core.config.rules.loading import load_rule_files
     from core.extensions.agents import load_agents
     from core.extensions.commands import load_commands
-    from core.extensions.plugins import find_extension_places
+    from core.extensions.plugins import find_extension_folders
     from core.extensions.skills import load_skills
     from core.hooks.hook_files import load_hooks
     from core.mcp.config_files import load_servers
@@ -185,7 +184,7 @@ def _check_extensions(workspace: Workspace, is_trusted: TrustCheck | None) -> It
     rules = load_rule_files(workspace, is_trusted)
     yield from (f"{rule.path}: {rule.note}" for rule in rules.rules if rule.note)
     yield from (f"{loaded_rule.path}: {loaded_rule.reason}" for loaded_rule in rules.problems)
-    places = find_extension_places(workspace, is_trusted)
+    places = find_extension_folders(workspace, is_trusted)
     agents, skills, commands = load_agents(places.folders), load_skills(places.folders), load_commands(places.folders)
     for path, problems in (
         *((skill.path, skill.problems) for skill in skills.skills),

@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from core.background.places import BLOBS_VARIABLE, DATABASE_VARIABLE
+from core.background.locations import BLOBS_VARIABLE, DATABASE_VARIABLE
 from core.config.loading import PROJECT_FILE, parse_table, read_settings_bytes
 from core.config.manual import read_meanings
-from core.config.places import find_line
+from core.config.problems import find_line
 from core.config.schema import (
     NAME,
     KeyPath,
@@ -24,10 +24,10 @@ from core.config.schema import (
     find_misfits,
     find_setting,
     find_value_kind,
+    generalize_key,
     is_table_of_names,
     list_choices,
     list_settings,
-    make_general,
 )
 from core.config.settings import FILE_NAME, Settings
 from core.errors import ConfigError
@@ -97,7 +97,7 @@ class SettingSources:
     def list_named(self) -> Iterator[KeyPath]:
         """Iterate over the settings that are set below a name of the user's."""
         for _, _, table in self._files:
-            yield from (path for path in _list_paths(table, ()) if NAME in make_general(path).split("."))
+            yield from (path for path in _list_paths(table, ()) if NAME in generalize_key(path).split("."))
 
     def find(self, path: KeyPath, value: object) -> ValueSource:
         """Return the source of a value."""
@@ -153,7 +153,7 @@ def explain_settings(settings: Settings, sources: SettingSources, key: str = "")
             and all(segment in (name, NAME) for segment, name in zip(setting.path, path, strict=False))
         ]
     if not selection:
-        general_keys = dict.fromkeys(make_general(setting.path) for setting in list_settings())
+        general_keys = dict.fromkeys(generalize_key(setting.path) for setting in list_settings())
         close_matches = difflib.get_close_matches(key, general_keys, n=3, cutoff=0.5)
         hint = (
             f"Did you mean {' or '.join(close_matches)}?"
@@ -200,7 +200,7 @@ def _build_row(setting: Setting, settings: Settings, sources: SettingSources) ->
         value=hide(value),
         default=default,
         source=source.place,
-        meaning=read_meanings().get(make_general(setting.path), ""),
+        meaning=read_meanings().get(generalize_key(setting.path), ""),
         valid=describe_valid_values(setting.path),
         kind=kind,
         choices=list_choices(setting.kind),

@@ -22,7 +22,7 @@ from core.languages import detect_language
 from core.protocol import documents as d
 from core.protocol import events as ev
 from core.protocol.messages import Usage
-from core.text.line_diff import diff_lines
+from core.text.lines import diff_lines
 
 MAX_OUTPUT: Final = 100_000  # characters of a result that are kept
 MAX_TODOS: Final = 200

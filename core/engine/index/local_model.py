@@ -12,8 +12,7 @@ from typing import Final
 import msgspec
 
 from core.errors import ProviderError
-from core.index.minilm.model import DIMENSIONS, MINILM
-from core.index.minilm.process import VectorAnswer, VectorRequest, build_model_command
+from core.index.minilm import DIMENSIONS, MINILM, VectorAnswer, VectorRequest, build_model_command
 from core.records import decode_json
 
 _TOGETHER: Final = 8

@@ -14,7 +14,7 @@ from core.clock import monotonic, pause
 from core.engine.file_watcher import FileWatcher
 from core.engine.index.builder_link import BuilderLink
 from core.index.database import DAMAGED, FILE_NAME, IndexFailed, report_damage
-from core.index.reader import Generation, IndexReader, SymbolPlace
+from core.index.reader import Generation, IndexReader, SymbolLocation
 from core.protocol.events import IndexProgressed
 from core.protocol.queries.search import IndexStatus
 from core.tasks import TaskOwner, finish_in_thread
@@ -169,7 +169,7 @@ class ProjectIndex:
             self._swept = monotonic()
             self._link.send(())
 
-    async def find_symbols(self, names: Iterable[str]) -> Mapping[str, tuple[SymbolPlace, ...]]:
+    async def find_symbols(self, names: Iterable[str]) -> Mapping[str, tuple[SymbolLocation, ...]]:
         """Return where names are defined ("name", "Class.method"), best first; without those that are nowhere."""
         symbol_names = tuple(names)
         try:

@@ -21,8 +21,8 @@ from core.errors import AgentTuiError
 from core.index.database import IndexFailed, describe_failed_read
 from core.index.reader import IndexReader
 from core.index.search.index_search import IndexSearch, SearchRequest
-from core.index.search.place_kinds import weigh_path
-from core.index.search.question import read_question
+from core.index.search.path_kinds import weigh_path
+from core.index.search.query import parse_query
 from core.index.search.symbol_search import SymbolSearch, is_named
 from core.notebooks.rendering import choose_limit, find_notebook_text
 from core.protocol.queries.search import IndexStatus, SearchAnswer, SearchHit, SearchKind, SearchQuery
@@ -90,7 +90,7 @@ class ProjectSearch:
         pending = await asyncio.to_thread(view.load_pending)
         request = SearchRequest(text=query.text, limit=query.limit * 2, directories=query.directories, pending=pending)
         if part == "meaning":
-            model, vectors = await self._route.embed_question(view.settings, read_question(query.text))
+            model, vectors = await self._route.embed_question(view.settings, parse_query(query.text))
             request = replace(request, model=model, vectors=vectors)
         try:
             hits = await self._index.read(
@@ -120,7 +120,7 @@ class ProjectSearch:
     ) -> list[SearchHit]:
         """Find the files with most of the words among those that are not in the index yet; among all of them if what
         the index knows can't be read (None)."""
-        question = read_question(query.text)
+        question = parse_query(query.text)
         names = [name for name in question.names if name.isidentifier()]
         words = sorted({*names, *(word for word in question.first_words if len(word) > 3)}, key=lambda word: -len(word))
         if not words:

@@ -23,13 +23,11 @@ from core.engine.index.project_index import ProjectIndex
 from core.engine.models import ModelAccess
 from core.errors import AgentTuiError, ConfigError, ProviderError
 from core.index.database import FILE_NAME, IndexFailed, lock_for_building
-from core.index.minilm.model import MINILM, check_installed
+from core.index.minilm import MINILM, check_installed
 from core.index.reader import Generation, IndexReader
-from core.index.search.question import SearchQuestion, read_question
-from core.index.search.static_model import STATIC_MODEL
-from core.index.search.vectors import pack_vector
-from core.index.vector_fill import ChunkPlace, list_without_vector, read_texts, store_vectors
-from core.index.writer import IndexWriter
+from core.index.search.query import ParsedQuery, parse_query
+from core.index.search.vectors import STATIC_MODEL, pack_vector
+from core.index.writer import ChunkLocation, IndexWriter, list_without_vector, read_texts, store_vectors
 from core.modes import Access
 from core.permissions.policy import decide_path
 from core.permissions.rules import PermissionRule
@@ -91,7 +89,7 @@ class RemoteMeaning:
     async def close(self) -> None:
         await self._tasks.cancel()
 
-    async def embed_question(self, question: SearchQuestion) -> tuple[str, tuple[bytes, bytes] | None]:
+    async def embed_question(self, question: ParsedQuery) -> tuple[str, tuple[bytes, bytes] | None]:
         """Return the model that a question is compared by, and its vectors; None = the program's own makes them."""
         if self.fills:
             self.start_filling()
@@ -125,8 +123,8 @@ class RemoteMeaning:
             finally:
                 os.close(lock)
             self._is_enough, self._filled = await self._count_known(), generation
-            is_cut = self.sent >= MOST_CHUNKS and not self._is_enough
-            self.problem = f"{self.model} knows the rest after the next start: {_BOUND}" if is_cut else ""
+            is_indexed = self.sent >= MOST_CHUNKS and not self._is_enough
+            self.problem = f"{self.model} knows the rest after the next start: {_BOUND}" if is_indexed else ""
         except (AgentTuiError, sqlite3.Error, OSError) as problem:
             self.problem, self._failed_at = f"{self.model} gave no vectors: {problem}", monotonic()
 
@@ -154,7 +152,7 @@ class RemoteMeaning:
                 await pause(failure.retry_after or 2.0**attempt)
         raise AssertionError("unreachable")
 
-    async def _list_missing(self, after: int) -> list[ChunkPlace]:
+    async def _list_missing(self, after: int) -> list[ChunkLocation]:
         limit = min(BATCH, MOST_CHUNKS - self.sent)
         return await self._index.read(
             lambda reader: list_without_vector(reader.connect(), self.model, after=after, limit=limit)
@@ -175,7 +173,7 @@ class RemoteMeaning:
         total, self.known = await self._index.read(count)
         return bool(total and self.known >= total * _ENOUGH)
 
-    def _read_texts(self, places: Sequence[ChunkPlace]) -> dict[bytes, str]:
+    def _read_texts(self, places: Sequence[ChunkLocation]) -> dict[bytes, str]:
         allowed_chunks = [
             chunk for chunk in places if decide_path(Access.READ, chunk.path, rules=self.rules).choice == "allow"
         ]
@@ -219,9 +217,7 @@ class EmbedRoute:
         known_count = min(self._meaning.known, status.chunks)
         return replace(status, problem=problem, model=self._meaning.model, known_to_model=known_count)
 
-    async def embed_question(
-        self, settings: Settings, question: SearchQuestion
-    ) -> tuple[str, tuple[bytes, bytes] | None]:
+    async def embed_question(self, settings: Settings, question: ParsedQuery) -> tuple[str, tuple[bytes, bytes] | None]:
         """Return what `RemoteMeaning` does; without a route, or where it may not be asked, the program's own model."""
         model = settings.resolve_route("embed").model
         self.problem = ""
@@ -286,7 +282,7 @@ async def embed_from_shell(
     route = EmbedRoute(index, root, store, ModelAccess())
     route.fills = False
     try:
-        model, vectors = await route.embed_question(settings, read_question(text))
+        model, vectors = await route.embed_question(settings, parse_query(text))
         index_status = route.add_to(await index.read(IndexReader.read_status))
         coverage = (
             f"{index_status.model} knows {index_status.known_to_model:,} pieces of the project. "

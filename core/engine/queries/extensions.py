@@ -12,13 +12,11 @@ from core.engine.prompt_commands import calls_server, find_called, load_prompt_c
 from core.engine.queries.source import QuerySource
 from core.engine.servers.prompts import list_prompt_commands
 from core.errors import CommandRejected
-from core.extensions.catalogue import SkillChoice, SkillOccasion, choose_skills
-from core.extensions.commands import CommandFile
-from core.extensions.places import SkippedFile
-from core.extensions.plugins import find_extension_places
+from core.extensions.commands import CommandFile, load_snippets
+from core.extensions.extension_files import SkippedFile
+from core.extensions.plugins import find_extension_folders
 from core.extensions.rendering import PromptArguments, render_parts
-from core.extensions.skills import Skill, SkillSet, load_skills
-from core.extensions.snippets import load_snippets
+from core.extensions.skills import Skill, SkillChoice, SkillQuery, SkillSet, choose_skills, load_skills
 from core.permissions.trusted_files import TrustCheck
 from core.protocol import queries as q
 from core.workspace import Workspace
@@ -106,7 +104,7 @@ async def answer_snippets(source: QuerySource, _: q.SnippetsQuery) -> q.Snippets
 
 def list_snippets(workspace: Workspace, check: TrustCheck | None) -> q.SnippetsAnswer:
     """List the snippets of a workspace. Reads many files."""
-    snippet_set = load_snippets(find_extension_places(workspace, check).folders)
+    snippet_set = load_snippets(find_extension_folders(workspace, check).folders)
     rows = tuple(
         q.Snippet(
             name=snippet.name,
@@ -138,8 +136,8 @@ async def answer_servers(source: QuerySource, query: q.ServersQuery) -> q.Server
 
 def list_skills(workspace: Workspace, check: TrustCheck | None, paths: tuple[str, ...] = ()) -> q.SkillsAnswer:
     """List every skill as a session that began now would be told of it, for files at hand. Reads many files."""
-    skills = load_skills(find_extension_places(workspace, check).folders)
-    return _build_answer(choose_skills(skills.skills, SkillOccasion(paths=paths)), skills, set(), check)
+    skills = load_skills(find_extension_folders(workspace, check).folders)
+    return _build_answer(choose_skills(skills.skills, SkillQuery(paths=paths)), skills, set(), check)
 
 
 def _build_answer(

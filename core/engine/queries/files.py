@@ -19,7 +19,7 @@ from core.engine.servers.prompts import complete_resources
 from core.engine.session.session import Session
 from core.errors import PathRefused, ToolFailed
 from core.index.database import IndexFailed
-from core.index.reader import SymbolPlace
+from core.index.reader import SymbolLocation
 from core.languages import detect_language
 from core.notebooks.notebook import is_notebook_path
 from core.notebooks.rendering import choose_limit, find_language, find_notebook_text
@@ -232,7 +232,7 @@ async def _complete_agents(session: Session, pattern: str) -> list[q.Completion]
 
 
 async def _complete_symbols(source: QuerySource, pattern: str) -> list[q.Completion]:
-    symbol_places: tuple[SymbolPlace, ...] = ()
+    symbol_places: tuple[SymbolLocation, ...] = ()
     with suppress(IndexFailed):
         symbol_places = await source.services.index.read(lambda reader: reader.complete_symbols(pattern, MAX_SYMBOLS))
     return [

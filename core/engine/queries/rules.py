@@ -6,7 +6,7 @@ import asyncio
 
 from core.config.rules.loading import load_rule_files
 from core.config.rules.notes import ProjectNotes
-from core.config.rules.places import iter_places_of_rules
+from core.config.rules.roots import iterate_rule_paths
 from core.config.rules.rule import RuleOccasion, choose_rules, list_loaded
 from core.engine.queries.source import QuerySource
 from core.permissions.trusted_files import TrustCheck
@@ -40,7 +40,7 @@ def list_rules(workspace: Workspace, check: TrustCheck | None, paths: tuple[str,
 
 
 def _list_places(workspace: Workspace) -> tuple[str, ...]:
-    return tuple(iter_places_of_rules(workspace))
+    return tuple(iterate_rule_paths(workspace))
 
 
 async def answer_memory(source: QuerySource, _: q.MemoryQuery) -> q.MemoryAnswer:

@@ -18,9 +18,15 @@ from core.agent.mentions.resolution import RESOURCE
 from core.engine.session.session import Session
 from core.errors import CommandRejected, MentionRefused, StateError, ToolFailed
 from core.mcp.server_config import ServerConfig
-from core.mcp.server_texts import assign_arguments, get_prompt, list_texts
 from core.mcp.session_servers import SessionServers
-from core.mcp.tool_lists import PromptDefinition, ServerTexts, format_tool_name
+from core.mcp.tool_lists import (
+    PromptDefinition,
+    ServerTexts,
+    assign_arguments,
+    format_tool_name,
+    get_prompt,
+    list_texts,
+)
 from core.protocol import queries as q
 
 PREFIX: Final = "mcp__"

@@ -15,8 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.agent.turn.routes import Route
-from core.config.model_settings import ModeTable, RouteSettings
-from core.config.settings import Settings
+from core.config.settings import ModeTable, RouteSettings, Settings
 from core.engine.models import ModelAccess
 from core.errors import AgentTuiError, ConfigError
 from core.protocol.events import AnyEvent, Notice, RouteTaken

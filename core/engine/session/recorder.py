@@ -17,7 +17,7 @@ from core.engine.session.event_bus import EventBus
 from core.errors import StateError
 from core.permissions.audit import AuditLog
 from core.protocol import events as ev
-from core.secrets import count_begun, list_masked_values, mask_secrets
+from core.secrets import count_partial_secret, list_masked_values, mask_secrets
 from core.sessions.log import SessionLog
 from core.state.fold import apply_event
 from core.state.session import SessionState
@@ -76,7 +76,7 @@ class EventRedactor:
     def _redact_chunk(self, key: str, text: str) -> str:
         """Return the next piece of a streamed text; an end that may begin a key is held back."""
         text = mask_secrets(make_well_formed(self._held_back.pop(key, "") + text))
-        if count := count_begun(text):
+        if count := count_partial_secret(text):
             self._held_back[key], text = text[-count:], text[:-count]
         return text
 

@@ -21,7 +21,7 @@ from core.agent.planning.plan_sync import PlanSync
 from core.agent.turn.offers import Offer
 from core.agent.turn.turn_context import TurnContext
 from core.agent.turn.user_channel import UserChannel
-from core.config.narrowing import apply_bounds
+from core.config.loading import apply_bounds
 from core.config.settings import Settings, TurnLimits
 from core.engine.hooks.promotion import PromotionHooks
 from core.engine.hooks.session import open_session_hooks, report_session_end
@@ -131,7 +131,7 @@ class Session:
 
     def _open_servers(self) -> ServerAccess:
         access = ServerAccess(self.terminal, self.user, self.tools, self.services.trust)
-        access.servers.is_given = self.call_permissions.is_tool_given
+        access.servers.is_available = self.call_permissions.is_tool_given
         return access
 
     def _explain_unasked(self, command: str, directory: str) -> str:

@@ -247,7 +247,7 @@ async def _warm_up(session: Session) -> None:
 
             await load_setup(build_context(session))
     with contextlib.suppress(Exception):
-        await session.server_access.servers.begin()
+        await session.server_access.servers.start_listing()
         await session.services.files.load_names()
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from core.config.settings import BrowserSettings
 from core.errors import ToolInputInvalid
 from core.extensions.agents import AgentDefinition, load_agent_definitions
-from core.extensions.places import SkippedFile
+from core.extensions.extension_files import SkippedFile
 from core.mcp.browser import explain_no_browser
 from core.permissions.trusted_files import TrustCheck
 from core.protocol.messages import Effort

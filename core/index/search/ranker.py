@@ -1,8 +1,8 @@
-"""The ranker makes one list of several; what it weighs was measured on issues of public repositories (docs/index.md).
+"""The ranker merges several lists into one; its weights were measured on issues of public repositories (docs/index.md).
 
-Reciprocal-rank fusion first; then a place gains if it defines what the question names, if the question's words are in
-its path, if its file is mentioned or has several good places. Tests, examples and documents lose unless they are asked
-for.
+Reciprocal-rank fusion comes first. A chunk gains if it defines a name of the query, if its path contains words of the
+query, if its file is mentioned, or if its file has several good chunks. Tests, examples and documents lose unless the
+query asks for them.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.index.search.place_kinds import weigh_path
-from core.index.search.question import STOP_WORDS, SearchQuestion
+from core.index.search.path_kinds import weigh_path
+from core.index.search.query import STOP_WORDS, ParsedQuery
 from core.index.words import split_words
 
 FUSION: Final = 45
-"""Ranks in which the weight of a place in a list halves."""
+"""The rank at which the weight in a list halves."""
 
-DEFINED: Final = {"name": 3.0, "short": 0.7, "long": 0.7}
-MENTIONED: Final = 0.3
+DEFINITION_WEIGHT: Final = {"name": 3.0, "short": 0.7, "long": 0.7}
+MENTION_WEIGHT: Final = 0.3
 PATH_WORDS: Final = 0.6
 FOLDER_WORDS: Final = 0.3
 OTHER_LINES: Final = 0.3
-"""Weight of a word in the path that stands in the question, but not in its first line."""
+"""Weight of a path's word that is in the query, but not in its first line."""
 
-SEVERAL: Final = 0.3
-_SEVERAL_DECAY: Final = 0.7
-_SEVERAL_MOST: Final = 5
-AGAIN: Final = {"name": 0.8, "short": 0.5, "long": 0.1}
-"""What a further place of a file keeps of its score: many files are more use than many places of one."""
+SIBLING_WEIGHT: Final = 0.3
+_SIBLING_DECAY: Final = 0.7
+_MAX_SIBLINGS: Final = 5
+REPEAT_WEIGHT: Final = {"name": 0.8, "short": 0.5, "long": 0.1}
+"""The factor on the score of a file's further chunks: many files are more useful than many chunks of one."""
 
-MOST_DEFINITIONS: Final = 10
-"""A name that is defined in more places tells nothing."""
+MAX_DEFINITIONS: Final = 10
+"""A name with more definitions is ambiguous."""
 
 
 class Candidate(Struct, frozen=True):
-    """A chunk that may be an answer; `defines` are the names that are defined in it."""
+    """A chunk that may be a result; `defines` are the names that it defines."""
 
     path: str
     start: int
@@ -53,9 +53,9 @@ class Candidate(Struct, frozen=True):
 
 
 class RankerInput(Struct, eq=False, kw_only=True):
-    """Findings for a question: lists of keys with their weights, and the places by their keys.
+    """The input for a query: lists of keys with weights, and candidates by key.
 
-    `definitions`: for each name the keys of the chunks that define it. `rarity`: 0 to 1, of a word in paths.
+    `definitions`: for every name the keys of the chunks that define it. `rarity`: of a word in paths, 0 to 1.
     """
 
     lists: Sequence[tuple[Sequence[int], float]]
@@ -64,21 +64,21 @@ class RankerInput(Struct, eq=False, kw_only=True):
     rarity: Callable[[str], float]
 
 
-def rank(question: SearchQuestion, ranker_input: RankerInput) -> list[tuple[int, float]]:
-    """Return the keys of all candidates with their scores, best first; equals by path and line."""
+def rank(query: ParsedQuery, ranker_input: RankerInput) -> list[tuple[int, float]]:
+    """Return the keys of all candidates with their scores, best first; ties by path and line."""
     scores = _fuse(ranker_input)
-    _add_definitions(scores, question, ranker_input)
-    _add_paths(scores, question, ranker_input.candidates, ranker_input.rarity)
+    _add_definitions(scores, query, ranker_input)
+    _add_paths(scores, query, ranker_input.candidates, ranker_input.rarity)
     for key in scores:
-        weight = weigh_path(ranker_input.candidates[key].path, question.wanted)
-        scores[key] *= max(weight, 0.6) if question.shape == "name" else weight
-    _spread_files(scores, ranker_input.candidates, AGAIN[question.shape])
+        weight = weigh_path(ranker_input.candidates[key].path, query.wanted)
+        scores[key] *= max(weight, 0.6) if query.shape == "name" else weight
+    _spread_files(scores, ranker_input.candidates, REPEAT_WEIGHT[query.shape])
     places = ranker_input.candidates
     return sorted(scores.items(), key=lambda pair: (-pair[1], places[pair[0]].path, places[pair[0]].start, pair[0]))
 
 
 def _fuse(ranker_input: RankerInput) -> dict[int, float]:
-    """Return the reciprocal ranks of all lists, added up; the best is 1."""
+    """Return the sums of reciprocal ranks over all lists; the best is 1."""
     scores: defaultdict[int, float] = defaultdict(float)
     for keys, weight in ranker_input.lists:
         position = 0
@@ -90,30 +90,30 @@ def _fuse(ranker_input: RankerInput) -> dict[int, float]:
     return {key: score / best for key, score in scores.items()}
 
 
-def _add_definitions(scores: dict[int, float], question: SearchQuestion, ranker_input: RankerInput) -> None:
-    for name, weight in question.names.items():
+def _add_definitions(scores: dict[int, float], query: ParsedQuery, ranker_input: RankerInput) -> None:
+    for name, weight in query.names.items():
         keys = [key for key in ranker_input.definitions.get(name, ()) if key in ranker_input.candidates]
-        if not 0 < len(keys) <= MOST_DEFINITIONS:
+        if not 0 < len(keys) <= MAX_DEFINITIONS:
             continue
         for key in keys:
-            gain = DEFINED[question.shape] * weight / math.sqrt(len(keys))
+            gain = DEFINITION_WEIGHT[query.shape] * weight / math.sqrt(len(keys))
             scores[key] = scores.get(key, 0.0) + gain
 
 
 def _add_paths(
     scores: dict[int, float],
-    question: SearchQuestion,
+    query: ParsedQuery,
     candidates: Mapping[int, Candidate],
     rarity: Callable[[str], float],
 ) -> None:
-    """Add what the words of a path say, in proportion to the score, and what a mention of the file says."""
-    words = {word: OTHER_LINES * rarity(word) for word in question.words if len(word) > 2 and word not in STOP_WORDS}
-    words |= {word: rarity(word) for word in question.first_words if word in words}
+    """Add the gain of matching path words, proportional to the score, and the gain of mentioned files."""
+    words = {word: OTHER_LINES * rarity(word) for word in query.words if len(word) > 2 and word not in STOP_WORDS}
+    words |= {word: rarity(word) for word in query.first_words if word in words}
     gains: dict[str, tuple[float, float]] = {}
     for key, score in scores.items():
         path = candidates[key].path
         if path not in gains:
-            gains[path] = min(_weigh_words(path, words), 1.0), MENTIONED * _is_mentioned(path, question.paths)
+            gains[path] = min(_weigh_words(path, words), 1.0), MENTION_WEIGHT * _is_mentioned(path, query.paths)
         times, plus = gains[path]
         scores[key] = score * (1 + times) + plus
 
@@ -126,13 +126,13 @@ def _weigh_words(path: str, words: Mapping[str, float]) -> float:
 
 @lru_cache(maxsize=1 << 15)
 def _split_path(path: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the words of a file's name without its ending, and those of its folders."""
+    """Return the words of a file's stem, and those of its folders."""
     folders, _, name = path.rpartition("/")
     return frozenset(split_words(name.rpartition(".")[0] or name)), frozenset(split_words(folders))
 
 
 def _is_mentioned(path: str, mentions: Iterable[str]) -> bool:
-    """True if the end of a path, or of a path without its ending, stands in the question, or the other way round."""
+    """True if the end of a path, with or without its suffix, is mentioned, or the reverse."""
     full_path, bare = f"/{path}", f"/{path.rpartition('.')[0]}"
     return any(
         full_path.endswith(f"/{mention}") or bare.endswith(f"/{mention}") or f"/{mention}".endswith(full_path)
@@ -141,12 +141,12 @@ def _is_mentioned(path: str, mentions: Iterable[str]) -> bool:
 
 
 def _spread_files(scores: dict[int, float], candidates: Mapping[int, Candidate], decay: float) -> None:
-    """Let the best place of a file gain by its others, and these lose by it."""
+    """Raise the best chunk of a file for its others, and lower these."""
     by_file: defaultdict[str, list[int]] = defaultdict(list)
     for key in sorted(scores, key=lambda key: (-scores[key], candidates[key].start, key)):
         by_file[candidates[key].path].append(key)
     for first, *others in by_file.values():
-        few = enumerate(others[:_SEVERAL_MOST])
-        scores[first] += SEVERAL * sum(scores[key] * _SEVERAL_DECAY**number for number, key in few)
+        few = enumerate(others[:_MAX_SIBLINGS])
+        scores[first] += SIBLING_WEIGHT * sum(scores[key] * _SIBLING_DECAY**number for number, key in few)
         for number, key in enumerate(others, 1):
             scores[key] *= decay**number

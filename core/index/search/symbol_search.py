@@ -1,7 +1,6 @@
-"""Definitions by names that are only roughly known: as they are written, by their beginning, their parts, or nearly.
+"""Search of definitions by approximate names: exact, by prefix, by part, by words, by abbreviation, or by similarity.
 
-The ways in which a name may be meant come one behind the other, whatever lies where: what is spelled so, what begins
-with it, what holds it, what holds its words, what it is short for, and what is spelled nearly so.
+Kinds of matches come in this order, regardless of the path.
 """
 
 from __future__ import annotations
@@ -15,20 +14,20 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from core.index.search.index_search import SearchRequest
-from core.index.search.place_kinds import weigh_path
+from core.index.search.path_kinds import weigh_path
 from core.index.words import split_identifier
 from core.protocol.queries.search import SearchHit
 from core.syntax.symbols import find_symbols
 from core.text.similarity import find_closest
 
-MOST_NAMES: Final = 40
-_FEWEST: Final = 8
-"""Names that are enough: nobody misspells a name that so many others begin with."""
+MAX_NAMES: Final = 40
+_ENOUGH_NAMES: Final = 8
+"""A number of matches that makes a misspelling unlikely."""
 
-_MOST_WORDS: Final = 5  # more are no name
-_LIKE_NAMES: Final = 0.7
-_WAYS: Final = 7
-_EXACT, _OTHER_CASE, _BEGINNING, _PART, _WORDS, _SHORT_FORM, _SPELLING = range(_WAYS, 0, -1)
+_MAX_WORDS: Final = 5  # more words are not a name
+_MIN_SIMILARITY: Final = 0.7
+_MATCH_KINDS: Final = 7
+_EXACT, _OTHER_CASE, _BEGINNING, _PART, _WORDS, _SHORT_FORM, _SPELLING = range(_MATCH_KINDS, 0, -1)
 
 
 class _NamedHit(NamedTuple):
@@ -39,7 +38,7 @@ class _NamedHit(NamedTuple):
 
 
 class SymbolSearch:
-    """Searches the names of an index; for one thread at a time. `search` raises `sqlite3.Error`."""
+    """A search of the names of an index; for one thread at a time. `search` raises `sqlite3.Error`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -47,7 +46,7 @@ class SymbolSearch:
         self._version = -1
 
     def search(self, request: SearchRequest) -> list[SearchHit]:
-        """Return definitions whose names are like the text ("name", "Class.method"), the likest first."""
+        """Return definitions with names similar to the text ("name", "Class.method"), best first."""
         pending = _list_pending(request.pending)
         owner, pattern = _split_name(request.text)
         if not pattern or " " in pattern:
@@ -64,14 +63,14 @@ class SymbolSearch:
                 is_owned = not owner or owner.lower() in hit.symbol.lower()
                 if is_owned and (not below or hit.path.startswith(below)):
                     within = likeness * (0.5 + 0.5 * weigh_path(hit.path, frozenset()))
-                    hits.append(replace(hit, score=round((match_kind - 1 + within) / _WAYS, 6)))
+                    hits.append(replace(hit, score=round((match_kind - 1 + within) / _MATCH_KINDS, 6)))
         hits.sort(key=lambda hit: (-hit.score, len(hit.symbol), hit.path, hit.start))
         return hits[: request.limit]
 
     def search_words(self, request: SearchRequest) -> list[SearchHit]:
-        """Return what `search` does, also for the words of a name apart: its own, or with those that it stands in."""
+        """Return the results of `search`, also for a name given as separate words."""
         words = request.text.split()
-        if not 1 < len(words) <= _MOST_WORDS:
+        if not 1 < len(words) <= _MAX_WORDS:
             return self.search(request)
         requests = [replace(request, text=joint.join(words)) for joint in (".", "_")]
         hits = {(hit.path, hit.start): hit for variant in requests for hit in self.search(variant)}
@@ -105,29 +104,31 @@ def is_named(text: str, symbol: str) -> bool:
 
 
 def _split_name(text: str) -> tuple[str, str]:
-    """Return what a name is part of, "" = that was not said, and its last part."""
+    """Return the qualifier of a name, "" = none, and its last part."""
     owner, _, name = text.strip().removesuffix("()").replace("::", ".").replace("#", ".").rpartition(".")
     return owner, name
 
 
 def _choose_names(pattern: str, names: Iterable[str]) -> list[tuple[str, tuple[int, float]]]:
-    """Return the names that are meant most likely, with the way in which they are and their likeness from 0 to 1."""
+    """Return the best matching names with their kind of match and similarity from 0 to 1."""
     sorted_names = sorted(names)
     folded_pattern, parts = pattern.lower(), frozenset(split_identifier(pattern)[1:])
     matches = {
         name: (match_kind, min(len(folded_pattern) / len(name), 1.0))
         for name in sorted_names
-        if (match_kind := _find_way(pattern, parts, name))
+        if (match_kind := _classify_match(pattern, parts, name))
     }
-    if len(matches) < _FEWEST:
+    if len(matches) < _ENOUGH_NAMES:
         others = [name for name in sorted_names if name not in matches and name.lower() not in folded_pattern]
-        nearest = find_closest(folded_pattern, [name.lower() for name in others], limit=_FEWEST, cutoff=_LIKE_NAMES)
+        nearest = find_closest(
+            folded_pattern, [name.lower() for name in others], limit=_ENOUGH_NAMES, cutoff=_MIN_SIMILARITY
+        )
         matches |= {others[index]: (_SPELLING, likeness) for index, likeness in nearest}
-    return sorted(matches.items(), key=lambda pair: (-pair[1][0], -pair[1][1], pair[0]))[:MOST_NAMES]
+    return sorted(matches.items(), key=lambda pair: (-pair[1][0], -pair[1][1], pair[0]))[:MAX_NAMES]
 
 
-def _find_way(pattern: str, parts: frozenset[str], name: str) -> int:
-    """Return the way in which a name is meant by `pattern`, whose parts are `parts`; 0: in none but a like spelling."""
+def _classify_match(pattern: str, parts: frozenset[str], name: str) -> int:
+    """Return how `pattern`, with its `parts`, matches a name; 0: at most by similarity."""
     folded_pattern, folded_name = pattern.lower(), name.lower()
     if folded_name == folded_pattern:
         return _EXACT if name == pattern else _OTHER_CASE
@@ -143,8 +144,8 @@ def _find_way(pattern: str, parts: frozenset[str], name: str) -> int:
 
 
 def _is_short_form(short: str, words: Sequence[str]) -> bool:
-    """True if `short` is made of the beginnings of words that follow each other ("gcsql" of get, combinator, sql)."""
-    positions = {0}  # how much of it the words up to here can make
+    """True if `short` consists of prefixes of consecutive words ("gcsql" of get, combinator, sql)."""
+    positions = {0}  # prefix lengths that the words so far can form
     for word in words:
         ends = {0}
         for start in positions:

@@ -1,7 +1,8 @@
-"""Questions of servers to the user: a form's fields as questions, the answers as the values of its schema.
+"""Elicitations: questions of servers to the user. The fields of a form become questions, the answers values of its
+schema.
 
-A field that asks for a secret is never shown: what is typed into a question is kept in the session's log, and a form is
-no place for it. Secrets belong into a page that the user opens: its address is shown with its host, and never fetched.
+A form that asks for a secret is refused, because answers are stored in the session's log. Secrets belong on a page that
+the user opens: its address is shown with its host, and never fetched.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from core.web.address import parse_address
 MAX_FIELDS: Final = 20
 MAX_CHOICES: Final = 100
 MAX_MESSAGE: Final = 2_000  # characters
-ROUNDS: Final = 3  # that a form is shown with what is wrong in it
+MAX_ROUNDS: Final = 3  # how often a form is shown again after an invalid answer
 DECLINE: Final = "decline"
 DEFAULT: Final = "default"
 LEAVE_OUT: Final = "leave_out"
@@ -61,19 +62,19 @@ class Elicitation(Struct, frozen=True, kw_only=True):
 
 
 class ElicitationAnswer(Struct, frozen=True, kw_only=True):
-    """The answer to it. `notice`: what the user is told besides, "" = nothing."""
+    """The answer to an elicitation. `notice`: a message for the user, "" = none."""
 
     action: Action
     content: dict[str, Any] | None = None
     notice: str = ""
 
 
-# Puts questions under a title; () = dismissed, None = nobody could be asked.
+# Asks questions under a title; () = dismissed, None = there is no user to ask.
 AskUser = Callable[[str, tuple[Question, ...]], Awaitable["tuple[QuestionAnswer, ...] | None"]]
 
 
 async def answer_elicitation(server: str, elicitation: Elicitation, ask: AskUser) -> ElicitationAnswer:
-    """Return the user's answer to what a server asks."""
+    """Return the user's answer to an elicitation."""
     try:
         if elicitation.url:
             return await _ask_about_page(server, elicitation, ask)
@@ -101,7 +102,7 @@ async def _ask_about_page(server: str, elicitation: Elicitation, ask: AskUser) -
 async def _ask_form(server: str, elicitation: Elicitation, ask: AskUser) -> ElicitationAnswer:
     questions = build_questions(elicitation)
     title, wrong = f"The MCP server {server} asks", ""
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ROUNDS):
         first = questions[0] if not wrong else _prefix(questions[0], f"That can't be used: {wrong}")
         answers = await ask(title, (first, *questions[1:]))
         if not answers:
@@ -116,7 +117,7 @@ async def _ask_form(server: str, elicitation: Elicitation, ask: AskUser) -> Elic
 
 
 def build_questions(elicitation: Elicitation) -> tuple[Question, ...]:
-    """Return a form as questions, at least one. Raises `ConfigError` for one that may not, or can't be shown."""
+    """Return a form as questions, at least one. Raises `ConfigError` for a form that must not or can't be shown."""
     fields = _list_fields(elicitation.schema)
     name = find_secret_field(fields)
     if (
@@ -138,23 +139,23 @@ def build_questions(elicitation: Elicitation) -> tuple[Question, ...]:
 
 
 def find_secret_field(fields: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """Return the name of a field that asks for a secret, None = there is none. What is chosen, not typed, is none."""
+    """Return the name of a field that asks for a secret, None = there is none. A choice is never secret."""
     for name, field in fields.items():
         texts = (name, field.get("title"), field.get("description"), field.get("format"))
-        if not _list_choices(field) and any(_speaks_of_secret(str(text)) for text in texts if text):
+        if not _list_choices(field) and any(_mentions_secret(str(text)) for text in texts if text):
             return name
     return None
 
 
-def _speaks_of_secret(text: str) -> bool:
+def _mentions_secret(text: str) -> bool:
     plain = _WORD_BORDER.sub(" ", text).replace("_", " ")
     pairs = ((sentence, _SECRET.search(sentence)) for sentence in _SENTENCE_END.split(plain))
     return any(match is not None and not _NEGATION.search(sentence[: match.start()]) for sentence, match in pairs)
 
 
 def _asks_for_secret(message: str) -> bool:
-    """True if a sentence of a message asks for a secret: that one is spoken of is no request."""
-    return any(_REQUEST.search(sentence) and _speaks_of_secret(sentence) for sentence in _SENTENCE.split(message))
+    """True if a sentence of a message requests a secret; a mere mention is no request."""
+    return any(_REQUEST.search(sentence) and _mentions_secret(sentence) for sentence in _SENTENCE.split(message))
 
 
 def _list_fields(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -163,11 +164,11 @@ def _list_fields(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         raise ConfigError("sent a form that is none.")
     if len(properties) > MAX_FIELDS:
         raise ConfigError(f"sent a form of {len(properties)} fields; at most {MAX_FIELDS} are shown.")
-    return {str(name): _keep_known(field) for name, field in properties.items()}
+    return {str(name): _drop_invalid(field) for name, field in properties.items()}
 
 
-def _keep_known(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema without what is not as the protocol says."""
+def _drop_invalid(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema without keywords whose values have invalid types."""
     clean_schema: dict[str, Any] = {
         key: value for key, value in schema.items() if isinstance(value, _KINDS.get(key, ()))
     }
@@ -179,7 +180,7 @@ def _keep_known(schema: Mapping[str, Any]) -> dict[str, Any]:
     ):
         del clean_schema["default"]
     if "items" in clean_schema:
-        clean_schema["items"] = _keep_known(clean_schema["items"])
+        clean_schema["items"] = _drop_invalid(clean_schema["items"])
     return clean_schema
 
 
@@ -219,7 +220,7 @@ def _list_options(schema: Mapping[str, Any], *, is_required: bool) -> tuple[Opti
 
 
 def _list_choices(schema: Mapping[str, Any]) -> list[tuple[Any, str]]:
-    """Return the values that a field may have, with their labels; [] = it is free."""
+    """Return the allowed values of a field with their labels; [] = any value."""
     if schema.get("type") == "boolean":
         return [(True, "Yes"), (False, "No")]
     holder = schema.get("items") if schema.get("type") == "array" else schema
@@ -249,7 +250,7 @@ def _describe_limits(schema: Mapping[str, Any], *, is_required: bool) -> str:
 
 
 def read_answers(schema: Mapping[str, Any], answers: Sequence[QuestionAnswer]) -> dict[str, Any]:
-    """Return the values of a form. Raises `ConfigError` for the first that does not fit, with its name."""
+    """Return the values of a form. Raises `ConfigError` for the first invalid one, with its name."""
     answers_by_question = {answer.question: answer for answer in answers}
     required_names = _list_required(schema)
     values: dict[str, Any] = {}
@@ -266,7 +267,7 @@ def read_answers(schema: Mapping[str, Any], answers: Sequence[QuestionAnswer]) -
 
 
 def _read_value(schema: Mapping[str, Any], answer: QuestionAnswer | None) -> Any:
-    """Return a value, None = left out. Raises ValueError."""
+    """Return a value; None = omitted. Raises ValueError."""
     text = answer.text.strip() if answer is not None else ""
     options = answer.options if answer is not None else ()
     if LEAVE_OUT in options:

@@ -1,4 +1,4 @@
-"""Answers of servers as the model gets them: plain text within a limit, and pictures beside it."""
+"""Results of tool calls as the model gets them: plain text within a limit, and pictures."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from core.shell.long_output import spill_output
 CHARS_PER_TOKEN: Final = 4
 WARN_CHARS: Final = 10_000 * CHARS_PER_TOKEN
 MAX_CHARS: Final = 25_000 * CHARS_PER_TOKEN
-MOST_CHARS: Final = 500_000  # that a tool may ask for itself
+MAX_REQUESTED_CHARS: Final = 500_000  # the highest limit that a tool may request
 MAX_PICTURES: Final = 10
-_WISH: Final = "anthropic/maxResultSizeChars"
+_LIMIT_KEY: Final = "anthropic/maxResultSizeChars"
 
 
 class RenderedAnswer(Struct, frozen=True, kw_only=True):
-    """`text` for the model; `length`: characters of the whole, which is kept as `spilled` if that is more."""
+    """`text` for the model; `length`: characters of the whole, which is stored as `spilled` if it was cut."""
 
     text: str
     length: int
@@ -35,10 +35,10 @@ class RenderedAnswer(Struct, frozen=True, kw_only=True):
 
 
 async def render_answer(
-    answer: CallAnswer, directory: Path, call: str, wishes: Any = None, *, max_chars: int = MOST_CHARS
+    answer: CallAnswer, directory: Path, call: str, wishes: Any = None, *, max_chars: int = MAX_REQUESTED_CHARS
 ) -> RenderedAnswer:
-    """Render an answer. `wishes`: the tool's own `_meta`, which may ask for a higher limit; `max_chars`: characters
-    that are shown whatever it asks for."""
+    """Render a result. `wishes`: the tool's `_meta`, which may request a higher limit; `max_chars`: the limit whatever
+    it requests."""
     parts: list[str] = []
     attachments: list[PreparedAttachment] = []
     for block in answer.content:
@@ -61,9 +61,13 @@ async def render_answer(
 
 
 def get_limit(wishes: Any) -> int:
-    """Return the characters that a tool's results may have."""
-    wish = wishes.get(_WISH) if isinstance(wishes, dict) else None
-    return min(max(wish, MAX_CHARS), MOST_CHARS) if isinstance(wish, int) and not isinstance(wish, bool) else MAX_CHARS
+    """Return the limit of a tool's results in characters."""
+    wish = wishes.get(_LIMIT_KEY) if isinstance(wishes, dict) else None
+    return (
+        min(max(wish, MAX_CHARS), MAX_REQUESTED_CHARS)
+        if isinstance(wish, int) and not isinstance(wish, bool)
+        else MAX_CHARS
+    )
 
 
 async def _prepare_picture(block: ContentBlock) -> PreparedAttachment | None:

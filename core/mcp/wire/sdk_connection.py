@@ -1,7 +1,7 @@
-"""One connection to an MCP server by the SDK, in a task of its own.
+"""One connection to an MCP server through the SDK, in its own task.
 
-The SDK costs most of a second, so it is loaded in a thread when the first server is wanted. What comes from a server is
-handed on as plain records of ours.
+Importing the SDK takes most of a second, so it is imported in a thread when the first server starts. Data of servers is
+passed on as records of this program.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from msgspec import Struct, field
 
 from core.errors import ToolFailed
 from core.mcp.wire.elicitation import Elicitation, ElicitationAnswer
-from core.mcp.wire.mended_messages import read_messages
-from core.mcp.wire.mended_streams import mend_streams
+from core.mcp.wire.message_repairs import parse_messages, repair_streams
 from core.records import convert
 from core.tasks import cancel_tasks
 
@@ -33,21 +32,21 @@ if TYPE_CHECKING:
 
 MAX_TOOLS: Final = 2_000
 MAX_PAGES: Final = 50
-MAX_LINE: Final = 32 << 20  # characters of one message
-MOST_WAITING: Final = 10_000  # messages that were not yet looked at
-MOST_PAGES_TO_OPEN: Final = 5  # that one refused call may name
+MAX_LINE: Final = 32 << 20  # characters of a message
+MAX_QUEUED: Final = 10_000  # unread messages
+MAX_PAGES_TO_OPEN: Final = 5  # pages per refused call
 RELISTEN_SECONDS: Final = 5.0
-_PAGES_FIRST: Final = -32042  # the code of a call that is refused until pages were opened
-_UNREAD_BY_SDK: Final = ("Failed to parse JSON response", "Failed to parse SSE message")
+_URL_ELICITATION_REQUIRED: Final = -32042  # error code of a call that requires the user to open pages first
+_SDK_PARSE_ERRORS: Final = ("Failed to parse JSON response", "Failed to parse SSE message")
 _BROKEN_JSON: Final = re.compile(r"Invalid JSON: (.*?) \[")
-_LIST_CHANGES: Final = {f"notifications/{each}/list_changed" for each in ("tools", "resources", "prompts")}
+_LIST_CHANGES: Final = {f"notifications/{name}/list_changed" for name in ("tools", "resources", "prompts")}
 R = TypeVar("R")
 Progress = Callable[[float, "float | None", "str | None"], None]
 AnswerServer = Callable[[Elicitation], Awaitable[ElicitationAnswer]]
 
 
 class ToolAnnotations(Struct, frozen=True, rename="camel"):
-    """A server's own words about a tool. Hints, and not to be trusted."""
+    """A server's own hints about a tool, which are not to be trusted."""
 
     read_only_hint: bool | None = None
     destructive_hint: bool | None = None
@@ -64,12 +63,12 @@ class ToolDefinition(Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def is_reading(self) -> bool:
-        """True if the server says that it changes nothing."""
+        """True if the server claims that the tool changes nothing."""
         return self.annotations is not None and self.annotations.read_only_hint is True
 
 
 class ContentBlock(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A part of a result: text, a picture or sound in base64, or a resource."""
+    """A part of a result: text, a picture or audio in base64, or a resource."""
 
     type: str = "text"
     text: str = ""
@@ -89,10 +88,10 @@ class CallAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class MessagePipe:
-    """Messages as lines, to and from a server that is no socket. `write` gets bytes; `feed` takes what it printed."""
+    """A stream of messages, one per line, over the pipes of a process. `write` gets bytes; `feed` takes its output."""
 
     def __init__(self, write: Callable[[bytes], None], on_stray: Callable[[str], None]) -> None:
-        self._write, self._on_stray = write, on_stray
+        self._write, self._on_stray_line = write, on_stray
         self._rest: list[str] = []
         self._size = 0
         self._incoming: Any = None
@@ -100,20 +99,20 @@ class MessagePipe:
 
     @asynccontextmanager
     async def open_streams(self) -> AsyncIterator[tuple[Any, Any]]:
-        """Return the two streams that the SDK reads from and writes to."""
+        """Open the streams that the SDK reads from and writes to."""
         import anyio
 
-        self._incoming, reading = anyio.create_memory_object_stream[Any](MOST_WAITING)
+        self._incoming, reading = anyio.create_memory_object_stream[Any](MAX_QUEUED)
         writing, outgoing = anyio.create_memory_object_stream[Any](0)
 
-        async def pass_on() -> None:
+        async def forward() -> None:
             async for session_message in outgoing:
                 text = session_message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 self._write(f"{text}\n".encode())
 
         if self.problem:
             self._incoming.close()
-        sender = asyncio.create_task(pass_on())
+        sender = asyncio.create_task(forward())
         try:
             yield reading, writing
         finally:
@@ -122,7 +121,7 @@ class MessagePipe:
                 stream.close()
 
     def feed(self, text: str) -> None:
-        """Take what the server printed: one JSON message a line. What is none goes to its log."""
+        """Parse output of the server: one JSON message per line. Other lines go to its log."""
         lines = text.split("\n")
         self._rest.append(lines[0])
         self._size += len(lines[0])
@@ -138,9 +137,9 @@ class MessagePipe:
 
         if self.problem or self._incoming is None or not line.strip():
             return
-        messages = read_messages(line)
+        messages = parse_messages(line)
         if not messages:
-            self._on_stray(f"{line[:500]}\n")
+            self._on_stray_line(f"{line[:500]}\n")
         try:
             for message in messages:
                 self._incoming.send_nowait(SessionMessage(message))
@@ -150,7 +149,7 @@ class MessagePipe:
             self.close("The connection is closed.")
 
     def close(self, reason: str) -> None:
-        """End the connection: whoever waits for an answer is told so."""
+        """End the connection; pending requests fail with the reason."""
         self.problem = self.problem or reason
         if self._incoming is not None:
             self._incoming.close()
@@ -158,15 +157,15 @@ class MessagePipe:
 
 @asynccontextmanager
 async def open_http_streams(url: str, client: httpx2.AsyncClient, *, is_sse: bool) -> AsyncIterator[tuple[Any, Any]]:
-    """Open the streams of a remote server; the client is closed with them."""
+    """Open the streams of a remote server; closing them closes the client."""
     from mcp.client.sse import sse_client
     from mcp.client.streamable_http import streamable_http_client
 
-    def give(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
+    def get_client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
         return client
 
     if is_sse:
-        async with sse_client(url, httpx_client_factory=give) as streams:
+        async with sse_client(url, httpx_client_factory=get_client) as streams:
             yield streams
     else:
         async with client, streamable_http_client(url, http_client=client, max_sse_event_size=MAX_LINE) as streams:
@@ -174,7 +173,7 @@ async def open_http_streams(url: str, client: httpx2.AsyncClient, *, is_sse: boo
 
 
 class SdkConnection:
-    """An open connection. `on_change`: the server says that its tools are others now; `answer`: it asks the user."""
+    """An open connection. `on_change`: the server reports a change of its tools; `answer`: it asks the user."""
 
     def __init__(
         self,
@@ -190,17 +189,17 @@ class SdkConnection:
 
     @property
     def is_open(self) -> bool:
-        """True from its handshake until it ends, by whichever side."""
+        """True from the handshake until either side ends the connection."""
         return self._client is not None
 
     async def load(self) -> None:
-        """Import the SDK, without holding anybody up."""
+        """Import the SDK in a thread."""
         await asyncio.to_thread(importlib.import_module, "mcp.client.client")
-        logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)  # its tracebacks are for nobody's screen
+        logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)  # its tracebacks must not reach the screen
 
     async def open(self, seconds: float, root: str) -> None:
-        """Connect and shake hands. `root`: the directory that the server is told, "" = none. Raises `ToolFailed`,
-        `TimeoutError`."""
+        """Connect and shake hands. `root`: the directory that the server gets as its root, "" = none. Raises
+        `ToolFailed`, `TimeoutError`."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._serve(ready, root), name="mcp connection")
         try:
@@ -224,7 +223,7 @@ class SdkConnection:
                     await self._end.wait()
                 finally:
                     await cancel_tasks({listening})
-        except Exception as problem:  # a foreign library ends here; what it said goes to whoever waits
+        except Exception as problem:  # any exception of a foreign library fails the pending `open`
             if not ready.done():
                 ready.set_exception(_explain(problem))
         finally:
@@ -245,20 +244,20 @@ class SdkConnection:
             answer = await self._answer(_read_elicitation(params))
             return ElicitResult(action=answer.action, content=answer.content)
 
-        async def hear(message: object) -> None:
+        async def on_message(message: object) -> None:
             if getattr(message, "method", "") in _LIST_CHANGES:
                 self._on_change()
 
         return Client(
-            mend_streams(self._streams, SessionMessage),
+            repair_streams(self._streams, SessionMessage),
             list_roots_callback=list_roots if root else None,
             elicitation_callback=elicit,
-            message_handler=hear,
+            message_handler=on_message,
             client_info=Implementation(name="agent-tui", version="1"),
         )
 
     async def _listen(self, client: Client) -> None:
-        """Hear of changes where they are told only to who asks for them; what was missed meanwhile is a change."""
+        """Subscribe to changes at servers that only notify subscribers; a lost subscription counts as a change."""
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
         tools = client.server_capabilities.tools
@@ -273,15 +272,15 @@ class SdkConnection:
                 self._on_change()
             except ListenNotSupportedError:
                 return
-            except Exception:  # a foreign library ends here; without it changes are not heard of, and nothing else
+            except Exception:  # any exception of a foreign library: only changes go unnoticed
                 return
 
     def has_feature(self, name: str) -> bool:
-        """True if the server says that it has `resources` or `prompts`."""
+        """True if the server declares `resources` or `prompts`."""
         return getattr(self._get_client().server_capabilities, name, None) is not None
 
     async def request(self, method: str, kind: type[R], **arguments: Any) -> R:
-        """Ask for something by the SDK's own name for it; return its answer as a record. Raises `ToolFailed`."""
+        """Call a method of the SDK's client; return its answer as a record. Raises `ToolFailed`."""
         try:
             answer = await getattr(self._get_client(), method)(**arguments)
         except ToolFailed:
@@ -292,8 +291,8 @@ class SdkConnection:
         return record
 
     async def list_tools(self, seconds: float) -> tuple[ToolDefinition, ...]:
-        """Return its tools: as many as it lists in time and before its list can't be read, or begins anew. Raises
-        `ToolFailed`, `TimeoutError` where that are none."""
+        """Return the tools up to the time limit, the first invalid page, or a repeated cursor. Raises `ToolFailed`,
+        `TimeoutError` without any tools."""
         tool_definitions: dict[str, ToolDefinition] = {}
         cursor, asked_for = None, set[str | None]()
         deadline = asyncio.get_running_loop().time() + seconds
@@ -315,33 +314,33 @@ class SdkConnection:
         return tuple(tool_definitions.values())[:MAX_TOOLS]
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any], on_progress: Progress) -> CallAnswer:
-        """Call a tool. Raises `ToolFailed`; a time limit is the caller's."""
+        """Call a tool. Raises `ToolFailed`; the caller sets time limits."""
 
-        async def hear(progress: float, total: float | None, message: str | None) -> None:
+        async def report_progress(progress: float, total: float | None, message: str | None) -> None:
             on_progress(progress, total, message)
 
         try:
-            answer = await self._get_client().call_tool(name, dict(arguments), progress_callback=hear)
+            answer = await self._get_client().call_tool(name, dict(arguments), progress_callback=report_progress)
         except ToolFailed:
             raise
         except Exception as problem:
             if not await self._open_pages(problem):
                 raise _explain(problem) from None
             try:
-                answer = await self._get_client().call_tool(name, dict(arguments), progress_callback=hear)
+                answer = await self._get_client().call_tool(name, dict(arguments), progress_callback=report_progress)
             except Exception as again:
                 raise _explain(again) from None
         record: CallAnswer = _read_record(answer, CallAnswer)
         return record
 
     async def _open_pages(self, problem: Exception) -> bool:
-        """Have the user open the pages that a refused call names. False: it names none, or the user did not."""
+        """Ask the user to open the pages that a refused call names. False: it names none, or the user declined."""
         from mcp import MCPError, UrlElicitationRequiredError
 
-        if not isinstance(problem, MCPError) or problem.error.code != _PAGES_FIRST:
+        if not isinstance(problem, MCPError) or problem.error.code != _URL_ELICITATION_REQUIRED:
             return False
         try:
-            pages = UrlElicitationRequiredError.from_error(problem.error).elicitations[:MOST_PAGES_TO_OPEN]
+            pages = UrlElicitationRequiredError.from_error(problem.error).elicitations[:MAX_PAGES_TO_OPEN]
         except (ValueError, KeyError, TypeError):
             return False
         for page in pages:
@@ -355,11 +354,11 @@ class SdkConnection:
         return self._client
 
     def end(self) -> None:
-        """Have it end soon: whoever waits for an answer hears that there is none."""
+        """Let the connection end soon; pending requests fail."""
         self._end.set()
 
     async def close(self) -> None:
-        """Close it; nothing of it is left."""
+        """Close the connection and wait for its end."""
         self.end()
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=2.0)
@@ -380,14 +379,14 @@ def _read_record(model: Any, kind: type[Any]) -> Any:
 
 
 def _explain(problem: BaseException) -> ToolFailed:
-    """Return a fault of the SDK as one line: that of the first exception where it bundles several."""
+    """Return an exception of the SDK as one line; of a group, its first exception."""
     while isinstance(problem, BaseExceptionGroup):
         problem = problem.exceptions[0]
     text = " ".join(str(problem).split())[:500]
-    if text.startswith(_UNREAD_BY_SDK):
+    if text.startswith(_SDK_PARSE_ERRORS):
         match = _BROKEN_JSON.search(text)
         text = f"the server's answer can't be read: it is no {f'whole JSON ({match[1]})' if match else 'answer'}"
     if isinstance(problem, ValueError) and (errors := getattr(problem, "errors", None)) is not None:
-        first = errors()[0]  # the library of the SDK's types lists each fault with its place
+        first = errors()[0]  # pydantic lists every error with its location
         text = f"its answer is not as the protocol wants it: {'.'.join(map(str, first['loc']))}: {first['msg']}"[:500]
     return ToolFailed(text or type(problem).__name__)

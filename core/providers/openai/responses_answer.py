@@ -191,7 +191,7 @@ class ResponsesAnswer:
     def _emit_arguments(self, output: _Output, text: str, *, is_text: bool, is_whole: bool = False) -> Iterator[Delta]:
         before = "".join(output.written)
         if is_whole and not is_text and before and not text.startswith(before):
-            rest = text if text.strip() else ""  # what it differs from stays before it, as `settle_arguments` wants
+            rest = text if text.strip() else ""  # what it differs from stays before it, as `repair_arguments` wants
         else:
             rest = text[len(before) :] if is_whole else text
         if text := rest:

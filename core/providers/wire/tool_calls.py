@@ -4,7 +4,7 @@ Servers that call themselves compatible leave out `index` or `id`, give every ca
 its own, bring the name in pieces or once more in each chunk, send arguments as an object or all of them again at the
 end, or number the ids of every answer from zero. All of these are understood here: which call a piece belongs to is
 decided here alone. What could belong to either of two stays in one call, whose arguments are then no JSON object, and
-the gate answers it. What stands round whole arguments is taken off elsewhere (`core/text/repairs/call_wrappings.py`).
+the gate answers it. What stands round whole arguments is taken off elsewhere (`core/text/json_repairs.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from core.providers.base import ToolCallDelta
 from core.providers.wire.parsed_fields import get_text
 from core.providers.wire.wire_text import clean_tool_name, encode_arguments, is_call_id
 from core.records import parse_json
-from core.text.repairs.call_wrappings import is_object, may_be_whole, may_go_on, settle_arguments
+from core.text.json_repairs import is_object, may_be_complete, may_continue, repair_arguments
 
 _OWN_FIELDS: Final = frozenset({"index", "id", "type", "function", "name", "arguments"})
 
@@ -62,7 +62,7 @@ class _Call(Struct, eq=False):
 
     def is_complete(self) -> bool:
         text = self.text
-        return may_be_whole(text) and is_object(settle_arguments(text))
+        return may_be_complete(text) and is_object(repair_arguments(text))
 
     def has_arguments(self) -> bool:
         return any(piece.strip() for piece in self.arguments)
@@ -72,7 +72,7 @@ class _Call(Struct, eq=False):
         return self.twin is not None and (not self.has_arguments() or self.twin.means_same(self.text))
 
     def means_same(self, arguments: str) -> bool:
-        own_arguments, other = settle_arguments(self.text), settle_arguments(arguments)
+        own_arguments, other = repair_arguments(self.text), repair_arguments(arguments)
         return own_arguments == other or (
             is_object(own_arguments) and is_object(other) and parse_json(own_arguments) == parse_json(other)
         )
@@ -176,10 +176,12 @@ class CallNormaliser:
     def _goes_on(self, call: _Call, piece: _Piece, *, has_other_id: bool) -> bool:
         """Return True if a piece with the name of a call that has arguments brings more of them, or them again."""
         if not call.is_complete():
-            return not has_other_id or may_go_on(call.text + piece.arguments) or is_object(call.text + piece.arguments)
+            return (
+                not has_other_id or may_continue(call.text + piece.arguments) or is_object(call.text + piece.arguments)
+            )
         if has_other_id and not self._ids_vary:
             return False
-        is_empty = not parse_json(settle_arguments(call.text)) and bool(piece.id)
+        is_empty = not parse_json(repair_arguments(call.text)) and bool(piece.id)
         return bool(piece.arguments.strip()) and (call.means_same(piece.arguments) or is_empty) and bool(piece.id)
 
     def _is_name_continued(self, name: str, addition: str, *, has_other_id: bool) -> bool:
@@ -218,7 +220,7 @@ def _is_rest(call: _Call | None, piece: _Piece) -> bool:
     if call is None or piece.name or not piece.arguments.strip() or call.is_complete():
         return False
     full_text = call.text + piece.arguments
-    return may_go_on(full_text) or is_object(full_text)
+    return may_continue(full_text) or is_object(full_text)
 
 
 def _read_piece(part: dict[str, Any], function: dict[str, Any]) -> _Piece:

@@ -11,7 +11,7 @@ import re
 from typing import Any, Final
 
 from core.records import parse_json
-from core.text.repairs.call_wrappings import extract_call_name, settle_arguments
+from core.text.json_repairs import extract_call_name, repair_arguments
 from core.text.well_formed import make_well_formed
 
 _NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
@@ -34,7 +34,7 @@ def is_call_id(text: object) -> bool:
 def parse_arguments(arguments: str) -> dict[str, Any]:
     """A call's arguments as the JSON object that a history needs; what is none is kept below `invalid_arguments`."""
     try:
-        value = parse_json(clean(settle_arguments(arguments))) if arguments.strip() else {}
+        value = parse_json(clean(repair_arguments(arguments))) if arguments.strip() else {}
     except (ValueError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {"invalid_arguments": clean(arguments)}
@@ -44,5 +44,5 @@ def encode_arguments(arguments: str) -> str:
     """As the model wrote them if they are a JSON object, so that the bytes stay the same; else wrapped into one."""
     fields = parse_arguments(arguments)
     if arguments.strip() and "invalid_arguments" not in fields:
-        return clean(settle_arguments(arguments))
+        return clean(repair_arguments(arguments))
     return json.dumps(fields, ensure_ascii=False)

@@ -24,7 +24,7 @@ from core.shadow.diff.text_lines import (
     split_lines,
 )
 from core.text.counting import count
-from core.text.encodings.detection import name_encoding
+from core.text.legacy_encodings import name_encoding
 
 Marks = tuple[tuple[int, int], ...]
 _WORD = re.compile(r"\w+|\s+|.", re.DOTALL)

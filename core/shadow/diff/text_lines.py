@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from core.errors import CommandRejected
-from core.text.encodings.detection import find_encoding, is_read_whole, name_encoding
+from core.text.legacy_encodings import find_encoding, name_encoding, round_trips
 from core.text.well_formed import is_utf8
 
 Encoding = str  # "utf-8", "utf-16-le", "utf-16-be", or what `find_encoding` finds
@@ -37,7 +37,7 @@ def find_display_encodings(*sides: bytes) -> tuple[Encoding, ...]:
 
 def _find_display_encoding(data: bytes, codec: str) -> Encoding:
     encoding = detect_encoding(data)
-    is_found = codec and encoding == "utf-8" and not is_utf8(data) and is_read_whole(data, codec)
+    is_found = codec and encoding == "utf-8" and not is_utf8(data) and round_trips(data, codec)
     return codec if is_found else encoding
 
 

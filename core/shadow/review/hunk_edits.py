@@ -35,7 +35,7 @@ from core.shadow.diff.text_lines import (
 from core.shadow.review.conflicts import describe_other_conflict, include_competing_versions
 from core.shadow.review.rename_pairs import recount_hunks
 from core.shadow.review.verdict_plan import ReviewPart, build_pending_events
-from core.text.encodings.detection import is_in_unknown_encoding
+from core.text.legacy_encodings import is_in_unknown_encoding
 
 _BOM = "\ufeff"
 

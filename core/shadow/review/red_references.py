@@ -21,7 +21,7 @@ from functools import lru_cache
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from core.config.rules.imports import find_references
+from core.config.rules.loading import find_references
 from core.errors import ContentLost, PathRefused
 from core.protocol.review import Change
 from core.shadow.content.paths import list_parents

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from core.attachments.pdf import read_pdf_facts
 from core.attachments.pictures import MAX_BYTES, render_preview
-from core.attachments.preparation import prepare_attachment
+from core.attachments.preparation import prepare_attachment, read_pdf_facts
 from core.attachments.signature import SNIFF_BYTES, detect_media_type
 from core.attachments.text_form import estimate_tokens, format_placeholder
 from core.errors import AttachmentRefused
@@ -206,7 +205,7 @@ def test_a_pdf_that_can_not_be_read_is_refused():
 
 
 def test_a_pdf_reader_that_ends_badly_leaves_the_pages_unknown(monkeypatch):
-    monkeypatch.setattr("core.attachments.pdf._READER", "/does/not/exist.py")
+    monkeypatch.setattr("core.attachments.preparation._READER", "/does/not/exist.py")
     assert prepare_attachment(pdf("x")).attachment.pages == 0
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from core.background.locations import resolve_blobs
 from core.background.object_store import BucketAddress, ObjectStore, parse_address
-from core.background.places import resolve_blobs
 from core.errors import ConfigError
 
 NAMES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")

@@ -12,8 +12,7 @@ from core.edits.formats.str_replace import replace_string
 from core.edits.matching.ladder import locate
 from core.edits.matching.search_text import SearchText
 from core.edits.text_file import decode_text
-from core.text.lines import split_lines
-from core.text.splices import apply_splices
+from core.text.lines import apply_splices, split_lines
 
 words = st.text(alphabet="abcdefgh(){}=;,.$\\1 é", min_size=1, max_size=12).filter(str.strip)
 unique_lines = st.lists(words, min_size=3, max_size=30, unique_by=str.strip)

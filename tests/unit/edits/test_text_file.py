@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from core.edits.errors import EditError
 from core.edits.text_file import decode_text
-from core.text.encodings.detection import find_encoding
+from core.text.legacy_encodings import find_encoding
 
 TEXTS = {
     "latin-1": "# Größe, naïve café\nname = 'x'\n",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.extensions.places import list_extension_folders
+from core.extensions.extension_files import list_extension_folders
 from core.user_dirs import get_config_dir
 from core.workspace import Workspace
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.extensions.agents import AgentDefinition, load_agents
-from core.extensions.keys import parse_names
+from core.extensions.extension_files import parse_names
 
 REVIEWER = """---
 name: code-reviewer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from core.extensions.agents import load_agent_definitions, load_agents
-from core.extensions.plugins import find_extension_places, load_plugins
+from core.extensions.plugins import find_extension_folders, load_plugins
 
 AGENT = "---\nname: {}\ndescription: d\n---\nYou help.\n"
 
@@ -101,5 +101,5 @@ def test_a_folder_that_is_no_plug_in_is_told_with_the_reason(places):
 
 def test_nothing_of_an_untrusted_project_is_read(places):
     places.write({".claude/plugins/p/.claude-plugin/plugin.json": manifest(name="p")})
-    assert find_extension_places(places.workspace, None).plugins.plugins == ()
+    assert find_extension_folders(places.workspace, None).plugins.plugins == ()
     assert load_plugins(places.folders(lambda path, _: not path.endswith("plugin.json"))).plugins == ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.extensions.places import UnusableFile
+from core.extensions.extension_files import InvalidExtension
 from core.extensions.skills import list_skill_files, load_skills, read_skill_file
 
 PDF = """---
@@ -91,7 +91,7 @@ def test_a_name_that_is_not_the_folders_is_told_and_counts(places):
 @pytest.mark.parametrize("name", ["../b/SKILL.md", "/etc/passwd", "~/x", "x/../../b/SKILL.md", ".env", "", "missing"])
 def test_no_file_is_read_from_beside_a_skill(places, name):
     places.write({".claude/skills/b/SKILL.md": skill("description: d"), ".claude/skills/a/.env": "KEY=1"})
-    with pytest.raises(UnusableFile):
+    with pytest.raises(InvalidExtension):
         read_skill_file(read_one(places, "description: d"), name)
 
 
@@ -103,13 +103,13 @@ def test_no_link_leads_out_of_a_users_skill_and_a_link_to_a_skill_is_one(places,
     (loaded_skill,) = load_skills(places.folders()).skills
     assert read_skill_file(loaded_skill, "in.md") == b"In."
     assert loaded_skill.directory == tmp_path / "real"
-    with pytest.raises(UnusableFile, match="leads out of"):
+    with pytest.raises(InvalidExtension, match="leads out of"):
         read_skill_file(loaded_skill, "link.md")
 
 
 def test_a_link_that_leads_out_of_the_project_is_no_file_of_a_skill_and_the_reason_is_no_sentence(places, tmp_path):
     (tmp_path / "out.md").write_text("Out.")
     loaded_skill = read_one(places, "description: d")
-    (places.project / loaded_skill.place / "link.md").symlink_to(tmp_path / "out.md")
-    with pytest.raises(UnusableFile, match=r"symbolic link$"):
+    (places.project / loaded_skill.folder_path / "link.md").symlink_to(tmp_path / "out.md")
+    with pytest.raises(InvalidExtension, match=r"symbolic link$"):
         read_skill_file(loaded_skill, "link.md")

@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from core.index import chunkers as chunkers_module
+from core.index import builder as chunkers_module
 from core.index.database import connect_for_reading, read_status
 from core.protocol.queries.search import IndexStatus
 from tests.unit.index.index_content import build, finish, make_builder, read_content
@@ -106,12 +106,12 @@ def test_a_directory_that_came_or_went_is_told_by_its_name_alone(project, databa
     (project / "sub").mkdir()
     for number in range(5):
         (project / f"m{number}.py").rename(project / "sub" / f"m{number}.py")
-    builder.note_changed(["sub", *(f"m{number}.py" for number in range(5))])
+    builder.update_paths(["sub", *(f"m{number}.py" for number in range(5))])
     assert find(database, "work_3") == ["sub/m3.py"]
     for path in (project / "sub").iterdir():
         path.unlink()
     (project / "sub").rmdir()
-    builder.note_changed(["sub"])
+    builder.update_paths(["sub"])
     assert find(database, "work_3") == []
 
 
@@ -120,7 +120,7 @@ def test_a_changed_ignore_file_counts_at_once(project, database):
     builder.sweep()
     finish(builder)
     (project / ".gitignore").write_text("m1.py\n")
-    builder.note_changed([".gitignore"])
+    builder.update_paths([".gitignore"])
     finish(builder)
     assert find(database, "work_1") == []
 
@@ -137,14 +137,14 @@ def test_vectors_of_texts_that_were_seen_are_not_made_again(project, database, m
     for path, text in before.items():
         path.write_text(text)
     asked = []
-    monkeypatch.setattr("core.index.vector_fill.embed_texts", lambda texts: asked.extend(texts) or [])
+    monkeypatch.setattr("core.index.writer.embed_texts", lambda texts: asked.extend(texts) or [])
     builder.sweep()
     finish(builder)
     assert (asked, builder.status.embedded) == ([], 60)
 
 
 def test_words_of_what_is_gone_are_swept_out(project, database, monkeypatch):
-    monkeypatch.setattr("core.index.writer._FEW", 10)
+    monkeypatch.setattr("core.index.writer._MIN_DEAD", 10)
     builder = make_builder(project, database)
     builder.sweep()
     finish(builder)
@@ -175,19 +175,19 @@ def test_a_full_disk_is_told_and_what_was_written_stays(project, database):
     builder._connection.execute(f"pragma max_page_count = {pages + 2}")
     (project / "large.py").write_text("".join(f"def large_{n}(a):\n    return a + {n}\n" * 9 for n in range(2_000)))
     with pytest.raises(sqlite3.OperationalError) as caught:
-        builder.note_changed(["large.py"])
+        builder.update_paths(["large.py"])
     builder.recover(caught.value)
     assert builder.status.state == "failed"
     assert "full" in builder.status.problem
     assert find(database, "work_7") == ["m7.py"]
     builder._connection.execute("pragma max_page_count = 1000000")
-    builder.note_changed(["large.py"])
+    builder.update_paths(["large.py"])
     finish(builder)
     assert (builder.status.state, builder.status.problem) == ("ready", "")
 
 
 def test_more_files_than_it_takes_are_left_out_and_that_is_said(project, database, monkeypatch):
-    monkeypatch.setattr("core.index.builder.MOST_FILES", 20)
+    monkeypatch.setattr("core.index.builder.MAX_FILES", 20)
     builder = make_builder(project, database)
     builder.sweep()
     finish(builder)
@@ -233,7 +233,7 @@ def change(root, dice, builder):
             path.write_text(f"export function f{dice.randrange(9)}() {{ return 1 }}\n" * dice.randrange(1, 60))
             changed_paths = [path]
     if dice.random() < 0.7:
-        builder.note_changed(str(changed_path.relative_to(root)) for changed_path in changed_paths)
+        builder.update_paths(str(changed_path.relative_to(root)) for changed_path in changed_paths)
 
 
 def test_a_directory_that_turns_out_to_be_made_by_programs_is_forgotten(project, database):
@@ -244,7 +244,7 @@ def test_a_directory_that_turns_out_to_be_made_by_programs_is_forgotten(project,
     finish(builder)
     assert find(database, "made_by_pip") == ["env/lib/a.py"]
     (project / "env" / "pyvenv.cfg").write_text("version = 3.11\n")
-    builder.note_changed(["env/pyvenv.cfg"])
+    builder.update_paths(["env/pyvenv.cfg"])
     finish(builder)
     assert find(database, "made_by_pip") == []
     builder.close()

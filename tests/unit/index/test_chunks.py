@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.index.chunks import LONGEST, cut_file
+from core.index.chunks import MAX_CHUNK, cut_file
 
 METHOD = "    def {}(self):\n" + '        """Do what its name says."""\n' + "        return 1\n" * 60 + "\n"
 
@@ -35,7 +35,7 @@ def test_a_long_function_is_cut_at_blank_lines_and_its_parts_know_it():
     assert [code_chunk.part for code_chunk in chunks] == list(range(len(chunks)))
     assert {code_chunk.symbol for code_chunk in chunks} == {"work"}
     assert [code_chunk.defines for code_chunk in chunks] == [("work",), *[()] * (len(chunks) - 1)]
-    assert all(len(code_chunk.text) <= LONGEST for code_chunk in chunks)
+    assert all(len(code_chunk.text) <= MAX_CHUNK for code_chunk in chunks)
     assert all(chunk.start == before.end + 2 for before, chunk in pairwise(chunks))
 
 

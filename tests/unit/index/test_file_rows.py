@@ -6,8 +6,8 @@ from bisect import bisect_right
 
 import pytest
 
-from core.index.file_rows import GONE, UNSURE, decode_source, read_rows
-from core.index.walk import FoundFile
+from core.index.file_rows import MISSING, UNSETTLED, decode_source, read_rows
+from core.index.walk import ProjectFile
 from core.notebooks.editing import create_notebook, insert_cell
 from core.notebooks.notebook import parse_notebook
 from core.notebooks.rendering import find_notebook_text, list_cells
@@ -17,7 +17,7 @@ from tests.support.notebook_files import read_notebook
 def read(tmp_path, path="a.py", *, changed=5, size=5):
     top = os.open(tmp_path, os.O_RDONLY)
     try:
-        return read_rows(top, FoundFile(path, changed, size, 0))
+        return read_rows(top, ProjectFile(path, changed, size, 0))
     finally:
         os.close(top)
 
@@ -36,7 +36,7 @@ def test_a_file_is_its_chunks_its_symbols_and_their_words(tmp_path):
 
 def test_a_file_that_was_just_written_is_looked_at_again(tmp_path):
     (tmp_path / "a.py").write_text("x = 1\n")
-    assert read(tmp_path).changed == UNSURE
+    assert read(tmp_path).changed == UNSETTLED
 
 
 @pytest.mark.parametrize("data", [b"\x7fELF\0\0", b"a" * 9_000 + b"\0", b"var a=" + b"1+" * 20_000])
@@ -53,8 +53,8 @@ def test_what_is_no_utf_8_is_still_read():
 def test_a_file_that_is_gone_is_told_from_one_that_cannot_be_read(tmp_path):
     (tmp_path / "link.py").symlink_to("elsewhere.py")
     os.mkfifo(tmp_path / "pipe.py")
-    assert read(tmp_path, "none.py").changed == GONE
-    assert read(tmp_path, "link.py").changed == UNSURE
+    assert read(tmp_path, "none.py").changed == MISSING
+    assert read(tmp_path, "link.py").changed == UNSETTLED
     assert read(tmp_path, "pipe.py").chunks == []
 
 
@@ -62,12 +62,12 @@ def test_a_file_that_its_grammar_fails_on_is_known_by_its_name(tmp_path, monkeyp
     (tmp_path / "a.py").write_text("x = 1\n")
     monkeypatch.setattr("core.index.chunks.find_symbols", lambda path, text: 1 // 0)
     rows = read(tmp_path)
-    assert (rows.path, rows.changed, rows.chunks) == ("a.py", UNSURE, [])
+    assert (rows.path, rows.changed, rows.chunks) == ("a.py", UNSETTLED, [])
 
 
 def test_a_file_that_has_grown_since_it_was_found_is_not_read(tmp_path):
     (tmp_path / "a.py").write_text("x = 1\n" * 400_000)
-    assert (read(tmp_path).changed, read(tmp_path).chunks) == (UNSURE, [])
+    assert (read(tmp_path).changed, read(tmp_path).chunks) == (UNSETTLED, [])
 
 
 def test_a_notebook_is_its_cells_by_the_lines_that_are_read_of_it(tmp_path):

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from core.index.walk import ProjectWalk, is_cut
+from core.index.walk import ProjectWalk, is_indexed
 from core.workspace import Workspace
 
 
@@ -90,6 +90,6 @@ def test_a_name_that_is_no_unicode_is_found(project):
 
 @pytest.mark.parametrize("path", ["a.png", "a.min.js", "package-lock.json", "locale/de.po", "a.csv"])
 def test_what_nobody_reads_is_known_by_its_name_alone(path):
-    assert not is_cut(path, 10)
-    assert is_cut("a.py", 10)
-    assert not is_cut("a.py", 300_000_000)
+    assert not is_indexed(path, 10)
+    assert is_indexed("a.py", 10)
+    assert not is_indexed("a.py", 300_000_000)

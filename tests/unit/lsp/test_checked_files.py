@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from core.lsp.checked_files import MOST_UNANSWERED, CheckedFiles
+from core.lsp.checked_files import MAX_UNANSWERED, CheckedFiles, TextPair
 from core.lsp.connection import ServerConnection
-from core.lsp.project_texts import TextPair
 
 
 async def test_a_server_that_answers_nothing_is_not_asked_for_every_file(tmp_path, monkeypatch):
@@ -18,4 +17,4 @@ async def test_a_server_that_answers_nothing_is_not_asked_for_every_file(tmp_pat
     pairs = {f"m{number}.py": TextPair("x = 2\n", "x = 1\n") for number in range(20)}
     await files.update(server, pairs)
     await files.check(server, list(pairs), alone=False)
-    assert (len(asked), files.is_silent) == (MOST_UNANSWERED, True)
+    assert (len(asked), files.is_silent) == (MAX_UNANSWERED, True)

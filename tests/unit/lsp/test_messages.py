@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from core.errors import ToolFailed
-from core.lsp.client import LspClient
-from core.lsp.framing import build_frame
+from core.lsp.client import LspClient, build_frame
 from core.lsp.messages import parse_hover, parse_locations, parse_workspace_edit
 
 DEEP = b"[" * 100_000 + b"]" * 100_000

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from core.config.settings import ServerSettings
 from core.languages import detect_language
-from core.lsp.server_table import FoundServer, ServerFinder, configure_servers
+from core.lsp.server_table import LocatedServer, ServerFinder, configure_servers
 
 
-def find(root: Path, path: str, installed: str = "", **configured: ServerSettings) -> list[FoundServer]:
+def find(root: Path, path: str, installed: str = "", **configured: ServerSettings) -> list[LocatedServer]:
     programs = root / "bin"
     programs.mkdir(exist_ok=True)
     for name in installed.split():
@@ -30,7 +30,7 @@ def find(root: Path, path: str, installed: str = "", **configured: ServerSetting
     return list(finder.find_servers(path, detect_language(path)))
 
 
-def names(servers: list[FoundServer]) -> list[str]:
+def names(servers: list[LocatedServer]) -> list[str]:
     return [server.spec.name for server in servers]
 
 

@@ -11,9 +11,8 @@ import pytest
 
 from core.errors import ToolFailed
 from core.lsp import supervision
-from core.lsp.boxed_server import ServerErrors
-from core.lsp.server_table import FoundServer, ServerSpec
-from core.lsp.supervision import SupervisedServer
+from core.lsp.server_table import LocatedServer, ServerSpec
+from core.lsp.supervision import ServerErrors, SupervisedServer
 from core.sandbox.box import BoxResult
 
 SERVER = Path(__file__).parents[2] / "support" / "language_server.py"
@@ -49,14 +48,14 @@ class Servers:
 
     def __init__(self, root: Path, *faults: str) -> None:
         spec = ServerSpec(name="scripted", command=(sys.executable, str(SERVER), *faults), languages=("python",))
-        server = FoundServer(spec=spec, program=sys.executable, directory=".")
+        server = LocatedServer(spec=spec, program=sys.executable, directory=".")
         self.started = 0
         self.reasons: list[str] = []
         self.server = SupervisedServer(
             server, root, self.start, lambda given_up: self.reasons.append(given_up.given_up)
         )
 
-    async def start(self, server: FoundServer, hear: Callable[[str], None], errors: ServerErrors) -> PlainProcess:
+    async def start(self, server: LocatedServer, hear: Callable[[str], None], errors: ServerErrors) -> PlainProcess:
         self.started += 1
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*server.spec.command, stdin=pipe, stdout=pipe, stderr=pipe)

@@ -19,7 +19,7 @@ def place(tmp_path, monkeypatch) -> Path:
     directory = tmp_path / "bin"
     directory.mkdir()
     monkeypatch.setenv("PATH", str(directory))
-    monkeypatch.setattr("core.mcp.browser._PLACES", ())
+    monkeypatch.setattr("core.mcp.browser._BROWSER_PATHS", ())
     return directory
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.mcp.tool_lists import KeptList, compute_digests, find_flags, find_tools, load_list, name_tools, save_list
+from core.mcp.tool_lists import CachedLists, compute_digests, find_flags, find_tools, load_list, name_tools, save_list
 from core.mcp.wire.sdk_connection import ToolDefinition
 
 
@@ -44,8 +44,8 @@ def test_i3_a_digest_changes_with_schema_and_description():
 def test_a_kept_list_is_the_same_and_a_damaged_one_is_none():
     tools = (tool("a", "x", meta={"anthropic/requiresUserInteraction": True}),)
     assert load_list("0" * 64) is None
-    save_list("0" * 64, KeptList("v", tools))
-    assert load_list("0" * 64) == KeptList("v", tools)
+    save_list("0" * 64, CachedLists("v", tools))
+    assert load_list("0" * 64) == CachedLists("v", tools)
     (offered_tool,) = name_tools("s", tools).values()
     assert offered_tool.must_ask
 

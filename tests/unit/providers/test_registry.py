@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.config.model_settings import ProviderSettings
-from core.config.settings import Settings
+from core.config.settings import ProviderSettings, Settings
 from core.errors import ConfigError
 from core.providers.anthropic.provider import AnthropicProvider
 from core.providers.catalog.presets import KNOWN

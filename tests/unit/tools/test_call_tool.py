@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from core.config.model_settings import ModelSettings
-from core.config.settings import Settings
+from core.config.settings import ModelSettings, Settings
 from core.protocol import events as ev
 from core.protocol.documents import ToolCallDocument
 from core.protocol.messages import AssistantMessage

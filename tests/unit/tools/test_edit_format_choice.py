@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from core.config.model_settings import ModelSettings
-from core.config.settings import Settings
+from core.config.settings import ModelSettings, Settings
 from core.edits.errors import EditError
 from core.errors import AgentTuiError, ToolFailed, ToolInputInvalid
 from core.prompts import load_tool_text

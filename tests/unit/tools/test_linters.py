@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from core.lsp.findings import find_new_diagnostics
+from core.lsp.diagnostics import find_new_diagnostics
 from core.protocol.language import Diagnostic
 from core.tools.linters import (
     LintJob,

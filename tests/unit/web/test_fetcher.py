@@ -45,7 +45,7 @@ INNER = [
 
 async def fetch(host: WebHost, address: str, *, robots: bool = False, asked: list[str] | None = None):
     approve = collect([] if asked is None else asked)
-    return await WebFetcher(host.network()).fetch(address, approve, minds_robots=robots)
+    return await WebFetcher(host.network()).fetch(address, approve, respects_robots=robots)
 
 
 async def refusal(host: WebHost, address: str, **more) -> str:
@@ -113,16 +113,16 @@ async def test_every_hop_is_asked_about_before_anything_is_sent_to_it():
 
         host.requests.clear()
         with pytest.raises(WebFailed, match="no"):
-            await WebFetcher(host.network()).fetch("http://a.example/", refuse_b, minds_robots=True)
+            await WebFetcher(host.network()).fetch("http://a.example/", refuse_b, respects_robots=True)
         assert not [request for request in host.requests if request.startswith("b.example")]
 
 
 async def test_a_page_that_was_kept_asks_for_every_host_again_and_fetches_nothing():
     async with WebHost({"a.example/": moved("http://b.example/"), "b.example/": HELLO}) as host:
         fetcher, asked = WebFetcher(host.network()), []
-        first = await fetcher.fetch("http://a.example/", collect([]), minds_robots=False)
+        first = await fetcher.fetch("http://a.example/", collect([]), respects_robots=False)
         host.requests.clear()
-        assert await fetcher.fetch("http://a.example/", collect(asked), minds_robots=False) is first
+        assert await fetcher.fetch("http://a.example/", collect(asked), respects_robots=False) is first
         assert (asked, host.requests) == (["http://a.example/", "http://b.example/"], [])
 
 

@@ -16,8 +16,7 @@ from core.web import page_reader
 from core.web.address import parse_address
 from core.web.download import Download
 from core.web.page_reader import read_page
-from core.web.page_view import PART_CHARS, list_headings, show_beginning, show_found, show_part
-from core.web.pages import build_page, decode_text
+from core.web.pages import PART_CHARS, build_page, decode_text, list_headings, show_beginning, show_matches, show_part
 
 ADDRESS = parse_address("https://example.org/docs/page.html")
 DOCS = """<!doctype html><html><head><title> The  docs </title><style>p {}</style></head><body>
@@ -116,7 +115,7 @@ def test_code_keeps_its_lines_and_its_language_however_it_is_highlighted(html):
 
 def test_words_stay_as_they_are_so_that_they_can_be_found():
     signature = body("<dl><dt>asyncio.<span>wait_for</span>(*args)</dt></dl>")
-    assert show_found(signature, "asyncio.wait_for(*args)").startswith("[1 ")
+    assert show_matches(signature, "asyncio.wait_for(*args)").startswith("[1 ")
     assert body("<pre>a ``` fence</pre>") == "````\na ``` fence\n````"
     assert "| `a\\|b` | c |" in body("<table><tr><th>x</th><th>y</th></tr><tr><td><code>a|b</code></td><td>c</td></tr>")
     tex = "<math><mi>x</mi><annotation encoding='application/x-tex'>x_1^2</annotation></math>"
@@ -154,8 +153,8 @@ def test_a_long_text_is_shown_by_its_beginning_and_its_sections():
         assert text[place:].startswith(title)
         assert f"{place:>8,}  {title}" in excerpt
     assert "# no" not in [title for _, title in list_headings(text)]
-    assert show_found(text, "PART 7").count("[at ") == 1
-    assert "does not stand" in show_found(text, "absent")
+    assert show_matches(text, "PART 7").count("[at ") == 1
+    assert "does not stand" in show_matches(text, "absent")
 
 
 @given(st.text(alphabet="ab \n#`", max_size=60).map(lambda part: part * 1200))

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError
-from core.lsp.findings import find_new_diagnostics
+from core.lsp.diagnostics import find_new_diagnostics
 from core.protocol.language import Diagnostic
 from core.tools.base import LintRun, Reader, ReadTool, ToolOutcome
 from core.tools.builtin.editing.edit_targets import require_present

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from core.background.places import open_configured_store
+from core.background.locations import open_configured_store
 from core.background.records import BackgroundAgent
 from core.background.store import AgentStore
 from core.config.loading import load_settings

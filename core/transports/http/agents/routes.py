@@ -12,8 +12,7 @@ from litestar.response import Stream
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from core.background.control import delete_agent, send_message, start_agent, stop_agent
-from core.background.pulling import pull_agent
+from core.background.control import delete_agent, pull_agent, send_message, start_agent, stop_agent
 from core.background.records import ENDED, AgentLimits, AgentRequest, BackgroundAgent
 from core.background.store import StoreUnavailable
 from core.errors import AgentTuiError

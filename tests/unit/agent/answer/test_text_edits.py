@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.config.model_settings import ModelSettings
-from core.config.settings import Settings
+from core.config.settings import ModelSettings, Settings
 from core.protocol import events as ev
 from core.protocol.documents import FileEditDocument
 from core.protocol.messages import AssistantMessage, ToolMessage, UserMessage, WireAnswer

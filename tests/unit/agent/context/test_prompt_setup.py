@@ -8,8 +8,7 @@ import json
 import msgspec
 import pytest
 
-from core.config.model_settings import ModelSettings
-from core.config.settings import CommandSettings, DialectFiles, Settings
+from core.config.settings import CommandSettings, DialectFiles, ModelSettings, Settings
 from core.dialects.command import COMPLETION_MARKS
 from core.protocol import events as ev
 from core.protocol.documents import FileEditDocument, TerminalCommandDocument, ToolCallDocument

@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.agent.context.prompt_variants import PromptVariants, copy_variants
-from core.config.model_settings import ModelSettings
-from core.config.settings import ContextSettings, Settings
+from core.config.settings import ContextSettings, ModelSettings, Settings
 from core.prompts import render
 from core.protocol import events as ev
 from core.tools.toolset import Toolset

@@ -11,7 +11,7 @@ from core.agent.mentions.discovery import MAX_LOOKED_INTO
 from core.agent.mentions.project_names import ProjectNames
 from core.agent.mentions.resolution import resolve_prompt
 from core.agent.mentions.sources import ContextSources, NoSession
-from core.index.reader import SymbolPlace
+from core.index.reader import SymbolLocation
 from core.syntax.symbols import find_symbols
 from tests.support.agent_case import Case
 
@@ -31,7 +31,7 @@ FILES = {
 
 
 def at(path, symbol):
-    return SymbolPlace(path=path, start=1, end=2, symbol=symbol, kind="function", signature="")
+    return SymbolLocation(path=path, start=1, end=2, symbol=symbol, kind="function", signature="")
 
 
 class Desk:

@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 from core.agent.turn.budget import LimitReached, TurnBudget
-from core.config.model_settings import Price
-from core.config.settings import Settings, TurnLimits
+from core.config.settings import Price, Settings, TurnLimits
 from core.protocol import events as ev
 from core.protocol.messages import Usage
 from tests.support.agent_case import Case, calls, says

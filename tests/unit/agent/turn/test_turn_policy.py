@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.agent.turn.turn_context import BuildTarget
-from core.config.model_settings import ModelSettings
-from core.config.settings import Settings
+from core.config.settings import ModelSettings, Settings
 from core.protocol import events as ev
 from core.protocol.documents import QuestionAnswer, Todo
 from core.protocol.messages import UserMessage

@@ -12,9 +12,9 @@ from core.cli.review_output.patch_text import (
     render_patch,
 )
 from core.protocol.review import Change, ChangeDiff, DiffLine, FileState, GitPreview, Hunk
-from core.text.exposure import expose_whole
+from core.text.exposure import expose_full_line
 
-FOR_PEOPLE = LineForms(expose_whole, LINE_END_SIGNS)
+FOR_PEOPLE = LineForms(expose_full_line, LINE_END_SIGNS)
 
 
 def print_line(text: str, forms: LineForms, *, eol: str = "", note: str = "", **known: object) -> list[str]:

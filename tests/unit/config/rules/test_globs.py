@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.config.rules.front_matter import parse_patterns, split_front_matter
+from core.config.rules.file_text import parse_patterns, split_front_matter
 from core.config.rules.globs import matches
 
 

@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from core.config.rules.cleaning import MAX_RULE_BYTES
+from core.config.rules.file_text import MAX_RULE_BYTES
 from core.config.rules.loading import load_rule_files
-from core.config.rules.rule import RuleOccasion, choose_rules, find_named, list_loaded
+from core.config.rules.rule import RuleOccasion, choose_rules, find_mentioned_rules, list_loaded
 from core.user_dirs import get_config_dir
 from core.workspace import Workspace
 
@@ -30,7 +30,7 @@ def write(root, files):
 def rules_of(project, *paths, words=(), hears=lambda *_: True):
     """Every rule as it is listed, by path, and the paths of those that bind, in order."""
     files = load_rule_files(Workspace(project), hears, nearby_paths=paths)
-    choices = choose_rules(files, RuleOccasion(paths, find_named(files, words)))
+    choices = choose_rules(files, RuleOccasion(paths, find_mentioned_rules(files, words)))
     return {loaded_rule.path: loaded_rule for loaded_rule in list_loaded(files, choices)}, [
         choice.rule.path for choice in choices if choice.binds
     ]

@@ -6,7 +6,7 @@ from core.edits.errors import EditError
 from core.edits.formats.str_replace import replace_string
 from core.edits.matching.ladder import locate
 from core.edits.matching.search_text import SearchText, find_sequences
-from core.text.splices import apply_splices
+from core.text.lines import apply_splices
 from tests.support.work import counted
 
 

@@ -127,10 +127,10 @@ def test_a_file_that_was_saved_many_times_hides_neither_itself_nor_others(projec
     project.write({"log.md": "zorblax frobnik\n", "web/zorblax.md": "frobnik\n"})
     for number in range(DEPTH + 10):
         project.write({"log.md": f"zorblax frobnik {number}\n"})
-        project.builder.note_changed(["log.md"])
+        project.builder.update_paths(["log.md"])
         finish(project.builder)
         project.search.search(SearchRequest(text="something else"))
-    project.builder.note_changed(["web"])
+    project.builder.update_paths(["web"])
     finish(project.builder)
     assert set(project.find("zorblax frobnik")[:2]) == {"log.md", "web/zorblax.md"}
 

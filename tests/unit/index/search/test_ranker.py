@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.index.search.question import read_question
-from core.index.search.ranker import MOST_DEFINITIONS, Candidate, RankerInput, rank
+from core.index.search.query import parse_query
+from core.index.search.ranker import MAX_DEFINITIONS, Candidate, RankerInput, rank
 
 
 def place(path, start=1, symbol="", defines=()):
@@ -19,7 +19,7 @@ def order(text, candidates, *lists, definitions=None):
         definitions=definitions or {},
         rarity=lambda _word: 1.0,
     )
-    return [key for key, _score in rank(read_question(text), ranker_input)]
+    return [key for key, _score in rank(parse_query(text), ranker_input)]
 
 
 def test_what_two_lists_have_comes_before_what_only_one_has():
@@ -27,7 +27,7 @@ def test_what_two_lists_have_comes_before_what_only_one_has():
     assert order("where is the till closed", candidates, [0, 1, 2], [3, 2])[0] == 2
 
 
-@pytest.mark.parametrize(("defined", "gains"), [(MOST_DEFINITIONS, True), (MOST_DEFINITIONS + 1, False)])
+@pytest.mark.parametrize(("defined", "gains"), [(MAX_DEFINITIONS, True), (MAX_DEFINITIONS + 1, False)])
 def test_a_name_that_is_defined_nearly_everywhere_tells_nothing(defined, gains):
     candidates = {number: place(f"src/f{number}.py") for number in range(20)}
     keys = range(19, 19 - defined, -1)

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import core.index.search
-from core.index.search.static_model import STATIC_MODEL
-from core.index.search.vectors import VectorMatrix, WordTable, compare_vectors, pack_vector
+from core.index.search.vectors import STATIC_MODEL, VectorMatrix, WordTable, compare_vectors, pack_vector
 
 
 def random_vector(seed, dimensions=32):
@@ -68,8 +67,8 @@ def test_the_sum_of_words_is_that_of_plain_arithmetic():
     for row in rows:
         weight, *values = struct.unpack_from("<e256b", data, start + row * 258)
         totals = [total + weight * value for total, value in zip(totals, values, strict=True)]
-    assert compare_vectors(WordTable(path).add_up(rows), pack_vector(totals)) == pytest.approx(1, abs=1e-4)
-    assert WordTable(path).add_up([]) == b""
+    assert compare_vectors(WordTable(path).sum_rows(rows), pack_vector(totals)) == pytest.approx(1, abs=1e-4)
+    assert WordTable(path).sum_rows([]) == b""
 
 
 def test_a_packed_vector_has_the_direction_and_the_length_one():
@@ -99,9 +98,9 @@ def test_what_is_let_go_or_not_asked_for_is_not_found():
     matrix.add((chunk, pack_vector([1, chunk])) for chunk in range(1, 9))
     asked = pack_vector([1, 1])
     assert [chunk for chunk, _ in matrix.find_nearest(asked, 2, [8, 2, 3, 99])] == [2, 3]
-    matrix.keep([3, 5, 99])
+    matrix.retain([3, 5, 99])
     assert (len(matrix), [chunk for chunk, _ in matrix.find_nearest(asked, 5)]) == (2, [3, 5])
     matrix.add([(9, pack_vector([1, 1]))])
     assert [chunk for chunk, _ in matrix.find_nearest(asked, 5)] == [9, 3, 5]
-    matrix.keep([])
+    matrix.retain([])
     assert matrix.find_nearest(asked, 5) == []

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from core.protocol.messages import AssistantMessage, ToolCall, UserMessage
 from core.providers.wire.tool_calls import CallNormaliser, collect_call_ids
-from core.text.repairs.call_wrappings import is_object, settle_arguments
+from core.text.json_repairs import is_object, repair_arguments
 
 
 def part(name: str | None = None, arguments: Any = None, **rest: Any) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def settled(*parts: dict[str, Any]) -> list[tuple[str, Any]]:
         call[1] += delta.arguments
     listed = [listed_call["function"] for listed_call in calls.list_calls()]
     assert [function["name"] for function in listed] == [name for name, _ in calls_by_index.values()]
-    texts = [settle_arguments(arguments) for _, arguments in calls_by_index.values()]
+    texts = [repair_arguments(arguments) for _, arguments in calls_by_index.values()]
     return [
         (name, json.loads(text) if is_object(text) else text)
         for (name, _), text in zip(calls_by_index.values(), texts, strict=True)

@@ -1,1 +1,0 @@
-"""Workers of background agents: they take agents from a store and run each in an engine."""
