@@ -257,7 +257,7 @@ def _tag(arguments: SessionsArguments, store: SessionStore) -> int:
 
 async def _change(store: SessionStore, command: cmd.SessionRename | cmd.SessionTag) -> None:
     """Change a session where it is open, else in its log. Raises `CommandRejected`, `StateError`."""
-    from core.engine.kept.commands import KEPT_CHANGES
+    from core.engine.session.closed_sessions import KEPT_CHANGES
 
     if find_socket(command.session) is None:
         KEPT_CHANGES[type(command)](store, command)
@@ -291,7 +291,7 @@ def _export(arguments: SessionsArguments, store: SessionStore) -> int:
 
 
 def _delete(arguments: SessionsArguments, store: SessionStore) -> int:
-    from core.engine.kept.changes import delete_session
+    from core.engine.session.closed_sessions import delete_session
 
     delete_session(store, arguments.session, is_confirmed=arguments.force)
     return _report(arguments, {"id": arguments.session, "deleted": True}, "Deleted")

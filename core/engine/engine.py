@@ -16,34 +16,30 @@ from weakref import WeakSet
 from core import demo
 from core.agent.turn.offers import Offer
 from core.config.settings import LoadedSettings
-from core.engine.background.link import BackgroundLink
 from core.engine.commands import COMMANDS
 from core.engine.commands.checkpoints import check_idle, find_checkpoint
-from core.engine.commands.limits import announce_limits, apply_limit_options
-from core.engine.configuration.doubts import find_doubts, read_user_text
-from core.engine.faults import explain_fault
-from core.engine.file_list import FileList
-from core.engine.file_watcher import FileWatcher
-from core.engine.index.project_index import ProjectIndex
-from core.engine.kept.commands import KEPT_CHANGES
-from core.engine.kept.expiry import expire_sessions
-from core.engine.models import ModelAccess
+from core.engine.commands.settings import announce_limits, apply_limit_options
+from core.engine.configuration.settings_file import keep_setting, save_provider, save_settings
+from core.engine.configuration.settings_lint import find_doubts, read_user_text
 from core.engine.privacy import Privacy, keep_pending, prune_abandoned
-from core.engine.project_trust import ProjectTrust
 from core.engine.queries import QUERIES
 from core.engine.queries.source import QuerySource
-from core.engine.server_access import ServerAccess
-from core.engine.services import EngineServices
-from core.engine.session.event_bus import Subscription
-from core.engine.session.fork import fork_session
-from core.engine.session.opening import create_session, fill_directory, note_branch, resume_session
+from core.engine.session.closed_sessions import KEPT_CHANGES, expire_sessions
+from core.engine.session.opening import create_session, fill_directory, fork_session, note_branch, resume_session
+from core.engine.session.recorder import Subscription
+from core.engine.session.server_access import ServerAccess
 from core.engine.session.session import Session
-from core.engine.session.turns import on_trust_changed, preload, suggest_prompt
-from core.engine.settings_file import keep_setting, save_provider, save_settings
-from core.engine.shared_box import SharedBox
-from core.engine.subagents.merging import finish_merges
-from core.engine.subagents.sessions import find_ended_log
+from core.engine.session.tasks import explain_fault
+from core.engine.shared.background_link import BackgroundLink
+from core.engine.shared.box import SharedBox
+from core.engine.shared.models import ModelAccess
+from core.engine.shared.project_files import FileList, FileWatcher
+from core.engine.shared.project_index import ProjectIndex
+from core.engine.shared.project_trust import ProjectTrust
+from core.engine.shared.services import EngineServices
+from core.engine.subagents.sessions import find_ended_log, finish_merges
 from core.engine.subagents.task_agents import TaskAgents
+from core.engine.turns.lifecycle import on_trust_changed, preload, suggest_prompt
 from core.errors import CommandRejected
 from core.git.layout import read_branch
 from core.modes import Access

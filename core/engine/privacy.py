@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from core import crash_reports
 from core.config.settings import Settings
-from core.engine.project_trust import ProjectTrust
-from core.engine.services import EngineServices
 from core.engine.session.opening import create_session, resume_session
 from core.engine.session.session import Session
+from core.engine.shared.project_trust import ProjectTrust
+from core.engine.shared.services import EngineServices
 from core.errors import AgentTuiError, CommandRejected
 from core.filesystem.removal import remove_tree
 from core.protocol.events import Notice, SessionStarted

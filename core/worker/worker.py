@@ -14,7 +14,7 @@ from typing import Final
 
 from core.background.records import ENDED, BackgroundAgent
 from core.background.store import AgentStore
-from core.engine.models import ModelAccess
+from core.engine.shared.models import ModelAccess
 from core.worker.runner import run_agent
 
 IDLE_SECONDS: Final = 60.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.engine.index import builder_link, project_index, project_search
+from core.engine.shared import project_index, project_search
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
@@ -40,7 +40,7 @@ def project(tmp_path):
 @pytest.fixture
 def endless_builder(monkeypatch):
     """The index is being built for as long as the engine runs, and no question waits for it."""
-    monkeypatch.setattr(builder_link, "build_builder_command", lambda *_: ["sh", "-c", "cat > /dev/null"])
+    monkeypatch.setattr(project_index, "build_builder_command", lambda *_: ["sh", "-c", "cat > /dev/null"])
     monkeypatch.setattr(project_index, "CATCH_UP_SECONDS", 0.0)
 
 

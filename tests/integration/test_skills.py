@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.engine.project_trust import ProjectTrust
+from core.engine.shared.project_trust import ProjectTrust
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.messages import ToolMessage, UserMessage

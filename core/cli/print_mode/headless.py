@@ -24,8 +24,8 @@ from core.cli.review_output.left_paths import collect_errors, explain_left, form
 from core.cli.streams.input import read_input
 from core.clock import monotonic, now_ms, pause
 from core.engine import Engine
-from core.engine.configuration.doubts import InterfaceCheck, find_interface_doubts
-from core.engine.models import ModelAccess
+from core.engine.configuration.settings_lint import InterfaceCheck, find_interface_doubts
+from core.engine.shared.models import ModelAccess
 from core.errors import CommandRejected, ConfigError
 from core.exits import ExitCode
 from core.modes import Mode

@@ -14,9 +14,9 @@ from core.agent.turn.routes import Route
 from core.attachments.pdf import read_pdf_facts
 from core.attachments.preparation import MAX_INPUT_BYTES, PreparedAttachment, prepare_attachment
 from core.config.settings import Settings
-from core.engine.prompt_sources import build_session_reader
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
+from core.engine.turns.prompt_sources import build_session_reader
 from core.errors import AgentTuiError, AttachmentRefused, CommandRejected, PathRefused
 from core.filesystem.regular_file import read_regular_file
 from core.modes import Mode

@@ -7,7 +7,7 @@ from functools import partial
 from core.engine.session.restore import PendingRestore, RestoreScope, carry_out, save_note
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
-from core.engine.session.turns import reset_memory
+from core.engine.turns.lifecycle import reset_memory
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.state.session import ConversationCheckpoint

@@ -11,7 +11,7 @@ from core.agent.mentions.sources import PromptSurroundings
 from core.agent.turn.turn_context import TurnContext
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
-from core.engine.session.turns import ask_model, reserve_turn, start_turn
+from core.engine.turns.lifecycle import ask_model, reserve_turn, start_turn
 from core.errors import CommandRejected
 from core.modes import Mode
 from core.prompts import render
@@ -33,8 +33,7 @@ def parse_review(prompt: str) -> str | None:
 
 async def prepare_review(session: Session, prompt: str, target: str) -> Effect:
     """Read what is to be reviewed; the turn follows. Raises `CommandRejected`."""
-    from core.engine.findings.reviewed_code import read_reviewed_code
-    from core.engine.findings.reviewing import review_code
+    from core.engine.commands.code_review import read_reviewed_code, review_code
 
     code = await read_reviewed_code(session, target)
     await reserve_turn(session)

@@ -10,8 +10,8 @@ from core.agent.turn.turn_context import BuildTarget
 from core.engine.commands.terminal import build_not_proved, run_verify
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
-from core.engine.session.turns import build_plan, reserve_turn, reset_memory, start_turn
-from core.engine.subagents.merging import find_unresolved_paths, has_unfinished_todos
+from core.engine.subagents.sessions import find_unresolved_paths, has_unfinished_todos
+from core.engine.turns.lifecycle import build_plan, reserve_turn, reset_memory, start_turn
 from core.errors import CommandRejected
 from core.ids import new_id
 from core.plans.plan_merge import MergedPlan

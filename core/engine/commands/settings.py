@@ -1,24 +1,42 @@
-"""Commands on what a session goes on with: its title, mode, model and effort; and what is saved: permissions, notes,
-the user's word on MCP servers. A yes to one is bound to the entry that was shown."""
+"""Commands on the settings of a session and on what is saved.
+
+The settings are title, mode, model, effort, limits and the command policy; saved are permissions, notes and the consent
+to MCP servers, which is bound to the entry that was shown. The user may widen limits that they configured themselves;
+what a project's file made stricter stays so in its sessions.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import assert_never
+from typing import Any, Final, assert_never
 
+from msgspec.structs import asdict, replace
+
+from core.config.narrowing import NARROWER
 from core.config.rules.notes import ProjectNotes
+from core.config.settings import LoadedSettings, Settings, TurnLimits
 from core.engine.commands.turns import check_text
+from core.engine.configuration.explanation import CommandedValue
 from core.engine.configuration.guide_file import keep_guide
-from core.engine.kept.changes import clean_title
-from core.engine.kept.commands import export_kept
+from core.engine.session.closed_sessions import clean_title, export_kept
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
-from core.engine.session.turns import announce_route, preload
+from core.engine.turns.lifecycle import announce_route, preload
 from core.errors import CommandRejected
 from core.permissions.saved_rules import SESSION_PREFIX
 from core.protocol import commands as cmd
-from core.protocol.events import EffortChanged, ModeChanged, ModelChanged, SessionRenamed, SessionTagged
+from core.protocol.events import (
+    EffortChanged,
+    LimitsChanged,
+    ModeChanged,
+    ModelChanged,
+    PolicyChanged,
+    SessionRenamed,
+    SessionTagged,
+)
+
+LIMIT_NAMES: Final = ("max_steps", "max_cost", "max_tokens")
 
 
 def prepare_rename(session: Session, command: cmd.SessionRename) -> Effect:
@@ -154,3 +172,92 @@ async def prepare_server_control(session: Session, command: cmd.ServerControl) -
             return partial(servers.answer_consent, config, is_allowed=action == "allow")
         case _:
             assert_never(action)
+
+
+def apply_limit_options(loaded_settings: LoadedSettings, options: Any) -> Settings:
+    """Return the loaded settings with the limits of the command line (None = not given) and what it allows."""
+    limits = replace(loaded_settings.settings.limits, **_read_limits(options))
+    rules = loaded_settings.settings.permissions
+    return replace(
+        loaded_settings.settings, limits=limits, permissions=replace(rules, allow=(*rules.allow, *options.allow))
+    )
+
+
+def list_commanded(options: Any) -> dict[str, CommandedValue]:
+    """Return what the command line sets in place of a setting, or beside it, by its dotted key."""
+    limits = ((f"limits.{name}", name, value) for name, value in _read_limits(options).items())
+    others = (
+        ("mode", "mode", options.mode),
+        ("model", "model", options.model),
+        ("routes.chat.effort", "effort", options.effort),
+        ("privacy", "no-private" if options.private is False else "private", options.private),
+        ("permissions.allow", "allow", options.allow or None),
+    )
+    every = (*limits, *others)
+    return {
+        key: CommandedValue(f"--{name.replace('_', '-')}", value) for key, name, value in every if value is not None
+    }
+
+
+def _read_limits(options: Any) -> dict[str, Any]:
+    return {name: value for name in LIMIT_NAMES if (value := getattr(options, name)) is not None}
+
+
+def prepare_policy(session: Session, command: cmd.PolicySet) -> Effect:
+    """Change who types the commands. Raises `CommandRejected` if the project forbids it."""
+    _check_bound(session, "commands", "policy", command.policy)
+    return partial(_apply_limits, session, PolicyChanged(policy=command.policy, by="user"))
+
+
+def prepare_limits(session: Session, command: cmd.LimitsSet) -> Effect:
+    """Change the limits of turns. Raises `CommandRejected` if the project forbids it."""
+    new_limits = _read_limits(command)
+    for name, value in new_limits.items():
+        _check_bound(session, "limits", name, value)
+    limits = replace(session.settings.limits, **new_limits)
+    return partial(_apply_limits, session, _build_limits_event(limits, by_user=True))
+
+
+def _check_bound(session: Session, section: str, key: str, value: object) -> None:
+    bound = session.services.bounds.get((section, key))
+    if bound is not None and NARROWER[section, key](value, bound):
+        raise CommandRejected(
+            f"the project's configuration says {section}.{key} = {bound!r}, and that can't be widened here.",
+            hint="It stands in `.agent-tui/config.toml` of the project.",
+            code="project_is_stricter",
+        )
+
+
+def _build_limits_event(limits: TurnLimits, *, by_user: bool) -> LimitsChanged:
+    return LimitsChanged(**asdict(limits), by="user" if by_user else "configuration")
+
+
+def _apply_limits(session: Session, event: LimitsChanged | PolicyChanged) -> None:
+    """Apply the change at once, also to the turn that runs and to subagents."""
+    session.emit_outside_turn(event)
+    now = session.settings
+    if (context := session.context) is not None:
+        context.use_settings(now)
+    for child in session.subagents.values():
+        services = child.services
+        services.settings = replace(services.settings, limits=now.limits, commands=now.commands)
+        if (context := child.context) is not None:
+            context.use_settings(child.settings)
+
+
+def announce_limits(session: Session, options: Any = None) -> None:
+    """Record the limits and policy that hold now where that is news: on opening, or when the configuration changed.
+    `options`: those of the command line, which outweigh what was chosen in the session before."""
+    state = session.state
+    option_limits = _read_limits(options) if options is not None else {}
+    if option_limits and state.limits.by == "user":
+        session.emit_outside_turn(_build_limits_event(replace(_to_limits(state.limits), **option_limits), by_user=True))
+    now = session.settings
+    if now.limits != _to_limits(state.limits):
+        session.emit_outside_turn(_build_limits_event(now.limits, by_user=False))
+    if now.commands.policy != state.policy.policy:
+        session.emit_outside_turn(PolicyChanged(policy=now.commands.policy))
+
+
+def _to_limits(event: LimitsChanged) -> TurnLimits:
+    return TurnLimits(max_steps=event.max_steps, max_cost=event.max_cost, max_tokens=event.max_tokens)

@@ -1,9 +1,12 @@
 """Make commits of accepted hunks: hooks in the box first, then the user's own git, then the user's index follows.
 
-Git commits an index of its own that holds the last commit and the accepted hunks; the user's index is touched only
-where the commit changed a path, and keeps what was staged there. So that a kill comes between nothing, the commit is
-noted, and the next index stands ready as the lock of the index, before git runs (`pending_commit`); the shell that runs
-git gives it the index's name, also when this process is gone by then.
+The trial in the box runs the hooks over the project as it is on the disk, without pending changes, and is then
+dropped. Files of the commit that the hooks change are brought back as text, for the review.
+
+Git commits a separate index that holds the last commit and the accepted hunks; the user's index is changed only where
+the commit changed a path, and keeps what was staged there. A kill between two steps must not leave them half done: the
+commit is noted, and the next index is written as the lock of the index, before git runs (`pending_commit`). The shell
+that runs git then renames it to the index, even if this process is gone by then.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import asyncio
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
@@ -21,30 +24,51 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.engine.commits.basis import NOT_COMMITTABLE, CommitBasis, open_basis
-from core.engine.commits.cut_off import INDEX_VARIABLE, forget_commit
-from core.engine.commits.hook_trial import TIME_LIMIT, HookTrial, try_commit
+from core.engine.session.commit_recovery import INDEX_VARIABLE, forget_commit
 from core.engine.session.session import Session
 from core.errors import AgentTuiError, CommandRejected, StateError
 from core.git.history import GitEntry, update_index
 from core.git.index_lock import LOCK, build_draft, take_lock
+from core.git.layout import read_small_file
 from core.git.repository import find_git
 from core.git.temporary_directories import hold_temporary_directory
 from core.git.tree_entries import list_index_entries, write_index
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.review import FileState, Origin
+from core.sandbox.box import Box, BoxLimits, BoxResult
+from core.sandbox.output import OUTPUT_LIMIT
+from core.sandbox.plain_text import strip_escapes
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
 from core.search_paths import restore_users
 from core.shadow.commits.commit_content import CommitContent, plan_index, store_entry
 from core.shadow.commits.path_version import AcceptedEdit
 from core.shadow.commits.pending_commit import PendingCommit, save_pending_commit, settle_commit
+from core.shell.command_host import CommandHost
 from core.shell.outside.machine_run import build_machine_environment
+from core.workspace.file_names import to_os_name
 
+TIME_LIMIT: Final = 900.0  # seconds
+_IDENTITY: Final = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
+_MAX_FILE: Final = 16 << 20  # bytes of a file that hooks changed
+# The files of the commit are copied out whether the hooks passed or not: formatters change them and fail.
+_TRIAL_SCRIPT: Final = """\
+place={place}
+GIT_INDEX_FILE="$place/index" git {settings} commit --quiet --file="$place/message"
+code=$?
+if [ "$code" = 0 ]; then git rev-parse 'HEAD^{{tree}}' > "$place/tree"; fi
+while IFS= read -r -d '' path; do
+  if [ -f "$path" ] && [ ! -L "$path" ]; then
+    mkdir -p "$place/after/$(dirname "$path")" && cp -- "$path" "$place/after/$path"
+  fi
+done < "$place/paths"
+exit "$code"
+"""
 _ON_MACHINE: Final = "If they need what the box does not have (the network, a cache), run them on this machine."
 _CHANGED_HINT: Final = "What they changed waits for your review: accept it, and commit again."
 _HOOK_TOOL: Final = "git_hook"
-_SCRIPT: Final = """\
+_COMMIT_SCRIPT: Final = """\
 {commit}
 code=$?
 if [ {lock} -ef {draft} ] && [ "$({git} rev-parse --verify --quiet 'HEAD^{{tree}}')" = {tree} ]; then
@@ -54,6 +78,98 @@ exit "$code"
 """
 _LOCKED: Final = "another git is at work here: there is {}."
 _NO_GIT_RUNS: Final = "Commit again when it is done; if none runs, delete that file."
+
+
+class HookTrial(Struct, frozen=True, kw_only=True):
+    """The end of a trial. `changed`: content of the commit's files as the hooks left it, by path, where it differs from
+    the disk's; `tree`: of the commit that came of it."""
+
+    has_passed: bool
+    output: str
+    problem: str = ""
+    tree: str = ""
+    changed: dict[str, bytes] = {}
+
+
+async def try_commit(
+    host: CommandHost,
+    directory: Path,
+    paths: Sequence[str],
+    hooks_directory: Path | None,
+    on_output: Callable[[str], None],
+) -> HookTrial:
+    """Try the commit that lies in `directory` (`index`, `message`). `hooks_directory`: where the user's settings say
+    that hooks are. Raises `AgentTuiError` if the box can't start it."""
+    box = await host.box.find()
+    if box is None or not box.tier.can_run_unasked:
+        raise AgentTuiError("nothing on this machine can hold what hooks do.", code="not_contained")
+    (directory / "after").mkdir()
+    (directory / "paths").write_bytes(b"".join(to_os_name(path) + b"\0" for path in paths))
+    chunks: list[str] = []
+
+    def take(text: str) -> None:
+        plain = strip_escapes(text)
+        if sum(map(len, chunks)) < OUTPUT_LIMIT:
+            chunks.append(plain)
+            on_output(plain)
+
+    box_result = await _run_trial(host, box, directory, hooks_directory, take)
+    return HookTrial(
+        has_passed=box_result.exit_code == 0,
+        output="".join(chunks).strip(),
+        problem="" if box_result.exit_code is not None else box_result.end_reason.replace("_", " "),
+        tree=_read(directory / "tree").decode("ascii", "replace").strip(),
+        changed=await asyncio.to_thread(_read_changed, host.workspace.root, directory, paths),
+    )
+
+
+async def _run_trial(
+    host: CommandHost, box: Box, directory: Path, hooks_directory: Path | None, take: Callable[[str], None]
+) -> BoxResult:
+    settings = f"-c core.hooksPath={shlex.quote(str(hooks_directory))}" if hooks_directory else ""
+    command = _TRIAL_SCRIPT.format(place=shlex.quote(str(directory)), settings=settings)
+    limits = BoxLimits(seconds=TIME_LIMIT)
+    request = await host.build_passing_request(command, lowers=(), cwd=".", limits=limits)
+    view = await asyncio.to_thread(host.repository)
+    readable = (*request.readable, *([hooks_directory] if hooks_directory else ()))
+    request = replace(
+        request,
+        env={**request.env, **view.get_environment(), **_name_user(os.environ, is_known=bool(view.settings))},
+        repository=view.directory,
+        git_settings=view.settings,
+        readable=readable,
+        writable=((directory, directory),),
+    )
+    running = await box.start(request, take)
+    try:
+        return await running.wait()
+    except asyncio.CancelledError:
+        await asyncio.shield(asyncio.ensure_future(running.stop()))
+        raise
+
+
+def _name_user(environment: Mapping[str, str], *, is_known: bool) -> dict[str, str]:
+    """Return who commits, as the environment says. One whom nobody names is called something here: whether the commit
+    itself can do without a name, git says when it is made."""
+    identity = {variable: environment[variable] for variable in _IDENTITY if variable in environment}
+    return identity if is_known or identity else dict.fromkeys(_IDENTITY, "nobody")
+
+
+def _read_changed(root: Path, directory: Path, paths: Sequence[str]) -> dict[str, bytes]:
+    changed_files: dict[str, bytes] = {}
+    for path in paths:
+        with suppress(OSError):
+            data = read_small_file(directory / "after" / path, _MAX_FILE)
+            if data != read_small_file(root / path, _MAX_FILE):
+                changed_files[path] = data
+    return changed_files
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return read_small_file(path)
+    except OSError:
+        return b""
 
 
 class CommitProblem(AgentTuiError, code="commit_failed"):
@@ -86,7 +202,7 @@ class _GitRun(Struct, frozen=True, kw_only=True):
         skip_options = ("--no-verify",) if self.skips_hooks else ()
         words = (git, "commit", "--quiet", "--cleanup=whitespace", f"--file={self.place / 'message'}", *skip_options)
         draft = self.pending.draft.name
-        return _SCRIPT.format(
+        return _COMMIT_SCRIPT.format(
             commit=shlex.join(words),
             git=shlex.quote(git),
             lock=shlex.quote(str(git_directory / LOCK)),

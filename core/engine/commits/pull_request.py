@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 
 from core.agent.context.prompt_tags import escape_tags, wrap_tag
 from core.agent.turn.turn_context import TurnContext
-from core.engine.commits.side_models import ask_side_models
-from core.engine.prompt_sources import build_session_reader, may_show
+from core.engine.commits.drafting import ask_side_models
 from core.engine.session.session import Session
+from core.engine.turns.prompt_sources import build_session_reader, may_show
 from core.errors import CommandRejected
 from core.git.branch_diff import find_base, render_branch_diff
 from core.git.repository import (

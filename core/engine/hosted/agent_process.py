@@ -1,22 +1,29 @@
-"""A hosted agent's process: in the box over the shadow, with a layer of its own, spoken to by ACP.
+"""A hosted agent's process: in the box over the shadow, with a layer and a copy of its login, spoken to by ACP.
 
-It reaches its own hosts and nothing else, and works on a copy of its login; no command of ours sees either. What it
-writes to the project is in its layer until it has ended.
+The agent reaches its own hosts and nothing else. What it writes to the project stays in its layer until it has ended.
+Outside of the box the agent also reads its login directories, partly as programs to run (hooks). So it works on a copy
+of them that stays with the session; only the named token files, which it refreshes, are written back. No command of
+ours sees the copy.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from core import __version__
 from core.acp.connection import AUTH_REQUIRED, AcpError, Connection, PeerGone, PeerRequests
-from core.engine.hosted.login import LoginCopy
 from core.engine.session.session import Session
-from core.errors import AgentTuiError, ToolFailed
+from core.errors import AgentTuiError, StateError, ToolFailed
+from core.filesystem.atomic_write import replace_file
+from core.filesystem.private_directories import make_private_directory
+from core.git.layout import read_small_file
 from core.permissions.rules import PermissionRule, parse_rule
 from core.protocol.events import Notice
 from core.protocol.review import Origin
@@ -27,10 +34,97 @@ from core.shell.network_grants import NetworkGrants
 from core.shell.servers.boxed_process import ServerLog, ServerProcess
 from core.tasks import TaskOwner
 
+MAX_FILE: Final = 4 << 20  # bytes of a file that is copied
+MAX_TOTAL: Final = 64 << 20
+# Conversations, caches and logs of other days: large, and nothing that a new conversation needs.
+_LEFT_OUT: Final = frozenset(
+    {
+        "projects",
+        "sessions",
+        "todos",
+        "shell-snapshots",
+        "file-history",
+        "statsig",
+        "logs",
+        "log",
+        "debug",
+        "cache",
+        "tmp",
+    }
+)
 PROTOCOL_VERSION: Final = 1
 START_SECONDS: Final = 60.0
 CANCEL_SECONDS: Final = 5.0
 MAX_MODE_RETURNS: Final = 20  # times that an agent is set back to the mode of its turn
+
+
+class LoginCopy:
+    """The copy for one agent in one session, below `directory`."""
+
+    def __init__(self, agent: HostedAgent, directory: Path) -> None:
+        self._agent, self._place = agent, directory
+        self.is_by_key = False  # the agent was logged in by a key, which is none of the tokens that go back
+
+    def _pairs(self) -> Iterator[tuple[Path, Path]]:
+        """Yield each copy with the directory that it is one of."""
+        for number, original in enumerate(self._agent.list_login_directories()):
+            yield self._place / self._agent.name / str(number), original
+
+    def prepare(self) -> tuple[tuple[Path, Path], ...]:
+        """Make the copies, or bring the tokens of those that are there up to date; return each with the directory in
+        whose place it stands. Raises `StateError`."""
+        try:
+            for copy, original in self._pairs():
+                if copy.is_dir():
+                    self._copy_tokens(original, copy)
+                else:
+                    make_private_directory(copy.parent)
+                    copy.mkdir(mode=0o700)
+                    _copy_directory(original, copy)
+        except OSError as problem:
+            raise StateError(f"The login of {self._agent.name} can't be copied: {problem.strerror}.") from problem
+        return tuple(self._pairs())
+
+    def keep_tokens(self) -> None:
+        """Write tokens that the agent has refreshed back to the user's own directories; new ones are no such. A key of
+        the environment, with which it was logged in for this run, is put on no disk."""
+        for copy, original in self._pairs():
+            if self.is_by_key:
+                self._forget_tokens(copy)
+            else:
+                self._copy_tokens(copy, original, only_known=True)
+
+    def _forget_tokens(self, copy: Path) -> None:
+        for name in self._agent.tokens:
+            (copy / name).unlink(missing_ok=True)
+
+    def _copy_tokens(self, source: Path, target: Path, *, only_known: bool = False) -> None:
+        for name in self._agent.tokens:
+            data, current_data = _read_small(source / name), _read_small(target / name)
+            if data is not None and data != current_data and (current_data is not None or not only_known):
+                replace_file(target / name, data)
+
+
+def _read_small(path: Path) -> bytes | None:
+    """Return the bytes of a small regular file; None: it is none. No link is followed: the agent may have made it."""
+    with suppress(OSError):
+        return read_small_file(path, MAX_FILE)
+    return None
+
+
+def _copy_directory(source: Path, target: Path) -> None:
+    remaining_size = MAX_TOTAL
+    for above, directories, names in os.walk(source):
+        directories[:] = [directory for directory in directories if directory not in _LEFT_OUT]
+        target_directory = target / Path(above).relative_to(source)
+        target_directory.mkdir(mode=0o700, exist_ok=True)
+        for name in names:
+            path = Path(above) / name
+            file_stat = path.lstat()
+            if stat.S_ISREG(file_stat.st_mode) and file_stat.st_size <= min(MAX_FILE, remaining_size):
+                remaining_size -= file_stat.st_size
+                shutil.copyfile(path, target_directory / name)
+                (target_directory / name).chmod(stat.S_IMODE(file_stat.st_mode) & 0o700)
 
 
 class AgentFailed(AgentTuiError, code="agent_failed"):

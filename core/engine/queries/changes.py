@@ -48,7 +48,7 @@ async def answer_git_preview(source: QuerySource, query: q.GitPreviewQuery) -> q
 
 
 def answer_verification(source: QuerySource, query: q.VerificationQuery) -> q.VerificationAnswer:
-    from core.engine.verification.selection import plan_verification
+    from core.engine.session.verification import plan_verification
 
     session = source.require_session(query.session)
     return plan_verification(session.state, session.settings.commands.checks, query).describe()
@@ -146,7 +146,7 @@ def _disk_effect(now: FileState, checkpoint_state: FileState) -> q.DiskEffect:
 
 async def answer_candidates(source: QuerySource, query: q.CandidatesQuery) -> q.CandidatesAnswer:
     """Return how a prompt was tried, with what each candidate changed."""
-    from core.engine.subagents.candidates import list_candidates
+    from core.engine.subagents.best_of import list_candidates
 
     session = source.require_session(query.session)
     candidates = list_candidates(session.state, query.turn)
@@ -157,7 +157,7 @@ async def answer_candidates(source: QuerySource, query: q.CandidatesQuery) -> q.
 
 
 def _describe_candidate(session: Session, candidate: SubagentState) -> q.TriedCandidate:
-    from core.engine.subagents.candidates import read_candidate
+    from core.engine.subagents.best_of import read_candidate
 
     state: Literal["working", "ended", "taken", "gone"] = "working" if candidate.state == "working" else "ended"
     state = "taken" if candidate.state in {"merged", "merging"} else state

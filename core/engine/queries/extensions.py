@@ -1,16 +1,22 @@
-"""Queries about skills, commands and MCP servers: all that there are, each with why it counts or does not."""
+"""Queries about skills, commands, snippets, MCP servers, hooks, rules and notes, and why each applies or not."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from msgspec.structs import replace
 
 from core.agent.skills.offer import SkillTeller
-from core.engine.prompt_commands import calls_server, find_called, load_prompt_commands, render_command_parts
+from core.config.rules.loading import load_rule_files
+from core.config.rules.notes import ProjectNotes
+from core.config.rules.places import iter_places_of_rules
+from core.config.rules.rule import RuleOccasion, choose_rules, list_loaded
 from core.engine.queries.source import QuerySource
-from core.engine.servers.prompts import list_prompt_commands
+from core.engine.session.hooks import load_trusted_hooks
+from core.engine.turns.prompt_commands import calls_server, find_called, load_prompt_commands, render_command_parts
+from core.engine.turns.server_prompts import list_prompt_commands
 from core.errors import CommandRejected
 from core.extensions.catalogue import SkillChoice, SkillOccasion, choose_skills
 from core.extensions.commands import CommandFile
@@ -19,8 +25,12 @@ from core.extensions.plugins import find_extension_places
 from core.extensions.rendering import PromptArguments, render_parts
 from core.extensions.skills import Skill, SkillSet, load_skills
 from core.extensions.snippets import load_snippets
+from core.hooks.parsing import Hook
+from core.hooks.places import HookTable
+from core.hooks.scripts import explain_missing
 from core.permissions.trusted_files import TrustCheck
 from core.protocol import queries as q
+from core.protocol.events import HookRan, LoadedRule
 from core.workspace import Workspace
 
 
@@ -162,3 +172,71 @@ def _to_loaded(choice: SkillChoice, *, is_open: bool) -> q.LoadedSkill:
         reason="its text was opened in this session" if is_open else choice.reason,
         note="; ".join(filter(None, (*skill.problems, tools_note))),
     )
+
+
+async def answer_hooks(source: QuerySource, query: q.HooksQuery) -> q.HooksAnswer:
+    """Return every hook as its file has it now. With an open session: how each ended last in it."""
+    services = source.services
+    trust, session = services.trust, source.sessions.get(query.session)
+    table = await asyncio.to_thread(load_trusted_hooks, services.workspace, trust)
+    last = session.state.hook_results if session is not None else {}
+    rows = await asyncio.to_thread(list_hooks, table, services.workspace.root, last)
+    problems = tuple(f"{problem.source}: {problem.message}" for problem in table.problems)
+    return q.HooksAnswer(hooks=rows, problems=problems, is_trusted=trust.trusted)
+
+
+def list_hooks(table: HookTable, root: Path, last: Mapping[str, HookRan]) -> tuple[q.HookRow, ...]:
+    """Return a row for each hook, those that run first, in their order. `last`: how each ended, by its id."""
+    return (
+        *(_build_hook_row(hook, "yours" if hook.scope == "user" else "trusted", root, last) for hook in table.hooks),
+        *(_build_hook_row(hook, "held", root, last) for hook in table.held),
+    )
+
+
+def _build_hook_row(hook: Hook, trust: q.HookTrust, root: Path, last: Mapping[str, HookRan]) -> q.HookRow:
+    return q.HookRow(
+        id=hook.id,
+        event=hook.event,
+        matcher=" ".join(filter(None, (hook.matcher, f"if {hook.condition}" if hook.condition else ""))),
+        command=hook.command,
+        source=hook.source,
+        trust=trust,
+        timeout=hook.timeout,
+        fails_closed=hook.fails_closed,
+        problem=explain_missing(hook, root),
+        last=last.get(hook.id),
+    )
+
+
+async def answer_rules(source: QuerySource, query: q.RulesQuery) -> q.RulesAnswer:
+    """Return every rule. With an open session: as its model was told of them."""
+    session, trust = source.sessions.get(query.session), source.services.trust
+    if session is None or session.context is None:
+        check = trust.is_readable if trust.trusted else None
+        rules = await asyncio.to_thread(list_rules, source.services.workspace, check)
+        return q.RulesAnswer(rules=rules, is_trusted=trust.trusted)
+    from core.agent.context.prompt_setup import load_setup
+    from core.agent.context.told_rules import review_rules
+
+    context = session.context
+    nearby_paths = await asyncio.to_thread(_list_places, source.services.workspace) if trust.trusted else ()
+    system = (await load_setup(context)).prefix.system
+    review = await review_rules(context, system, context.memory.paths_at_hand, nearby_paths=nearby_paths)
+    return q.RulesAnswer(rules=review.list_rules(), is_trusted=trust.trusted)
+
+
+def list_rules(workspace: Workspace, check: TrustCheck | None, paths: tuple[str, ...] = ()) -> tuple[LoadedRule, ...]:
+    """List every rule as it would bind for files at hand in a session that began now. Reads the tree."""
+    nearby_paths = (*_list_places(workspace), *paths) if check is not None else ()
+    files = load_rule_files(workspace, check, nearby_paths=nearby_paths)
+    return list_loaded(files, choose_rules(files, RuleOccasion(paths)))
+
+
+def _list_places(workspace: Workspace) -> tuple[str, ...]:
+    return tuple(iter_places_of_rules(workspace))
+
+
+async def answer_memory(source: QuerySource, _: q.MemoryQuery) -> q.MemoryAnswer:
+    """Return the notes about the project. Raises `StateError` when their file can't be read."""
+    notes = ProjectNotes(source.services.workspace.root)
+    return q.MemoryAnswer(notes=await asyncio.to_thread(notes.load))

@@ -13,10 +13,10 @@ from core.agent.mentions.resolution import resolve_prompt
 from core.config.rules.loading import load_rule_files
 from core.config.rules.rule import list_rule_names
 from core.edits.text_file import decode_for_reading
-from core.engine.prompt_sources import build_session_reader, list_agent_names, may_show, open_sources
 from core.engine.queries.source import QuerySource
-from core.engine.servers.prompts import complete_resources
 from core.engine.session.session import Session
+from core.engine.turns.prompt_sources import build_session_reader, list_agent_names, may_show, open_sources
+from core.engine.turns.server_prompts import complete_resources
 from core.errors import PathRefused, ToolFailed
 from core.index.database import IndexFailed
 from core.index.reader import SymbolPlace

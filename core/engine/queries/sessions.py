@@ -7,13 +7,13 @@ from functools import partial
 from typing import Final
 
 from core.config.manual import find_page, list_pages, read_title, render_page
-from core.engine.commands.limits import list_commanded
-from core.engine.configuration.doubts import check_configuration
+from core.engine.commands.settings import list_commanded
 from core.engine.configuration.explanation import SettingSources, explain_settings, list_tables
 from core.engine.configuration.guide_file import choose_file, load_guide
-from core.engine.models import ModelAccess
+from core.engine.configuration.settings_lint import check_configuration
 from core.engine.queries.source import QuerySource
 from core.engine.session.session import Session
+from core.engine.shared.models import ModelAccess
 from core.errors import AgentTuiError, CommandRejected
 from core.git.checks.nested_repositories import find_nested_repositories
 from core.git.layout import find_repository
@@ -184,7 +184,7 @@ async def answer_models(source: QuerySource, query: q.ModelsQuery) -> q.ModelsAn
 
 
 async def answer_routes(source: QuerySource, query: q.RoutesQuery) -> q.RoutesAnswer:
-    from core.engine.queries.route_table import build_route_table
+    from core.engine.session.model_routes import build_route_table
 
     session = source.sessions.get(query.session)
     state, models = (session.state, session.services.models) if session is not None else (None, ModelAccess())
@@ -192,7 +192,7 @@ async def answer_routes(source: QuerySource, query: q.RoutesQuery) -> q.RoutesAn
 
 
 async def answer_context(source: QuerySource, query: q.ContextQuery) -> q.ContextAnswer:
-    from core.engine.queries.context_report import report_context
+    from core.engine.queries.model_context import report_context
 
     session = source.require_session(query.session)
     return await report_context(session.context, session.state)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from core.engine.services import EngineServices
 from core.engine.session.session import Session
+from core.engine.shared.services import EngineServices
 from core.errors import CommandRejected
 from core.workspace import IgnoreRules
 

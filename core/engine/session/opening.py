@@ -1,4 +1,7 @@
-"""Open a session: a new one, or one from its log, with what a crash left of it repaired."""
+"""Open a session: a new one, one from its log with the leftovers of a crash repaired, or a copy of another (a fork).
+
+A fork copies the log up to a checkpoint, and links blobs and layers.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,29 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from core.engine.services import EngineServices
-from core.engine.session.probe_cleanup import prune_killed_runs, remove_probes
-from core.engine.session.recovery import close_open_turn
+from core.engine.session.recovery import close_open_turn, prune_killed_runs, remove_probes
 from core.engine.session.restore import finish_pending_restore
 from core.engine.session.session import Session
+from core.engine.shared.services import EngineServices
 from core.errors import StateError
+from core.filesystem.atomic_write import stream_replacement
+from core.filesystem.private_directories import make_private_directory
+from core.filesystem.removal import remove_tree
 from core.git.credentials import register_git_credentials
 from core.git.layout import read_branch
 from core.git.temporary_directories import remove_abandoned
-from core.protocol.events import BranchChanged, SessionResumed, SessionStarted
+from core.ids import new_id
+from core.protocol.events import BranchChanged, SessionForked, SessionRenamed, SessionResumed, SessionStarted
+from core.sessions import record_format as records
 from core.sessions.log import SessionLog
 from core.sessions.snapshot import open_session
 from core.sessions.store import JOURNAL_FILE, LOG_FILE, SessionDirectory
 from core.shadow.commits.pending_commit import NOTE_FILE
+from core.shadow.layers.layer_files import link_entry, link_tree
+from core.shadow.layers.layer_store import KeptLayers, LayerStore
+from core.shadow.layers.pending_layer import copy_seen
 from core.shadow.promotion.journal import Journal
-from core.state.session import SessionState
+from core.state.session import ConversationCheckpoint, SessionState
 
 
 def create_session(directory: SessionDirectory, services: EngineServices, first: SessionStarted) -> Session:
@@ -79,7 +89,7 @@ def _repair_session(directory: SessionDirectory, services: EngineServices) -> tu
 def _finish_own_commit(session: Session) -> str:
     if not (session.directory.path / NOTE_FILE).exists():
         return ""
-    from core.engine.commits.cut_off import finish_own_commit
+    from core.engine.session.commit_recovery import finish_own_commit
 
     return finish_own_commit(session)
 
@@ -98,7 +108,7 @@ def finish_others(directory: SessionDirectory, services: EngineServices) -> None
 
 def _finish_other(path: Path, services: EngineServices) -> None:
     if (path / NOTE_FILE).exists():
-        from core.engine.commits.cut_off import finish_other_commit
+        from core.engine.session.commit_recovery import finish_other_commit
 
         services.notices += filter(None, [finish_other_commit(path, services.workspace.root)])
     if Journal(path / JOURNAL_FILE).has_ended:
@@ -126,3 +136,77 @@ def note_branch(session: Session) -> None:
             session.emit_outside_turn(BranchChanged(branch=branch))
         except StateError as problem:
             session.report_error(problem)
+
+
+def fork_session(source: Session, checkpoint: ConversationCheckpoint | None, target: SessionDirectory) -> Session:
+    """Make a session in a new directory that goes on where the source is, or was. `StateError` when it can't be."""
+    _fill_directory(source, target, checkpoint)
+    session = resume_session(target, source.services)
+    session.emit(SessionForked(source=source.id, at=checkpoint.id if checkpoint is not None else ""))
+    session.emit(SessionRenamed(title=f"{source.state.title} (fork)".strip()))
+    return session
+
+
+def _fill_directory(source: Session, target: SessionDirectory, checkpoint: ConversationCheckpoint | None) -> None:
+    """Fill the directory of a new session; the log comes last. `StateError` when it can't be written."""
+    moment = new_id("fork")
+    source.shadow.layers.freeze(moment, source.state.seq)
+    try:
+        _link_files(source.directory.blobs_path, target.blobs_path)
+        _link_files(source.directory.outputs_path, target.outputs_path)
+        for path in source.directory.path.glob("prefix*.json"):
+            link_entry(path, target.path / path.name)
+        _copy_layers(source, target, checkpoint)
+        _copy_log(source, target, checkpoint.seq if checkpoint else source.state.seq)
+    except OSError as error:
+        raise StateError(
+            f"The session can't be copied to {target.path}: {error.strerror}.", hint="Make room, then try again."
+        ) from error
+    finally:
+        with suppress(OSError):
+            source.shadow.layers.unfreeze(moment)
+
+
+def _link_files(source: Path, target: Path) -> None:
+    for above, _, names in os.walk(source):
+        directory = target / Path(above).relative_to(source)
+        make_private_directory(directory)
+        for name in names:
+            if not name.endswith(".tmp"):
+                link_entry(Path(above) / name, directory / name)
+
+
+def _copy_layers(source: Session, target: SessionDirectory, checkpoint: ConversationCheckpoint | None) -> None:
+    """Copy the kept layers, those of the checkpoints up to `checkpoint`, and what undoing their verdicts needs."""
+    layers = source.shadow.layers
+    layer_record = layers.kept if checkpoint is None else layers.read_frozen(checkpoint.id) or KeptLayers()
+    marks = [mark for mark in source.state.checkpoints.values() if checkpoint is None or mark.seq <= checkpoint.seq]
+    if not layers.exists or (layer_record == KeptLayers() and not any(mark.generated for mark in marks)):
+        return
+    copy = LayerStore(target.path / "layers")
+    copy.write_record(layer_record)
+    for mark in marks:
+        if (record := layers.checkpoint_records.find_path(mark.id)) is not None:
+            copy.checkpoint_records.add(
+                mark.id, mark.seq, record, layers.checkpoint_records.layers_by_record[record.name]
+            )
+    names = [*copy.kept.layers, *copy.checkpoint_records.layers, *source.shadow.bulks.redo_store.list_directories()]
+    try:
+        for name in dict.fromkeys(names):
+            if (layers.place / name).is_dir():
+                link_tree(layers.place / name, copy.place / name)
+        copy_seen(layers, copy)
+    except OSError:
+        remove_tree(copy.place)
+        raise
+
+
+def _copy_log(source: Session, target: SessionDirectory, last: int) -> None:
+    """Copy the records up to `last`, with the new session's id in place of the old one's."""
+    old, new = source.id.encode("ascii"), target.id.encode("ascii")
+    with stream_replacement(target.log_path) as file:
+        after = 0
+        while after < last and (envelopes := source.log.read(after=after, limit=min(512, last - after))):
+            for envelope in envelopes:
+                file.write(records.encode_record(envelope, old=old, new=new))
+            after = envelopes[-1].seq

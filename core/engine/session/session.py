@@ -1,12 +1,13 @@
-"""An open session: its lock, log, fold and shadow, its tasks, and how it is closed.
+"""An open session: its lock, log, fold and shadow, its permissions and tasks, and how it is closed.
 
 The bytes of a change reach the disk first (blobs), then its event (`recorder`). The effects of commands are in
-`core/engine/commands`; `opening` makes a session, `turns` runs its turns.
+`core/engine/commands`; `opening` opens a session, `core/engine/turns` runs its turns.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,28 +24,30 @@ from core.agent.turn.turn_context import TurnContext
 from core.agent.turn.user_channel import UserChannel
 from core.config.narrowing import apply_bounds
 from core.config.settings import Settings, TurnLimits
-from core.engine.hooks.promotion import PromotionHooks
-from core.engine.hooks.session import open_session_hooks, report_session_end
-from core.engine.server_access import ServerAccess
-from core.engine.services import EngineServices
-from core.engine.session.bulk_acceptance import BulkAcceptance
+from core.engine.session.hooks import PromotionHooks, open_session_hooks, report_session_end
 from core.engine.session.model_routes import ModelRoutes
-from core.engine.session.permissions import SessionPermissions
+from core.engine.session.pending_changes import BulkAcceptance, SyntaxChecker
 from core.engine.session.recorder import EventRecorder, Listener
-from core.engine.session.syntax_check import SyntaxChecker
+from core.engine.session.server_access import ServerAccess
 from core.engine.session.tasks import STOP_LIMIT, SessionTasks, TurnSlot
-from core.errors import AgentTuiError
+from core.engine.shared.services import EngineServices
+from core.errors import AgentTuiError, StateError
 from core.filesystem.removal import remove_tree
+from core.git.command_view import RepositoryView, find_repository_view
+from core.git.layout import find_repository
 from core.hooks.session_hooks import SessionHooks
 from core.ids import new_id
 from core.lsp.language_servers import LanguageServers
 from core.modes import Access
 from core.permissions.audit import AuditLog
+from core.permissions.rules import PermissionRule, find_strictest, select_rules
+from core.permissions.saved_rules import SavedRules
 from core.plans.plan_store import PlanStore
 from core.protocol import events as ev
 from core.protocol.attachment_labels import LABEL_PATTERN, strip_labels
 from core.protocol.messages import Usage
 from core.protocol.review import Origin
+from core.sandbox.box import BoxService, Tier
 from core.sessions import snapshot
 from core.sessions.log import SessionLog
 from core.sessions.private_directory import find_private_directory
@@ -54,17 +57,107 @@ from core.shadow.content.blob_store import BlobStore
 from core.shadow.layers.layer_location import remove_location
 from core.shadow.shadow import Shadow
 from core.shell.command_host import CommandHost
+from core.shell.network_grants import NetworkGrants
+from core.shell.outside.local_services import build_service, explain_unreachable
 from core.shell.python_repl import PythonRepl
 from core.shell.terminal import Terminal
 from core.state.session import SessionState
 from core.tools.toolset import Toolset
 from core.user_dirs import get_config_dir, get_state_dir, list_socket_dirs
+from core.workspace import IgnoreRules, Workspace
 from core.workspace.plan_folder import PlanFolder
+from core.workspace.withheld_paths import WithheldFinder, WithheldPaths
 
 if TYPE_CHECKING:
     from core.web.fetcher import WebFetcher
 
 TITLE_LENGTH = 60
+
+
+class SessionPermissions:
+    """The permissions of one open session, whose own directory is `directory`."""
+
+    def __init__(
+        self,
+        directory: Path,
+        services: EngineServices,
+        shadow: Shadow,
+        *,
+        audit: AuditLog,
+        settings: Callable[[], Settings],
+        report_error: Callable[[AgentTuiError], None],
+    ) -> None:
+        self._settings = settings
+        self._report_error = report_error
+        self._audit = audit
+        self.saved_rules = SavedRules(services.workspace.root, is_persistent=find_private_directory(directory) is None)
+        self.network_grants = NetworkGrants(directory / "network", self.load_rules, self.record_network_use)
+        self._root = services.workspace.root
+        self._above: WithheldFinder | None = None
+        self._withheld = WithheldFinder(services.workspace, shadow.ignore, self._may_read)
+        self._reading: tuple[PermissionRule, ...] = ()
+
+    def load_rules(self) -> tuple[PermissionRule, ...]:
+        """Return the configured rules and the patterns that the user saved. Raises `StateError`."""
+        return (*self._settings().permissions.parse_rules(), *self.saved_rules.parse_rules())
+
+    def find_withheld(self) -> WithheldPaths:
+        """Return what a command that starts now must not read. Slow the first time: call it in a thread."""
+        reading = tuple(select_rules(self.load_rules(), "Read"))
+        if reading != self._reading:
+            self._reading = reading
+            self._withheld.clear()
+        withheld_paths = self._withheld.find_paths()
+        return self._add_withheld_above(withheld_paths)
+
+    def find_repository(self) -> RepositoryView:
+        """Return what a command that starts now sees of the repository outside of the workspace. Starts git."""
+        return find_repository_view(self._root)
+
+    def _add_withheld_above(self, withheld_paths: WithheldPaths) -> WithheldPaths:
+        """Add what is withheld of the tree that the workspace is part of, which commands see as well."""
+        places = find_repository(self._root)
+        if places is None or places.root == self._root:
+            return withheld_paths
+        if self._above is None:
+            tree = Workspace(places.root)
+            self._above = WithheldFinder(tree, IgnoreRules(tree), left_out=f"{self._root.relative_to(places.root)}/")
+        above = self._above.find_paths()
+        outside = [*above.outside, *(places.root / path for path in (*above.covered, *above.masked))]
+        outer_paths = (path for path in outside if not path.is_relative_to(self._root))
+        sibling_paths = [path for path in outer_paths if not self._root.is_relative_to(path)]
+        return replace(
+            withheld_paths,
+            outside=(*withheld_paths.outside, *sibling_paths),
+            notes=(*withheld_paths.notes, *above.notes),
+        )
+
+    def _may_read(self, path: str) -> bool | None:
+        rule = find_strictest(rule for rule in self._reading if rule.matches(path))
+        return None if rule is None else rule.choice == "allow"
+
+    async def open_proxy(self) -> Path | None:
+        """Return the socket of the network proxy; None = it can't be started, and there is no network. It is there also
+        where nobody can be asked: what it refuses is told."""
+        return await self.network_grants.open_proxy()
+
+    def list_services(self) -> tuple[BoxService, ...]:
+        """Return the granted services of the machine that a command which starts now can reach."""
+        services = self.network_grants.list_services()
+        reachable_services = (
+            service for service in services if not explain_unreachable(service, Tier.NAMESPACES, os.environ)
+        )
+        return tuple(map(build_service, reachable_services))
+
+    def record_network_use(self, kind: str, data: dict[str, object]) -> None:
+        try:
+            self._audit.record(kind, data)
+        except StateError as problem:
+            self._report_error(problem)
+
+    async def close(self) -> None:
+        await self.network_grants.close()
+        self._audit.close()
 
 
 class Session:

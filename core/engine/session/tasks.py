@@ -1,6 +1,7 @@
-"""The tasks of a session: effects of commands in their order, the user's commands beside them, and the one turn.
+"""The tasks of a session: effects of commands in their order, the user's commands in parallel, and the one turn.
 
-A command is answered first; effects then happen in the order in which the commands were accepted.
+A command is answered first; effects then happen in the order in which the commands were accepted. An internal fault in
+one of them is saved as a crash report, and neither the session nor the engine ends.
 """
 
 from __future__ import annotations
@@ -11,13 +12,24 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from core.engine.faults import explain_fault
+from core.crash_reports import describe_crash_report, save_crash_report
 from core.errors import AgentTuiError, CommandRejected
+from core.secrets import redact
 from core.tasks import TaskOwner
 
 STOP_LIMIT: Final = 5.0  # seconds that a turn has to end when it is stopped
-
 Effect = Callable[[], object]  # what it returns is awaited if it can be, else dropped
+
+
+def explain_fault(fault: Exception) -> AgentTuiError:
+    """Return the error to show for an exception: itself if it is one of ours. Never raises."""
+    if isinstance(fault, AgentTuiError):
+        return fault
+    text = f"internal fault: {type(fault).__name__}: {fault}"
+    return AgentTuiError(
+        redact(text[:2_000]),
+        hint=f"Nothing of the session is lost. {describe_crash_report(save_crash_report(fault, 'the engine'))}",
+    )
 
 
 class SessionTasks:

@@ -20,7 +20,7 @@ from core.agent.gate.approvals import Approver
 from core.agent.gate.gated_call import CallLease, OpenCapability
 from core.agent.gate.permissions import CallPermissions
 from core.config.settings import BrowserSettings
-from core.engine.server_access import ServerCaller
+from core.engine.session.server_access import ServerCaller
 from core.engine.session.session import Session
 from core.errors import ToolFailed, WebFailed
 from core.mcp.browser import SERVER, build_browser_server

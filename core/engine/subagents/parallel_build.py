@@ -16,12 +16,16 @@ from msgspec.structs import replace
 
 from core.agent.turn.budget import SubagentLimits
 from core.agent.turn.turn_context import TurnContext
-from core.engine.faults import explain_fault
 from core.engine.session.session import Session
-from core.engine.subagents.grants import is_granted_below
-from core.engine.subagents.merging import adopt_checks, find_unresolved_paths, merge_subagent
-from core.engine.subagents.runner import SubagentEnd, SubagentRunner
-from core.engine.subagents.sessions import create_subagent_session, open_subagent_session
+from core.engine.session.tasks import explain_fault
+from core.engine.subagents.runner import SubagentEnd, SubagentRunner, is_granted_below
+from core.engine.subagents.sessions import (
+    adopt_checks,
+    create_subagent_session,
+    find_unresolved_paths,
+    merge_subagent,
+    open_subagent_session,
+)
 from core.engine.subagents.subagent_turn import STOP_LIMIT, SubagentTurn
 from core.engine.subagents.todo_runner import TodoRunner, TodoTask, verify_todo
 from core.errors import AgentTuiError

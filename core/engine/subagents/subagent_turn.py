@@ -14,8 +14,7 @@ from core.agent.turn.budget import TurnBudget
 from core.agent.turn.turn_context import TurnContext
 from core.clock import monotonic
 from core.engine.session.session import Session
-from core.engine.subagents.merging import finish_merges
-from core.engine.subagents.sessions import prune_subagent_sessions
+from core.engine.subagents.sessions import finish_merges, prune_subagent_sessions
 from core.protocol import events as ev
 from core.tasks import TaskOwner, cancel_tasks
 

@@ -12,8 +12,8 @@ from core.agent.turn.budget import SubagentLimits
 from core.agent.turn.stages import build_capabilities
 from core.agent.turn.turn_context import TurnContext
 from core.engine.session.session import Session
-from core.engine.session.turns import build_context
 from core.engine.subagents.runner import MAX_LAST_WORDS, SubagentEnd, SubagentRunner, choose_model
+from core.engine.turns.lifecycle import build_context
 from core.ids import new_id
 from core.plans.todo_graph import select_current
 from core.prompts import render

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.engine.project_trust import read_project_extensions
+from core.engine.shared.project_trust import read_project_extensions
 from core.extensions.places import is_extension_path
 from core.extensions.snippets import load_snippets
 
