@@ -257,10 +257,10 @@ def _tag(arguments: SessionsArguments, store: SessionStore) -> int:
 
 async def _change(store: SessionStore, command: cmd.SessionRename | cmd.SessionTag) -> None:
     """Change a session where it is open, else in its log. Raises `CommandRejected`, `StateError`."""
-    from core.engine.session.closed_sessions import KEPT_CHANGES
+    from core.engine.session.closed_sessions import CLOSED_SESSION_COMMANDS
 
     if find_socket(command.session) is None:
-        KEPT_CHANGES[type(command)](store, command)
+        CLOSED_SESSION_COMMANDS[type(command)](store, command)
         return
     from core.engine import EngineOptions
     from core.transports.engines import Engines

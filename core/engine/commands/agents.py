@@ -153,4 +153,4 @@ async def _pull(session: Session, name: str) -> None:
 
 
 def _run_beside(session: Session, work: Callable[[], Awaitable[None]]) -> Effect:
-    return partial(session.run_beside, work, name="background agents")
+    return partial(session.run_in_parallel, work, name="background agents")

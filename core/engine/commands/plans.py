@@ -151,7 +151,7 @@ def prepare_todo_status(session: Session, command: cmd.TodoSet) -> Effect:
     check_not_blocked(todos, command.id, command.status, anyway=command.anyway)
     if command.status == "completed" != todo.status and todo.verify:
         work = partial(_complete_proved, session, command, path, todo)
-        return partial(session.run_beside, work, name=f"proof of {todo.id}")
+        return partial(session.run_in_parallel, work, name=f"proof of {todo.id}")
     return partial(_set_status, session, command, path)
 
 

@@ -163,7 +163,7 @@ def prepare_verify(session: Session, command: cmd.ChangesVerify) -> Effect:
     def find_refusal(text: str) -> Awaitable[str]:
         return find_hook_refusal(session.hooks, text, new_id("clean"))
 
-    return partial(session.run_beside, Verifier(session, command, find_refusal).run, name="verification")
+    return partial(session.run_in_parallel, Verifier(session, command, find_refusal).run, name="verification")
 
 
 def prepare_undo(session: Session, command: cmd.VerdictUndo) -> Effect:
@@ -348,7 +348,7 @@ async def prepare_commit(session: Session, command: cmd.CommitMake) -> Effect:
             raise CommandRejected("the message is too long, or holds a NUL character.", code="message_invalid")
     from core.engine.commits.making import make_commits
 
-    return partial(session.run_beside, partial(make_commits, session, command), name="commit")
+    return partial(session.run_in_parallel, partial(make_commits, session, command), name="commit")
 
 
 async def prepare_pull_request_draft(session: Session, _: cmd.PullRequestDraft) -> Effect:
@@ -371,7 +371,7 @@ def prepare_pull_request(session: Session, command: cmd.PullRequestOpen) -> Effe
         raise CommandRejected("the pull request has no title.", hint="Write one.", code="message_empty")
     from core.engine.commits.pull_request import open_pull_request
 
-    return partial(session.run_beside, partial(open_pull_request, session, command), name="pull request")
+    return partial(session.run_in_parallel, partial(open_pull_request, session, command), name="pull request")
 
 
 def _check_edits(groups: Sequence[Sequence[str]]) -> None:

@@ -17,9 +17,9 @@ from core.config.narrowing import NARROWER
 from core.config.rules.notes import ProjectNotes
 from core.config.settings import LoadedSettings, Settings, TurnLimits
 from core.engine.commands.turns import check_text
-from core.engine.configuration.explanation import CommandedValue
-from core.engine.configuration.guide_file import keep_guide
-from core.engine.session.closed_sessions import clean_title, export_kept
+from core.engine.configuration.explanation import CommandLineValue
+from core.engine.configuration.guide_file import save_guide
+from core.engine.session.closed_sessions import clean_title, export_to_file
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.engine.turns.lifecycle import announce_route, preload
@@ -52,7 +52,7 @@ async def prepare_export(session: Session, command: cmd.SessionExport) -> Effect
     """Write the session to a new file. Raises `StateError`."""
     session.log.flush()
     await asyncio.to_thread(
-        export_kept, session.services.store, command, session.log if session.log.find_loss() else None
+        export_to_file, session.services.store, command, session.log if session.log.find_loss() else None
     )
     return lambda: None
 
@@ -60,7 +60,7 @@ async def prepare_export(session: Session, command: cmd.SessionExport) -> Effect
 async def prepare_guide(session: Session, command: cmd.GuideKeep) -> Effect:
     """Note what the user has seen of the tour and of the hints; nothing of a private session is kept."""
     if not session.state.is_private:
-        await asyncio.to_thread(keep_guide, command)
+        await asyncio.to_thread(save_guide, command)
     return lambda: None
 
 
@@ -183,7 +183,7 @@ def apply_limit_options(loaded_settings: LoadedSettings, options: Any) -> Settin
     )
 
 
-def list_commanded(options: Any) -> dict[str, CommandedValue]:
+def list_command_line_values(options: Any) -> dict[str, CommandLineValue]:
     """Return what the command line sets in place of a setting, or beside it, by its dotted key."""
     limits = ((f"limits.{name}", name, value) for name, value in _read_limits(options).items())
     others = (
@@ -195,7 +195,7 @@ def list_commanded(options: Any) -> dict[str, CommandedValue]:
     )
     every = (*limits, *others)
     return {
-        key: CommandedValue(f"--{name.replace('_', '-')}", value) for key, name, value in every if value is not None
+        key: CommandLineValue(f"--{name.replace('_', '-')}", value) for key, name, value in every if value is not None
     }
 
 

@@ -43,7 +43,7 @@ def run_typed(session: Session, command: str, *, on_machine: bool = False) -> No
             await run.run()
             await report_command(session.hooks, command, run)
 
-    session.run_beside(work, name=run.call)
+    session.run_in_parallel(work, name=run.call)
 
 
 async def find_hook_refusal(hooks: SessionHooks, command: str, call: str) -> str:

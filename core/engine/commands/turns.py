@@ -18,7 +18,7 @@ from core.agent.context.token_meter import TokenMeter
 from core.agent.mentions.sources import PromptSurroundings
 from core.engine.commands.attachments import check_labels_accepted, check_pictures_accepted
 from core.engine.commands.findings import parse_review, prepare_review
-from core.engine.session.opening import note_branch
+from core.engine.session.opening import record_branch
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.engine.turns.lifecycle import ask_model, compact_history, reserve_turn, start_turn
@@ -65,7 +65,7 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit) -> Effect:
     ask = partial(ask_model, prompt=text, surroundings=surroundings, instruction=instruction)
 
     def start() -> None:
-        note_branch(session)
+        record_branch(session)
         session.call_permissions.requested_tools = command.available_tools
         if expanded_prompt is not None and expanded_prompt.opened is not None:
             session.emit_outside_turn(expanded_prompt.opened)

@@ -253,7 +253,7 @@ async def _make_commit(
             commit = settle_commit(session.workspace.root, pending)
             if commit is not None:
                 commit = replace(commit, output=output)
-                session.recorder.emit(commit, in_turn=False, surely=True)
+                session.recorder.emit(commit, in_turn=False, may_defer=True)
             forget_commit(session)
         if commit is None:
             changed_paths = _take_in(session, basis, earlier)

@@ -36,7 +36,7 @@ def build_patch(session: Session, query: q.PatchQuery) -> q.PatchAnswer:
         versions = _read_pending(session, query, left_out)
     else:
         with open_basis(session) as basis:
-            contents = [content for content in basis.compute() if is_meant(content.path, query.paths)]
+            contents = [content for content in basis.compute() if is_selected(content.path, query.paths)]
         left_out = {content.path: content.problem for content in contents if content.problem}
         versions = {content.path: (content.head, content.after) for content in contents if not content.problem}
     patch = render_patch(session.workspace.root, versions) if versions else b""
@@ -49,7 +49,7 @@ def _read_pending(
     """Return the sides of pending changes; what can't be read goes to `left_out`."""
     contents, versions = session.shadow.merged_tree.contents, dict[str, tuple[PathVersion, PathVersion]]()
     for path, change in sorted(session.state.changes.items()):
-        if not is_meant(path, query.paths):
+        if not is_selected(path, query.paths):
             continue
         try:
             base, pending = read_version(change.base, contents), read_version(change.pending, contents)
@@ -58,7 +58,7 @@ def _read_pending(
             continue
         versions[path] = (base, _select_hunks(change, base, pending, query.hunks) if query.hunks else pending)
     for bulk in session.state.review.bulks:
-        if bulk.needs_verdict and is_meant(bulk.root, query.paths):
+        if bulk.needs_verdict and is_selected(bulk.root, query.paths):
             left_out[bulk.root] = "it is decided on as a whole"
     return versions
 
@@ -72,7 +72,7 @@ def _select_hunks(change: Change, base: PathVersion, pending: PathVersion, hunk_
     return pending if is_complete else replace(pending, data=select_hunks(base.data, pending.data, hunks))
 
 
-def is_meant(path: str, paths: Sequence[str]) -> bool:
+def is_selected(path: str, paths: Sequence[str]) -> bool:
     """True if a path is one of `paths` or lies below one; none of them means all."""
     return not paths or any(
         path == ancestor or path.startswith(f"{ancestor}/") or ancestor == "." for ancestor in paths

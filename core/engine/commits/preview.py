@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from core.engine.commits.basis import CommitBasis, open_basis
-from core.engine.commits.patch import is_meant
+from core.engine.commits.patch import is_selected
 from core.engine.session.session import Session
 from core.errors import AgentTuiError
 from core.git.tree_entries import count_staged
@@ -34,7 +34,7 @@ def build_preview(session: Session, query: q.CommitQuery) -> q.CommitAnswer:
 
 
 def _describe_basis(state: SessionState, basis: CommitBasis, query: q.CommitQuery) -> q.CommitAnswer:
-    contents = [content for content in basis.compute() if is_meant(content.path, query.paths)]
+    contents = [content for content in basis.compute() if is_selected(content.path, query.paths)]
     left_out = {content.path for content in contents if content.problem}
     open_paths = {content.path for content in contents} - left_out
     groups = list(_list_groups(state, basis, [edit for edit in basis.edits if edit.path in open_paths], query))

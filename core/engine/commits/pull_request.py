@@ -232,7 +232,7 @@ async def draft_pull_request(session: Session, context: TurnContext) -> None:
 async def open_pull_request(session: Session, command: cmd.PullRequestOpen) -> None:
     """Push the branch, then have gh or glab open the request; emit what came of it."""
     answer = await asyncio.to_thread(build_pull_request, session)
-    push_result = await _run(session, list_push_words(session, command))
+    push_result = await _run(session, build_push_command(session, command))
     if push_result.exit_code != 0:
         session.emit_outside_turn(_describe_failure("push", "git push", push_result))
         return
@@ -241,7 +241,7 @@ async def open_pull_request(session: Session, command: cmd.PullRequestOpen) -> N
         with ExitStack() as stack:
             directory = stack.enter_context(make_temporary_directory())
             (directory / "body").write_text(command.body, encoding="utf-8", errors="surrogateescape")
-            open_result = await _run(session, list_program_words(answer.program, command, str(directory / "body")))
+            open_result = await _run(session, build_request_command(answer.program, command, str(directory / "body")))
         if open_result.exit_code != 0:
             session.emit_outside_turn(_describe_failure("pull_request", answer.program, open_result))
             return
@@ -249,7 +249,7 @@ async def open_pull_request(session: Session, command: cmd.PullRequestOpen) -> N
     session.emit_outside_turn(ev.PullRequestOpened(branch=command.branch, url=url, output=output.strip()))
 
 
-def list_push_words(session: Session, command: cmd.PullRequestOpen) -> tuple[str, ...]:
+def build_push_command(session: Session, command: cmd.PullRequestOpen) -> tuple[str, ...]:
     """Return the words of the push. The branch that is checked out follows its copy only if it has the same name."""
     with open_repository(session.workspace.root, may_be_above=True) as repository:
         follows = repository is not None and read_head(repository).branch == command.branch
@@ -258,7 +258,7 @@ def list_push_words(session: Session, command: cmd.PullRequestOpen) -> tuple[str
     return (git, "push", *upstream, "--", command.remote, f"HEAD:refs/heads/{command.branch}")
 
 
-def list_program_words(program: str, command: cmd.PullRequestOpen, body: str) -> tuple[str, ...]:
+def build_request_command(program: str, command: cmd.PullRequestOpen, body: str) -> tuple[str, ...]:
     """Return the words of gh or glab; `body`: a file with the text."""
     base = ("--base" if program == "gh" else "--target-branch", command.base) if command.base else ()
     draft = ("--draft",) if command.is_draft else ()

@@ -37,7 +37,7 @@ from core.records import convert, parse_toml
 from core.secrets import MASK, redact
 from core.user_dirs import get_config_dir
 
-IN_THE_FILE: Final = "agent-tui config edit opens your config.toml; /help configuration says what stands there."
+EDIT_FILE_HINT: Final = "agent-tui config edit opens your config.toml; /help configuration says what stands there."
 _MAY_HOLD_KEYS: Final = frozenset({"headers", "query"})
 _PROJECT: Final = PROJECT_FILE.as_posix()
 # What is no setting: its meaning, and where it is changed.
@@ -59,7 +59,7 @@ _BEGINS: Final = {
 }
 
 
-class CommandedValue(NamedTuple):
+class CommandLineValue(NamedTuple):
     """An option of the command line, and the value that it sets."""
 
     option: str
@@ -78,7 +78,7 @@ class SettingSources:
     what the command line sets, by dotted key. What the project says is a source only where it changes what the user's
     file says: the rest of it isn't heard."""
 
-    def __init__(self, root: Path | None, commanded_values: Mapping[str, CommandedValue] | None = None) -> None:
+    def __init__(self, root: Path | None, commanded_values: Mapping[str, CommandLineValue] | None = None) -> None:
         user_path = get_config_dir() / FILE_NAME
         self.commanded = commanded_values or {}
         self._own: Mapping[str, Any] = {}
@@ -127,7 +127,7 @@ def list_tables(settings: Settings) -> Iterator[SettingRow]:
             meaning = f"Tables of the user's own names: {field.encode_name}.NAME."
             names = sorted(getattr(settings, field.encode_name))
             yield SettingRow(
-                key=field.encode_name, value=names or None, meaning=meaning, kind="table", elsewhere=IN_THE_FILE
+                key=field.encode_name, value=names or None, meaning=meaning, kind="table", elsewhere=EDIT_FILE_HINT
             )
     for key, (meaning, elsewhere) in _BESIDE.items():
         yield SettingRow(key=key, meaning=meaning, kind="table", elsewhere=elsewhere)
@@ -207,7 +207,7 @@ def _build_row(setting: Setting, settings: Settings, sources: SettingSources) ->
         origin=source.origin,
         own=hide(user_value),
         begins=_BEGINS.get(setting.dotted, ""),
-        elsewhere=IN_THE_FILE if kind == "table" or hide(user_value) != user_value else "",
+        elsewhere=EDIT_FILE_HINT if kind == "table" or hide(user_value) != user_value else "",
     )
 
 

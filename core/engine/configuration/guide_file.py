@@ -45,7 +45,7 @@ def load_guide() -> GuideState:
     return GuideState(tour="done" if _has_worked_before(path.parent) else NEW)
 
 
-def keep_guide(command: GuideKeep) -> None:
+def save_guide(command: GuideKeep) -> None:
     """Note what a command says."""
     before = load_guide()
     hint_counts = dict(before.shown)

@@ -46,7 +46,7 @@ def save_settings(*, model: str = "", provider: str = "", base_url: str = "", th
     _change_file(lambda text: reduce(lambda now, change: set_value(now, *change), changes, text))
 
 
-def keep_setting(command: cmd.SettingKeep) -> None:
+def save_setting(command: cmd.SettingKeep) -> None:
     """Save one setting, or take it out. Raises `ConfigError` (nothing is written then), `StateError`."""
     path = split_key(command.key)
     setting = find_setting(path)

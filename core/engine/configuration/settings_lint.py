@@ -27,8 +27,8 @@ from core.tools.toolset import Toolset
 from core.user_dirs import get_config_dir
 from core.workspace import Workspace
 
-Doubt = tuple[KeyPath, str, str]  # the key, what is wrong with it, what to do
-InterfaceCheck = Callable[[InterfaceSettings], Iterable[Doubt]]
+LintMessage = tuple[KeyPath, str, str]  # the key, what is wrong with it, what to do
+InterfaceCheck = Callable[[InterfaceSettings], Iterable[LintMessage]]
 
 
 def check_configuration(
@@ -53,11 +53,11 @@ def check_text(path: Path, data: bytes, check_interface: InterfaceCheck) -> list
         return [_fail(problem)]
     settings = _convert_valid(table)
     problems = [_fail(config_error) for config_error in find_problems(path, text, table)]
-    problems += find_doubts(settings, text, check_interface(settings.ui))
+    problems += lint_settings(settings, text, check_interface(settings.ui))
     return problems + [_place(text, key, *details) for key, *details in _check_machine(settings)]
 
 
-def find_doubts(settings: Settings, text: str, of_interface: Iterable[Doubt] = ()) -> list[SettingsProblem]:
+def lint_settings(settings: Settings, text: str, of_interface: Iterable[LintMessage] = ()) -> list[SettingsProblem]:
     """Return what can be said of settings that are valid by themselves: names in them that there are not. `text`: the
     user's file, for the lines."""
     doubts = (*_check_models(settings), *_check_providers(settings), *of_interface)
@@ -65,7 +65,7 @@ def find_doubts(settings: Settings, text: str, of_interface: Iterable[Doubt] = (
     return [_place(text, *doubt) for doubt in doubts] + [_warn(message) for message in unknown]
 
 
-def find_interface_doubts(check_interface: InterfaceCheck) -> list[SettingsProblem]:
+def lint_interface(check_interface: InterfaceCheck) -> list[SettingsProblem]:
     """Return what the screen says of its part of the user's settings, whatever else is wrong with them."""
     try:
         text, table = parse_table(get_config_dir() / FILE_NAME, read_user_text().encode())
@@ -115,7 +115,7 @@ def _warn(message: str, hint: str = "") -> SettingsProblem:
     return SettingsProblem(level="warning", message=message, hint=hint)
 
 
-def _check_models(settings: Settings) -> Iterator[Doubt]:
+def _check_models(settings: Settings) -> Iterator[LintMessage]:
     """Look at every model that is named: there has to be a provider of that name."""
     from core.providers.registry import split_model_id
 
@@ -134,7 +134,7 @@ def _check_models(settings: Settings) -> Iterator[Doubt]:
             yield key, problem.message, problem.hint
 
 
-def _check_providers(settings: Settings) -> Iterator[Doubt]:
+def _check_providers(settings: Settings) -> Iterator[LintMessage]:
     from core.providers.hosted_agents import find_agent
     from core.providers.registry import find_base_url
 
@@ -152,7 +152,7 @@ def _check_providers(settings: Settings) -> Iterator[Doubt]:
         yield ("web", "search", "provider"), reason, ""
 
 
-def _check_machine(settings: Settings) -> Iterator[Doubt]:
+def _check_machine(settings: Settings) -> Iterator[LintMessage]:
     """Look for what settings name on this machine: variables, programs, files."""
     for name, provider in settings.providers.items():
         if (variable := provider.api_key_env) and not os.environ.get(variable):

@@ -85,7 +85,7 @@ class LoginCopy:
             raise StateError(f"The login of {self._agent.name} can't be copied: {problem.strerror}.") from problem
         return tuple(self._pairs())
 
-    def keep_tokens(self) -> None:
+    def save_tokens(self) -> None:
         """Write tokens that the agent has refreshed back to the user's own directories; new ones are no such. A key of
         the environment, with which it was logged in for this run, is put on no disk."""
         for copy, original in self._pairs():
@@ -310,7 +310,7 @@ class AgentProcess:
             return "session/set_config_option", {"sessionId": self.id, "configId": offer.option, "value": mode}
         return "session/set_mode", {"sessionId": self.id, "modeId": mode}
 
-    def keep_mode(self, update: Mapping[str, Any]) -> None:
+    def restore_mode(self, update: Mapping[str, Any]) -> None:
         """Set the agent back when an update says that it left the mode of its turn for one that does more than read:
         else it would decide by itself what the user's rules are to decide."""
         offer, mode_offer = self._offer, read_mode_offer(update)
@@ -358,7 +358,7 @@ class AgentProcess:
     async def stop(self) -> None:
         """End it with all that it started. Safe to call twice."""
         await self._process.stop()
-        await asyncio.to_thread(self._login.keep_tokens)
+        await asyncio.to_thread(self._login.save_tokens)
         self.connection.close(f"{self._agent.name} was stopped.")
         await self._tasks.cancel()
         await self._grants.close()

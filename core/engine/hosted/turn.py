@@ -42,10 +42,10 @@ _HARMLESS: Final = frozenset({"read", "search", "think", "edit", "delete", "move
 _DECISIONS: Final[tuple[ApprovalDecision, ...]] = ("allow_once", "allow_always", "reject_once", "reject_always")
 _CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
 STOP_LIMIT: Final = 15.0  # seconds that an interrupted turn has to end by itself
-MAX_RETOLD: Final = 40_000  # characters of what was said before
+MAX_HISTORY: Final = 40_000  # characters of what was said before
 MAX_TURNS: Final = 50  # prompts that messages of the user's make of one turn
 NOT_STARTED_HINT: Final = "Its words are above. agent-tui doctor says what holds it; [agent_servers] can name its mode."
-NOT_KEPT: Final = "{} mode keeps nothing: what it wrote in its box was thrown away."
+DROPPED_NOTICE: Final = "{} mode keeps nothing: what it wrote in its box was thrown away."
 _ENDS: Final[Mapping[str, ev.TurnEnd]] = {
     "end_turn": "done",
     "max_tokens": "limit",
@@ -183,7 +183,7 @@ class HostedTurn:
         if method == "session/update" and self._is_prompted and isinstance(update, dict):
             self._reader.take(update)
             if self._process is not None:
-                self._process.keep_mode(update)
+                self._process.restore_mode(update)
                 if breach := self._requests.find_breach(update):
                     self._process.connection.close(breach)
 
@@ -252,7 +252,7 @@ class HostedTurn:
 
     def _append_answer(self) -> None:
         """Keep what the agent said as the answer: a model that answers next is told of it."""
-        answer, self._reader.said = self._reader.said, ""
+        answer, self._reader.answer_text = self._reader.answer_text, ""
         message = AssistantMessage(content=answer or "(nothing)", model=self._context.routes.current.id)
         self._context.emit(ev.MessageAppended(message=message))
 
@@ -268,7 +268,7 @@ class HostedTurn:
         if notice:
             self._reader.add_text(notice)
         elif not keeps_effects and any(call.has_edited for call in self._reader.calls.values()):
-            self._reader.add_text(NOT_KEPT.format(self._context.permissions.mode.value.capitalize()))
+            self._reader.add_text(DROPPED_NOTICE.format(self._context.permissions.mode.value.capitalize()))
         self._reader.close()
         self._append_answer()
 
@@ -343,5 +343,5 @@ def _retell(messages: tuple[Message, ...]) -> str:
         for message in messages
         if isinstance(message, UserMessage | AssistantMessage) and message.content
     ]
-    text = "\n\n".join(lines)[-MAX_RETOLD:]
+    text = "\n\n".join(lines)[-MAX_HISTORY:]
     return f"What was said before:\n\n{text}" if text else ""

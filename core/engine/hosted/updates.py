@@ -49,11 +49,11 @@ _HEAD: Final = 400  # characters of an output in which a sandbox says that it is
 
 class HostedCall(Struct, kw_only=True):
     """A tool call as the agent told it so far. `content`: its blocks; `terminal`: what its command printed, where that
-    comes apart from them; `exit_code`: None = not told; `shown`: its document; `is_over`: finished; `is_refused`: it
+    comes apart from them; `exit_code`: None = not told; `document`: its document; `is_over`: finished; `is_refused`: it
     was not allowed; `was_asked`: the agent asked about it."""
 
     id: str
-    shown: OpenDocument
+    document: OpenDocument
     title: str = ""
     kind: str = "other"
     raw_input: Any = None
@@ -119,7 +119,7 @@ class HostedCall(Struct, kw_only=True):
     @property
     def has_edited(self) -> bool:
         """True if by its own word it changed a file; one that was refused or went wrong did not."""
-        return self.shown.kind == "file_edit" and self.status != "failed" and not self.is_refused
+        return self.document.kind == "file_edit" and self.status != "failed" and not self.is_refused
 
     def read_text(self) -> str:
         """Return what it gave as text."""
@@ -144,10 +144,10 @@ class HostedCall(Struct, kw_only=True):
 
 
 class UpdateReader:
-    """The updates of one turn. `said`: the text of the answer; `usage`: what the agent told of its cost."""
+    """The updates of one turn. `answer_text`: the text of the answer; `usage`: what the agent told of its cost."""
 
     def __init__(self, agent: str, root: Path, emit: Callable[[ev.AnyEvent], None]) -> None:
-        self.said, self.usage = "", Usage()
+        self.answer_text, self.usage = "", Usage()
         self.calls: dict[str, HostedCall] = {}
         self._all_calls: list[HostedCall] = []  # ids come again
         self._is_broken = False
@@ -173,7 +173,7 @@ class UpdateReader:
 
     def _add_text(self, update: Mapping[str, Any]) -> None:
         text = _read_block(update.get("content"))
-        self.said += text
+        self.answer_text += text
         self._answer.add_text(text)
 
     def _add_thought(self, update: Mapping[str, Any]) -> None:
@@ -198,7 +198,7 @@ class UpdateReader:
             open_document = self._documents.open(
                 _KINDS.get(kind, "file_edit" if kind in _EDITS else "tool_call"), title=title
             )
-            call = self.calls[identity] = HostedCall(id=identity, shown=open_document)
+            call = self.calls[identity] = HostedCall(id=identity, document=open_document)
             self._all_calls.append(call)
             call.merge(update)
             self._emit(
@@ -229,17 +229,17 @@ class UpdateReader:
                 call=call.id,
                 tool=self._name(call),
                 status=status,
-                duration_ms=call.shown.measure_duration_ms(),
+                duration_ms=call.document.measure_duration_ms(),
                 summary=call.title,
             )
         )
 
     def _build_documents(self, call: HostedCall, *, is_error: bool) -> list[d.AnyDocument]:
-        if call.shown.kind == "terminal_command":
+        if call.document.kind == "terminal_command":
             return [self._build_command(call, is_error=is_error)]
         diffs = call.list_diffs()
-        if call.shown.kind == "file_edit" and (diffs or call.locations):
-            open_documents = [call.shown, *(self._documents.open("file_edit", title=call.title) for _ in diffs[1:])]
+        if call.document.kind == "file_edit" and (diffs or call.locations):
+            open_documents = [call.document, *(self._documents.open("file_edit", title=call.title) for _ in diffs[1:])]
             edits = diffs or [{"path": _read_location(call.locations[0])}]
             return [
                 self._build_edit(call, edit, open_document, is_error=is_error)
@@ -250,21 +250,21 @@ class UpdateReader:
             tool_call_id=call.id,
             arguments=call.raw_input if isinstance(call.raw_input, dict) else {},
             result=d.ToolResult(status="error" if is_error else "success", data=call.read_text()),
-            duration_ms=call.shown.measure_duration_ms(),
+            duration_ms=call.document.measure_duration_ms(),
             summary=call.title,
         )
-        return [_convert_kind(call.shown, metadata)]
+        return [_convert_kind(call.document, metadata)]
 
     def _build_command(self, call: HostedCall, *, is_error: bool) -> d.AnyDocument:
         metadata = d.TerminalCommandMetadata(
             command=call.command or call.title,
             exit_code=call.exit_code if call.exit_code is not None else int(is_error),
             output=call.read_output(),
-            duration_ms=call.shown.measure_duration_ms(),
+            duration_ms=call.document.measure_duration_ms(),
             tool_call_id=call.id,
             is_reported=True,
         )
-        return d.TerminalCommandDocument(id=call.shown.id, sequence=call.shown.sequence, metadata=metadata)
+        return d.TerminalCommandDocument(id=call.document.id, sequence=call.document.sequence, metadata=metadata)
 
     def _build_edit(
         self, call: HostedCall, diff: Mapping[str, Any], open_document: OpenDocument, *, is_error: bool
@@ -322,7 +322,7 @@ class UpdateReader:
     def find_failure(self) -> str:
         """Return why nothing came of this turn, "" = something did, or there was nothing to be done."""
         if self._is_broken:
-            return f"{self._agent} ended the turn with an error: {self.said.strip()[-300:] or 'it did not say which'}"
+            return f"{self._agent} ended the turn with an error: {self.answer_text.strip()[-300:] or 'it did not say which'}"
         attempted_calls = [call for call in self._all_calls if call.kind not in _NO_WORK and not call.is_refused]
         failed_calls = [call for call in attempted_calls if not call.has_run]
         commands = [call for call in failed_calls if call.kind == "execute"]

@@ -111,7 +111,7 @@ async def report_context(context: TurnContext | None, state: SessionState) -> Co
     if context is None:
         used_tokens, window = state.context_used, state.context_window
         before = used_tokens - TokenMeter().estimate(sum(size for _, size in history))
-        parts = share_out(history, used_tokens if before <= 0 else used_tokens - before)
+        parts = distribute_tokens(history, used_tokens if before <= 0 else used_tokens - before)
         if history and before > 0:
             parts = (_describe_beginning(before), *parts)
     else:
@@ -123,11 +123,11 @@ async def report_context(context: TurnContext | None, state: SessionState) -> Co
             else meter.count_tokens(setup.size, state.messages)
         )
         window = state.context_window or context.routes.current.window
-        parts = share_out([*_list_prefix(context, setup.prefix), *history], used_tokens)
+        parts = distribute_tokens([*_list_prefix(context, setup.prefix), *history], used_tokens)
     return ContextAnswer(parts=parts, used=used_tokens, window=window, notes=_describe_losses(state))
 
 
-def share_out(measurements: Sequence[Measured], used_tokens: int) -> tuple[ContextPart, ...]:
+def distribute_tokens(measurements: Sequence[Measured], used_tokens: int) -> tuple[ContextPart, ...]:
     """Give each part its share of the tokens, by its bytes; the shares add up to `used_tokens`. What stands between the
     parts (tags, names) is counted with them."""
     ends = list(accumulate((size for _, size in measurements), initial=0))

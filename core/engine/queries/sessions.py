@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from core.config.manual import find_page, list_pages, read_title, render_page
-from core.engine.commands.settings import list_commanded
+from core.engine.commands.settings import list_command_line_values
 from core.engine.configuration.explanation import SettingSources, explain_settings, list_tables
 from core.engine.configuration.guide_file import choose_file, load_guide
 from core.engine.configuration.settings_lint import check_configuration
@@ -80,7 +80,7 @@ async def answer_config(source: QuerySource, query: q.ConfigQuery) -> q.ConfigAn
 def _explain(source: QuerySource, key: str) -> q.ConfigAnswer:
     services = source.services
     trust, workspace = services.trust, services.workspace
-    sources = SettingSources(workspace.root if trust.trusted else None, list_commanded(services.options))
+    sources = SettingSources(workspace.root if trust.trusted else None, list_command_line_values(services.options))
     rows = explain_settings(services.settings, sources, key)
     rows += () if key else tuple(list_tables(services.settings))
     problems = check_configuration(workspace, trust.is_readable if trust.trusted else None, lambda _: ())

@@ -97,24 +97,24 @@ def describe_waiting(info: SessionInfo) -> str:
     return " and ".join(f"{number} {words[number != 1]} {end}" for number, words, end in counts if number)
 
 
-def rename_kept(store: SessionStore, command: cmd.SessionRename) -> None:
+def rename_closed(store: SessionStore, command: cmd.SessionRename) -> None:
     """Give a session a title. Raises `CommandRejected`, `StateError`."""
     if not (title := clean_title(command.title)):
         raise CommandRejected("the title is empty.", code="empty_text")
     record_change(store, command.session, SessionRenamed(title=title))
 
 
-def tag_kept(store: SessionStore, command: cmd.SessionTag) -> None:
+def tag_closed(store: SessionStore, command: cmd.SessionTag) -> None:
     """Set the tags of a session. Raises `StateError`."""
     record_change(store, command.session, SessionTagged(tags=tuple(dict.fromkeys(command.tags))))
 
 
-def delete_kept(store: SessionStore, command: cmd.SessionDelete) -> None:
+def delete_closed(store: SessionStore, command: cmd.SessionDelete) -> None:
     """Delete a session. Raises `StateError`."""
     delete_session(store, command.session, is_confirmed=command.confirmed)
 
 
-def export_kept(store: SessionStore, command: cmd.SessionExport, log: SessionLog | None = None) -> None:
+def export_to_file(store: SessionStore, command: cmd.SessionExport, log: SessionLog | None = None) -> None:
     """Write a session, be it open or not, to a new file: from its open `log`, if its file is gone.
     Raises `StateError`."""
     if log is None and not store.has_session(command.session):
@@ -123,11 +123,11 @@ def export_kept(store: SessionStore, command: cmd.SessionExport, log: SessionLog
     write_export(answer, store.workspace / Path(command.path).expanduser())
 
 
-KEPT_CHANGES: Final[Mapping[type, Callable[[SessionStore, Any], None]]] = {
-    cmd.SessionRename: rename_kept,
-    cmd.SessionTag: tag_kept,
-    cmd.SessionDelete: delete_kept,
-    cmd.SessionExport: export_kept,
+CLOSED_SESSION_COMMANDS: Final[Mapping[type, Callable[[SessionStore, Any], None]]] = {
+    cmd.SessionRename: rename_closed,
+    cmd.SessionTag: tag_closed,
+    cmd.SessionDelete: delete_closed,
+    cmd.SessionExport: export_to_file,
 }
 
 

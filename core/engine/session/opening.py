@@ -38,7 +38,7 @@ from core.state.session import ConversationCheckpoint, SessionState
 def create_session(directory: SessionDirectory, services: EngineServices, first: SessionStarted) -> Session:
     """Create a session that begins with `first`. Raises `StateError`."""
     prune_killed_runs(directory)
-    finish_others(directory, services)
+    finish_interrupted_sessions(directory, services)
     remove_abandoned()
     log = SessionLog(directory.log_path)
     log.check_lock = directory.check_lock
@@ -61,7 +61,7 @@ def fill_directory(directory: SessionDirectory, create: Callable[[SessionDirecto
 
 def resume_session(directory: SessionDirectory, services: EngineServices) -> Session:
     """Open a session from its log, with promotions and the turn that it left open ended. Raises `StateError`."""
-    finish_others(directory, services)
+    finish_interrupted_sessions(directory, services)
     return _repair_session(directory, services)[0]
 
 
@@ -94,12 +94,12 @@ def _finish_own_commit(session: Session) -> str:
     return finish_own_commit(session)
 
 
-def finish_others(directory: SessionDirectory, services: EngineServices) -> None:
+def finish_interrupted_sessions(directory: SessionDirectory, services: EngineServices) -> None:
     """Look after what killed programs left half done in this workspace, once; the session that is about to be opened in
     `directory` says it, and looks after itself."""
-    if services.has_looked_around:
+    if services.has_finished_others:
         return
-    services.has_looked_around = True
+    services.has_finished_others = True
     with suppress(OSError):
         for path in directory.path.parent.iterdir():
             if path != directory.path:
@@ -128,7 +128,7 @@ def _finish_other(path: Path, services: EngineServices) -> None:
         services.notices += filter(None, [report])
 
 
-def note_branch(session: Session) -> None:
+def record_branch(session: Session) -> None:
     """Tell which branch is checked out, if it is another than the one that the session knows."""
     branch = read_branch(session.workspace.root)
     if branch != session.state.branch:

@@ -1,7 +1,7 @@
 """Record the events of a session and publish them to its clients.
 
 The order is fixed: audit log, session log, fold, clients, listeners. An event that the disk refuses has not happened:
-`emit` raises and nobody sees it. Events that end a turn must happen even then: `emit_surely`.
+`emit` raises and nobody sees it. Events that end a turn must happen even then: `emit_or_defer`.
 
 Every client gets every durable event in order and without gaps. Only live deltas may be merged or dropped. The queue of
 a client that does not keep up is emptied: durable events are then read back from the log, and `stream.lagged` reports
@@ -213,12 +213,18 @@ class EventRedactor:
 
 
 class EventRecorder:
-    """Records the events of one session. `turn_id` stamps events, "" = no turn runs. `ahead`: what has to happen ahead
-    of an event of a turn, by its class; it may emit others. `listeners` get the recorded events of their classes, after
-    they count."""
+    """Records the events of one session. `turn_id` stamps events, "" = no turn runs. `preparations`: what has to happen
+    ahead of an event of a turn, by its class; it may emit others. `listeners` get the recorded events of their classes,
+    after they count."""
 
     def __init__(
-        self, session: str, log: SessionLog, state: SessionState, *, audit: AuditLog, ahead: Mapping[type, Listener]
+        self,
+        session: str,
+        log: SessionLog,
+        state: SessionState,
+        *,
+        audit: AuditLog,
+        preparations: Mapping[type, Listener],
     ) -> None:
         self.turn_id = ""
         self.listeners: list[tuple[tuple[type, ...], Listener]] = []
@@ -227,16 +233,16 @@ class EventRecorder:
         self._log = log
         self._state = state
         self._audit = audit
-        self._ahead = ahead
+        self._ahead = preparations
         self._redactor = EventRedactor()
 
-    def emit(self, event: ev.AnyEvent, *, in_turn: bool = True, surely: bool = False) -> None:
+    def emit(self, event: ev.AnyEvent, *, in_turn: bool = True, may_defer: bool = False) -> None:
         """Record, fold and publish an event; a live one is only published. Raises `StateError`, with no effect, if it
         can't be recorded."""
         redacted_event = self._redactor.redact_event(event)
         if redacted_event is None:
             return
-        if in_turn and not surely and (prepare := self._ahead.get(type(redacted_event))) is not None:
+        if in_turn and not may_defer and (prepare := self._ahead.get(type(redacted_event))) is not None:
             prepare(redacted_event)
         is_live = isinstance(redacted_event, ev.LossyEvent)
         seq, turn = self._state.seq + (not is_live), self.turn_id if in_turn or is_live else ""
@@ -250,7 +256,7 @@ class EventRecorder:
                 self._audit.record(kind, {name: getattr(redacted_event, name) for name in fields})
             self._log.append(envelope)
         except StateError:
-            if not surely:
+            if not may_defer:
                 raise
             self._log.defer(envelope)
         apply_event(self._state, envelope)
@@ -263,6 +269,6 @@ class EventRecorder:
         """Emit an event that belongs to no turn, though one may run."""
         self.emit(event, in_turn=False)
 
-    def emit_surely(self, event: ev.AnyEvent) -> None:
+    def emit_or_defer(self, event: ev.AnyEvent) -> None:
         """Emit an event; if the disk refuses it, keep it in memory and write it as soon as the disk accepts it."""
-        self.emit(event, surely=True)
+        self.emit(event, may_defer=True)

@@ -53,15 +53,17 @@ class ServerCaller(Struct, eq=False):
     _origin: Origin
     _lease: CallLease
     _user: UserChannel
-    most: int = MOST_CHARS  # characters of an answer that are shown
+    max_chars: int = MOST_CHARS  # characters of an answer that are shown
 
     async def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         self._lease.check()
         listener = CallListener(self._report_progress, self._ask, self._tell)
         tool, answer, effects = await self._servers.call(name, arguments, self._origin, listener)
         wishes = tool.definition.meta
-        rendering = await render_answer(answer, self._host.directory, self._origin.call, wishes, max_chars=self.most)
-        if WARN_CHARS < rendering.length <= self.most:
+        rendering = await render_answer(
+            answer, self._host.directory, self._origin.call, wishes, max_chars=self.max_chars
+        )
+        if WARN_CHARS < rendering.length <= self.max_chars:
             message = f"{name} answered with {rendering.length:,} characters, about {rendering.length // 4:,} tokens."
             self._host.emit(Notice(level="warning", message=message))
         text = "\n".join(filter(None, (rendering.text, f"[{effects}]" if effects else "")))
@@ -117,7 +119,7 @@ class ServerAccess:
         tools.find_external, tools.wait_for_external = self._find, self.servers.wait_for_start
         terminal.on_close.append(self.servers.close)
 
-    def give_servers(self, entries: Mapping[str, Any], source: str) -> tuple[str, ...]:
+    def set_client_servers(self, entries: Mapping[str, Any], source: str) -> tuple[str, ...]:
         """Let the session have the servers that its client brings, by name in the shape of a configuration file; those
         of before go. They run like the user's own. Returns why the others make none, a text each."""
         self.servers.given, problems = parse_entries(entries, source, is_project=False)
@@ -125,7 +127,7 @@ class ServerAccess:
 
     def list_rows(self, offer_text: str) -> list[ToolRow]:
         """List the tools of the servers that run; `offer_text`: what the model was told beside its list."""
-        return [_describe_tool(tool, is_told=tool.name in offer_text) for tool in self.servers.list_tools()]
+        return [_describe_tool(tool, is_announced=tool.name in offer_text) for tool in self.servers.list_tools()]
 
     def _get_check(self) -> TrustCheck | None:
         return self._trust.is_readable if self._trust.trusted else None
@@ -171,13 +173,13 @@ class ServerAccess:
         return True if _YES.intersection(words) else False if _NO.intersection(words) else None
 
 
-def _describe_tool(tool: OfferedTool, *, is_told: bool) -> ToolRow:
+def _describe_tool(tool: OfferedTool, *, is_announced: bool) -> ToolRow:
     reason = f"of the MCP server {tool.server}"
     return ToolRow(
         name=tool.name,
         access=Access.EXTERNAL.value,
-        state="told" if is_told else "callable",
-        reason=reason if is_told else f"{reason}, found by search_tools",
+        state="told" if is_announced else "callable",
+        reason=reason if is_announced else f"{reason}, found by search_tools",
         server=tool.server,
-        tokens=len(tool.describe()) // CHARS_PER_TOKEN if is_told else 0,
+        tokens=len(tool.describe()) // CHARS_PER_TOKEN if is_announced else 0,
     )

@@ -177,8 +177,8 @@ class Session:
         self.services = services
         self.workspace, self.review = services.workspace, state.review
         audit = AuditLog(directory.path)
-        recorder = self.recorder = EventRecorder(self.id, log, state, audit=audit, ahead=self._list_edges())
-        self.emit, self.emit_surely = recorder.emit, recorder.emit_surely
+        recorder = self.recorder = EventRecorder(self.id, log, state, audit=audit, preparations=self._list_edges())
+        self.emit, self.emit_or_defer = recorder.emit, recorder.emit_or_defer
         self.emit_outside_turn = recorder.emit_outside_turn
         blobs = BlobStore(directory.blobs_path)
         self.shadow = Shadow(services.workspace, blobs, self.emit, self.review)
@@ -369,7 +369,7 @@ class Session:
 
     def report_error(self, problem: AgentTuiError, *, path: str = "") -> None:
         """Report a failure to the clients (`path`: of a verdict there), even when the disk is full."""
-        self.emit_surely(ev.ErrorRaised(code=problem.code, message=problem.message, hint=problem.hint, path=path))
+        self.emit_or_defer(ev.ErrorRaised(code=problem.code, message=problem.message, hint=problem.hint, path=path))
 
     def steer(self, text: str, identity: str = "") -> None:
         """Send a message of the user to the running turn and its subagents; one that is too late is given back."""
@@ -390,7 +390,7 @@ class Session:
         for subagent in self.subagents.values():
             subagent.return_steers(ids)
 
-    def run_beside(self, work: Callable[[], Awaitable[None]], *, name: str) -> None:
+    def run_in_parallel(self, work: Callable[[], Awaitable[None]], *, name: str) -> None:
         """Run work that holds a command, beside whatever else runs; it is stopped like a command."""
 
         async def run() -> None:
@@ -398,7 +398,7 @@ class Session:
             if not self.turn_slot.is_running:
                 self.terminal.squash_layers()
 
-        self.tasks.run_beside(run, name=name)
+        self.tasks.run_in_parallel(run, name=name)
 
     def _interrupt_turn(self) -> bool:
         return self.context is not None and self.context.interrupt()
@@ -423,7 +423,7 @@ class Session:
             self.remove()
             return
         self.syntax_checker.close()
-        self.emit_surely(ev.SessionClosed(reason=reason))
+        self.emit_or_defer(ev.SessionClosed(reason=reason))
         self.save_summary()
         if self.log.extent.size > snapshot.MIN_GROWTH:
             snapshot.save_snapshot(self.directory.path, self.log, self.state, min_growth=1)

@@ -79,7 +79,7 @@ class SessionTasks:
         if self._worker is not None and self._worker is not asyncio.current_task():
             self._worker.cancel()
 
-    def run_beside(self, work: Callable[[], Awaitable[None]], *, name: str) -> None:
+    def run_in_parallel(self, work: Callable[[], Awaitable[None]], *, name: str) -> None:
         """Run work that holds a command, beside whatever else runs; it is stopped like a command."""
         self._commands.spawn(self._run_guarded(work), name=name)
 

@@ -1,4 +1,4 @@
-"""The link of an engine to the background agents: their store, opened at first use, and the news of them."""
+"""The link of an engine to the background agents: their store, opened at first use, and updates of their state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from core.tasks import TaskOwner
 
 
 class BackgroundLink:
-    """`announce` gets what is news. `program`: the argv prefix of this program, by which a worker is started."""
+    """`announce` is called with changed states. `program`: the argv prefix of this program, which starts a worker."""
 
     def __init__(
         self, settings: Callable[[], Settings], program: tuple[str, ...], announce: Callable[[BackgroundReported], None]
@@ -36,13 +36,13 @@ class BackgroundLink:
         self._watch()
         return self._store
 
-    def begin(self) -> None:
-        """Watch if there are agents on this machine: whoever has none pays nothing for them."""
+    def start_watching(self) -> None:
+        """Watch the agents if there are any on this machine; without agents nothing is opened."""
         if (get_agents_dir() / "agents.sqlite").exists():
             self._tasks.spawn(self._open_quietly(), name="background agents")
 
     async def _open_quietly(self) -> None:
-        with contextlib.suppress(AgentTuiError):  # whoever asks for them is told
+        with contextlib.suppress(AgentTuiError):  # a query for the agents reports the same error
             await self.open()
 
     def _watch(self) -> None:
@@ -66,7 +66,7 @@ class BackgroundLink:
         return tuple(_build_info(agent) for agent in await store.list_agents())
 
     async def close(self) -> None:
-        """Let go of the store. Safe to call twice."""
+        """Close the store. Safe to call twice."""
         await self._tasks.cancel()
         store, self._store = self._store, None
         if store is not None:

@@ -1,6 +1,6 @@
-"""The box of this machine, shared by the sessions of an engine: found once, by really trying, and kept warm.
+"""The box of this machine, shared by the sessions of an engine: found once, by trying the tiers, and reused.
 
-A machine without one is no fault: the tier says so, with the reason and a remedy.
+A machine without a box is not an error: the tier says so, with a reason and a remedy.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TIER_NAMES = {
 
 
 class BoxSearchResult(Struct, frozen=True, kw_only=True):
-    """The result of the search. `box` None: commands can't be contained. `cure`: what would help."""
+    """The result of the search. `box` None: commands can't be contained. `cure`: a remedy."""
 
     box: Box | None
     tier: Tier
@@ -53,7 +53,7 @@ async def find_box(required_tier: Tier | None, state: Path | None = None) -> Box
 
 
 def _explain_tier(report: TierReport) -> tuple[str, str]:
-    """Return why the box is not of a stronger tier, and a remedy: those of the strongest tier that failed."""
+    """Return why the box has no stronger tier, and a remedy, both from the strongest tier that failed."""
     for trial in report.reasons:
         if trial.tier is report.tier:
             break
@@ -67,7 +67,7 @@ class SharedBox:
 
     def __init__(self, find: FindBox = find_box, *, required_tier: Tier | None = None) -> None:
         self._find_box = find
-        self._wanted = required_tier
+        self._required_tier = required_tier
         self._search: asyncio.Task[BoxSearchResult] | None = None
         self._result = BoxSearchResult(box=None, tier=Tier.NONE)
         self.tier = Tier.NONE
@@ -92,10 +92,10 @@ class SharedBox:
 
     async def _search_once(self) -> BoxSearchResult:
         try:
-            return await self._find_box(self._wanted)
+            return await self._find_box(self._required_tier)
         except AgentTuiError as problem:
             return BoxSearchResult(box=None, tier=Tier.NONE, reason=problem.message, cure=problem.hint)
-        except Exception as problem:  # a fault in finding it means that there is none; commands are asked about then
+        except Exception as problem:  # after a fault there is no box, and commands need approval
             reason = f"The search failed: {type(problem).__name__}: {problem}."
             return BoxSearchResult(box=None, tier=Tier.NONE, reason=reason)
 

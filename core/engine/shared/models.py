@@ -1,4 +1,4 @@
-"""The engine's access to models: a record of functions, each of which imports what it needs when it is called."""
+"""The engine's access to models: a record of functions, which import their libraries when they are called."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ async def _choose_default(settings: Settings) -> str:
 
 
 class ModelAccess(Struct, frozen=True, kw_only=True):
-    """Access to models; tests put their own functions in.
+    """Functions that give access to models; tests replace them.
 
     `resolve(id, settings)`: the provider and its own name of the model; raises `ConfigError`, `ProviderError`.
-    `cost` in US dollars, None = not known. `window` in tokens, 0 = not known. `capabilities(id, settings)`: what is
-    known locally. `preload` may take its time. `default(settings)`: the model when none was chosen, "" = none.
+    `cost` in US dollars, None = not known. `window` in tokens, 0 = not known. `capabilities(id, settings)` asks nobody
+    over the network. `preload` may be slow. `default(settings)`: the model when none was chosen, "" = none.
     """
 
     resolve: Callable[[str, Settings], tuple[Provider, str]] = _resolve

@@ -58,14 +58,14 @@ class FileList:
         return await asyncio.to_thread(_rank, [*paths, *above], pattern, limit)
 
     async def load_names(self) -> ProjectNames:
-        """Return the files by what they are called."""
+        """Return an index of the files by their names."""
         files = await self._load()
         if self._names is None:
             self._names = await asyncio.to_thread(ProjectNames, files)
         return self._names
 
     async def _load(self) -> list[str]:
-        """Return the list; callers at the same time share one listing."""
+        """Return the list; concurrent callers share one listing."""
         if self._files is not None:
             return self._files
         if self._listing is None:
@@ -93,7 +93,7 @@ def _list_files(root: Path) -> list[str]:
 
 
 def _walk_files(root: Path) -> list[str]:
-    """List without ripgrep and without ignore rules: better too many names than none."""
+    """List the files without ripgrep and ignore rules: too many names are better than none."""
     paths: list[str] = []
     waiting = [""]
     while waiting and len(paths) < MAX_FILES:
@@ -108,7 +108,7 @@ def _walk_files(root: Path) -> list[str]:
 
 
 def _rank(paths: list[str], pattern: str, limit: int) -> tuple[str, ...]:
-    """Rank the paths that hold a pattern, then those that have its letters in this order, then names that are near."""
+    """Rank the paths that contain a pattern, then those with its letters in order, then similar names."""
     needle = pattern.strip().lower()
     if not needle:
         return tuple(sorted(paths, key=lambda path: (path.count("/"), path))[:limit])
@@ -122,16 +122,16 @@ def _rank(paths: list[str], pattern: str, limit: int) -> tuple[str, ...]:
 
 
 def _rank_key(path: str, needle: str) -> tuple[int, bool, int, str]:
-    """Sort key: names equal to the pattern first, then those that begin with it, hold it, or lie below it; of these a
-    file before a directory."""
+    """Return the sort key: names equal to the pattern, then those that begin with it, contain it, or are below it;
+    within these, files before directories."""
     name = _get_name(path).lower()
     places = (name == needle, name.startswith(needle), needle in name)
     return (places.index(True) if any(places) else len(places), path.endswith("/"), len(path), path)
 
 
 def _find_by_letters(paths: list[str], needle: str, limit: int) -> list[str]:
-    """Find paths with the letters in their order: in the name before anywhere else, and the closer together, the
-    better. Where there are none, the letters may be wrong, too."""
+    """Find paths that contain the letters in order; matches in the name come first, then close letters. Without a
+    match, similar names are returned."""
     letters = re.compile(".*?".join(map(re.escape, needle)))
     candidates = []
     for path in paths:
@@ -144,7 +144,7 @@ def _find_by_letters(paths: list[str], needle: str, limit: int) -> list[str]:
 
 
 def _measure_letters(letters: re.Pattern[str], name: str, path: str) -> tuple[bool, bool, int]:
-    """Return whether letters stand elsewhere than in the name, whether they begin within a word, and how far apart."""
+    """Return the sort key of a match: outside of the name, not at the start of a word, length of the match."""
     text = name if letters.search(name) else path
     places = (match for index in range(len(text)) if (match := letters.match(text, index)))
     best = min(places, key=lambda match: match.end() - match.start())
@@ -157,15 +157,15 @@ def _get_name(path: str) -> str:
 
 
 class FileWatcher:
-    """Calls `tell(paths)` in the loop that started it; no paths = too many to name, or perhaps some were missed.
+    """Calls `on_change(paths)` in the loop that started it; no paths = too many to name, or some may have been missed.
 
     `ready` is set when it watches, or can't; `is_partial`: there are more directories than it watches.
     """
 
-    def __init__(self, workspace: Workspace, tell: OnChange) -> None:
+    def __init__(self, workspace: Workspace, on_change: OnChange) -> None:
         self._workspace = workspace
         self._ignore = IgnoreRules(workspace)
-        self._tell = tell
+        self._on_change = on_change
         self._stop = threading.Event()
         self.ready = threading.Event()
         self.is_partial = False
@@ -179,7 +179,8 @@ class FileWatcher:
         self._stop.set()
 
     def _run(self) -> None:
-        """Watch until stopped; a new directory means listing the tree again. Without notices, clients see less."""
+        """Watch until stopped; a new directory means listing the tree again. Without a watch, clients get no
+        updates."""
         try:
             while not self._stop.is_set():
                 self._watch_tree()
@@ -226,13 +227,13 @@ class FileWatcher:
     def _report(self, paths: tuple[str, ...]) -> None:
         if self._loop is not None and not self._stop.is_set():
             try:
-                self._loop.call_soon_threadsafe(self._tell, paths)
+                self._loop.call_soon_threadsafe(self._on_change, paths)
             except RuntimeError:  # the loop has ended
                 self._stop.set()
 
     def _list_directories(self) -> list[str]:
         root, directories = self._workspace.root, [""]
-        for directory in directories:  # which grows meanwhile
+        for directory in directories:  # the loop appends to the list
             for name in self._list_children(root / directory):
                 below = f"{directory}/{name}" if directory else name
                 if not self._ignore.is_ignored(below, True):

@@ -32,26 +32,26 @@ if TYPE_CHECKING:
     from core.index.repo_map import RepoMap
 
 _STARTS: Final = 3
-"""Starts of a builder that died of itself, before it is given up."""
-_END_SECONDS: Final = 0.3  # what it has not committed by then is read again
+"""Restarts of a crashed builder before the engine gives up."""
+_END_SECONDS: Final = 0.3  # the next builder reads again what was not committed by then
 _LINE_LIMIT: Final = 1 << 20
 T = TypeVar("T")
 _START_SECONDS: Final = 1.0
-"""Seconds after the first session was opened, in which its user looks at the screen, or its prompt is sent."""
+"""Delay of the build after the first session was opened, so that it does not slow down the first screen or prompt."""
 CATCH_UP_SECONDS: Final = 5.0
-"""Seconds for which the first questions without a screen wait for an index that is not ready."""
+"""Seconds that the first queries of a run without a screen wait for an index that is not ready."""
 _FOLLOW_SECONDS: Final = 1.0
 _WATCH_SECONDS: Final = 30.0
 _SWEEP_SECONDS: Final = 60.0
 
 
 class BuilderLink:
-    """`on_status` is called with every status of a builder of ours."""
+    """The builder that this process has started, if any. `on_status` is called with every status of it."""
 
     def __init__(self, root: Path, database: Path, on_status: Callable[[IndexStatus], None]) -> None:
         self._root = root
         self._database = database
-        self._told = on_status
+        self._on_status = on_status
         self._process: asyncio.subprocess.Process | None = None
         self._tasks = TaskOwner()
         self._starting = asyncio.Lock()
@@ -60,16 +60,16 @@ class BuilderLink:
 
     @property
     def is_ours(self) -> bool:
-        """True while a builder of ours runs."""
+        """True while a builder of this process runs."""
         return self._process is not None and self._process.returncode is None
 
     @property
     def has_given_up(self) -> bool:
-        """True if builders of ours have died too often for another one."""
+        """True if builders of this process have crashed too often for another start."""
         return self._starts >= _STARTS
 
     async def ensure(self) -> bool:
-        """Start the builder unless there is one. True if it is ours. Raises OSError."""
+        """Start the builder unless one runs. Return True if it belongs to this process. Raises OSError."""
         async with self._starting:
             if self._closed or self.is_ours or self.has_given_up:
                 return self.is_ours
@@ -92,7 +92,7 @@ class BuilderLink:
             return True
 
     def send(self, paths: Iterable[str]) -> bool:
-        """Tell our builder what has changed, () = too much to name; False if there is none."""
+        """Send the changed paths to our builder, () = too many to name. Return False if there is no builder."""
         process = self._process
         if process is None or process.stdin is None or not self.is_ours or process.stdin.is_closing():
             return False
@@ -101,26 +101,28 @@ class BuilderLink:
         return True
 
     async def _follow(self, process: asyncio.subprocess.Process) -> None:
-        """Pass on what a builder tells; start another one if it died."""
+        """Forward the status of a builder; start another one if it crashed."""
         assert process.stdout is not None
         with suppress(ValueError):
             async for line in process.stdout:
                 with suppress(msgspec.DecodeError):
-                    self._told(decode_json(line, IndexStatus))
+                    self._on_status(decode_json(line, IndexStatus))
         if await process.wait() == 0 or self._closed:
             return
         self._starts += 1
         if self.has_given_up:
-            self._told(IndexStatus(state="failed", problem="its builder died again and again; `agent-tui index build`"))
+            self._on_status(
+                IndexStatus(state="failed", problem="its builder died again and again; `agent-tui index build`")
+            )
             return
         await pause(self._starts)
         with suppress(OSError):
             await self.ensure()
 
     async def close(self, *, at_once: bool = False) -> None:
-        """End our builder, which keeps what it has committed. `at_once`: it is not waited for. Safe to call twice."""
+        """End our builder; its commits stay. `at_once`: do not wait for it. Safe to call twice."""
         self._closed = True
-        async with self._starting:  # one that is just being started ends, too
+        async with self._starting:  # also ends a builder that is just being started
             process = self._process
         if process is not None and self.is_ours:
             assert process.stdin is not None
@@ -136,14 +138,14 @@ class BuilderLink:
 
 
 class ProjectIndex:
-    """The index below `directory`, the project's own in the state directory. `tell` is called with its progress.
+    """The index below `directory`, which is the project's in the state directory. `on_progress` gets its progress.
 
-    Nothing is started, read or written before `start_soon`, or before something is asked. Where the index is off or
-    fails, questions are answered with nothing, and `status` says why.
+    Nothing is started, read or written before `start_soon` or the first query. If the index is off or fails, queries
+    have no results, and `status` says why.
     """
 
     def __init__(
-        self, root: Path, directory: Path, tell: Callable[[IndexProgressed], None], *, is_enabled: bool
+        self, root: Path, directory: Path, on_progress: Callable[[IndexProgressed], None], *, is_enabled: bool
     ) -> None:
         self.directory = directory
         self._database = database = directory / FILE_NAME
@@ -151,24 +153,24 @@ class ProjectIndex:
         self._reader = IndexReader(database)
         self._reading = asyncio.Lock()
         self._link = BuilderLink(root, database, self._set_status)
-        self._tell = tell
+        self._on_progress = on_progress
         self._tasks = TaskOwner()
         self._following: asyncio.Task[None] | None = None
         self._status = IndexStatus(problem="" if is_enabled else "it is switched off: index.enabled")
-        self._news = asyncio.Event()
+        self._status_changed = asyncio.Event()
         self._watcher: FileWatcher | None = None
-        self._swept = 0.0
+        self._swept_at = 0.0
         self._patience_end: float | None = None
         self._map: tuple[Generation, RepoMap] | None = None
         self._loading: asyncio.Task[None] | None = None
 
     def status(self) -> IndexStatus:
-        """Return how far it is, as it was told last."""
+        """Return the last known progress."""
         return self._status
 
     def start_soon(self, watcher: FileWatcher | None) -> None:
-        """Have the index built or brought up to date, a moment from now: what changes from then on is told. Without a
-        watcher (nobody looks at the run) it is not, and files are compared when something is asked."""
+        """Have the index built or updated after a short delay; the watcher reports later changes. Without a watcher (a
+        run without a screen) the files are compared at queries."""
         if self._enabled:
             self._watcher = watcher
             self._tasks.spawn(self._start_later(watcher), name="index")
@@ -180,11 +182,11 @@ class ProjectIndex:
         await self.start()
 
     async def start(self) -> None:
-        """Have the index built or brought up to date, by this process or by the one that does it already."""
+        """Have the index built or updated, by this process or by another one that already does it."""
         if not self._enabled:
             return
-        self._swept = monotonic()  # a builder begins with it
-        if self._status.state == "off":  # until the builder tells how far it is
+        self._swept_at = monotonic()  # a builder starts with a sweep
+        if self._status.state == "off":  # until the builder reports its progress
             self._set_status(IndexStatus(state="building"))
         try:
             is_ours = await self._link.ensure()
@@ -195,7 +197,7 @@ class ProjectIndex:
             self._following = self._tasks.start(self._follow(), name="index of another process")
 
     async def _follow(self) -> None:
-        """Tell how far the builder of another process is, until it is done; take over if that process ends."""
+        """Report the progress of another process's builder until it is done; take over if that process ends."""
         try:
             while not await self._link.ensure() and not self._link.has_given_up:
                 with suppress(IndexFailed):
@@ -211,24 +213,25 @@ class ProjectIndex:
     def _set_status(self, status: IndexStatus) -> None:
         if status != self._status:
             self._status = status
-            self._news.set()
-            self._tell(IndexProgressed(status=status))
+            self._status_changed.set()
+            self._on_progress(IndexProgressed(status=status))
             if status.state == "ready" and self._map is None and self._watcher is not None:
-                _ = self._load_map_soon()  # the first prompt takes it
+                _ = self._load_map_soon()  # the first prompt uses it
 
     async def wait_ready(self, seconds: float) -> IndexStatus:
-        """Wait until the words of all files are in it, or it fails, at most so long; return how far it is then."""
+        """Wait until the words of all files are indexed, or indexing fails, for at most `seconds`; return the
+        status."""
         await self.start()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self._enabled and self._status.state not in ("ready", "failed"):
-                    self._news.clear()
-                    await self._news.wait()
+                    self._status_changed.clear()
+                    await self._status_changed.wait()
         return self._status
 
     async def catch_up(self) -> None:
-        """Have it built or brought up to date where it is not followed, as without a screen: the first questions there
-        wait a moment for that, and find what is ready by then."""
+        """Have the index built or updated in a run without a watcher. Its first queries wait for up to
+        `CATCH_UP_SECONDS` in total, and find what is ready by then."""
         if self._watcher is not None or self._status.state in ("ready", "failed"):
             return
         if self._patience_end is None:
@@ -236,14 +239,14 @@ class ProjectIndex:
         await self.wait_ready(max(0.0, self._patience_end - monotonic()))
 
     def on_disk_changed(self, paths: Sequence[str]) -> None:
-        """Hear that files have changed, () = too many to name."""
+        """Forward changed paths to the builder, () = too many to name."""
         if self._enabled and not self._link.send(paths):
             self._tasks.spawn(self.start(), name="index takes over")
 
-    # questions
+    # queries
 
     async def read(self, work: Callable[[IndexReader], T]) -> T:
-        """Return what `work` finds in the index, in a thread. Raises `IndexFailed`."""
+        """Return the result of `work` on the index, run in a thread. Raises `IndexFailed`."""
         if not self._enabled:
             raise IndexFailed("the index is switched off.", hint="index.enabled = true", code="index_off")
         self._sweep_unwatched()
@@ -255,22 +258,22 @@ class ProjectIndex:
                 raise
 
     def _rebuild_if_damaged(self, failure: IndexFailed) -> None:
-        """Have the index made anew if it is damaged: the builder does not read all that it wrote. That of another
-        process hears of it with the next change."""
+        """Have a damaged index rebuilt, since the builder does not read back all that it wrote. A builder of another
+        process learns of the damage with the next change."""
         if failure.code == DAMAGED:
             with suppress(OSError):
                 report_damage(self._database)
             self.on_disk_changed(())
 
     def _sweep_unwatched(self) -> None:
-        """Have all files compared, now and then, where not all of them are watched."""
+        """Have all files compared periodically if not all of them are watched."""
         is_followed = self._watcher is not None and not self._watcher.is_partial
-        if not is_followed and monotonic() - self._swept > _SWEEP_SECONDS:
-            self._swept = monotonic()
+        if not is_followed and monotonic() - self._swept_at > _SWEEP_SECONDS:
+            self._swept_at = monotonic()
             self._link.send(())
 
     async def find_symbols(self, names: Iterable[str]) -> Mapping[str, tuple[SymbolPlace, ...]]:
-        """Return where names are defined ("name", "Class.method"), best first; without those that are nowhere."""
+        """Return the definitions of names ("name", "Class.method"), best first, without the names that have none."""
         symbol_names = tuple(names)
         try:
             return await self.read(lambda reader: reader.find_symbols(symbol_names))
@@ -278,11 +281,12 @@ class ProjectIndex:
             return {}
 
     async def build_repo_map(self, budget_tokens: int, focus: Sequence[str], may_show: Callable[[str], bool]) -> str:
-        """Return the signatures of what is most used in the files that `may_show` allows, of those in `focus` first,
-        within a budget; "" before the index was built. What was loaded before a change serves until that is, too."""
+        """Return the signatures of the most used symbols in the files that `may_show` allows, those in `focus` first,
+        within a budget; "" before the index was built. After a change, the old map is used until the new one is
+        loaded."""
         try:
             if self._map is None and (await self.read(IndexReader.read_status)).state == "building":
-                return ""  # of a part of the files
+                return ""  # a map now would cover a part of the files
             if self._map is None:
                 await asyncio.wait([self._load_map_soon()])
             elif self._map[0] != await self.read(IndexReader.read_generation):
@@ -295,7 +299,7 @@ class ProjectIndex:
         return await asyncio.to_thread(map_entry[1].draw, budget_tokens, tuple(sorted(focus)), may_show)
 
     def _load_map_soon(self) -> asyncio.Task[None]:
-        """Have the map loaded, once for all who wait for it."""
+        """Start loading the map; concurrent callers share one load."""
         if self._loading is None:
             self._loading = self._tasks.start(self._load_map_again(), name="map of the project")
         return self._loading
@@ -308,10 +312,12 @@ class ProjectIndex:
             self._loading = None
 
     async def _load_map(self) -> None:
-        """Load the references of the project as they are now. Raises `IndexFailed`."""
+        """Load the current references of the project. Raises `IndexFailed`."""
 
         def load() -> tuple[Generation, RepoMap]:
-            reader = IndexReader(self._database)  # of its own: on a large project others would wait for seconds
+            reader = IndexReader(
+                self._database
+            )  # a separate reader, since other queries would wait for seconds on a large project
             try:
                 return reader.load_map()
             finally:
@@ -325,8 +331,8 @@ class ProjectIndex:
                 raise
 
     async def close(self) -> None:
-        """End the builder, if it is ours, and close the index. Safe to call twice. An unwatched run does not wait for
-        its work: the next builder goes on from what was committed."""
+        """End our builder and close the index. Safe to call twice. An unwatched run does not wait for the builder: the
+        next one continues from the last commit."""
         self._enabled = False
         self._status = replace(self._status, state="off")
         await self._tasks.cancel()

@@ -1,6 +1,7 @@
-"""The search of a session: the index with pending texts over it, ripgrep where it does not reach yet, and their fusion.
+"""The search of a session: the index overlaid with pending texts, ripgrep for what is not indexed yet, and their
+fusion.
 
-What a session may not read is not found by it, whoever asks: each place comes past the reader of the one who does.
+Every hit passes the reader of the session that asks, so that a search returns only what that session may read.
 """
 
 from __future__ import annotations
@@ -29,24 +30,24 @@ from core.protocol.queries.search import IndexStatus, SearchAnswer, SearchHit, S
 from core.tools.base import Reader
 
 MOST: Final = 200
-"""Hits of an answer, whatever was asked for."""
+"""Hits of an answer at most."""
 
 MOST_PENDING: Final = 500
-"""Pending texts that are searched, by path; of more files what is on disk is found."""
+"""Pending texts that are searched; of further pending files the text on disk is searched."""
 
 _TEXT_LIMIT: Final = 1_000_000
 _SHOWN_LINES: Final = 8
 _SHOWN_CHARACTERS: Final = 1_000  # of a line
-_SHARES: Final = {"symbols": 1.2, "meaning": 1.0, "text": 0.6}
-_FUSION: Final = 20
+_WEIGHTS: Final = {"symbols": 1.2, "meaning": 1.0, "text": 0.6}
+_RANK_OFFSET: Final = 20
 _MOST_WORDS: Final = 12
-_RELATED_SHARE: Final = 4  # a quarter of an answer is kept free for what is related
+_RELATED_SHARE: Final = 4  # a quarter of an answer is reserved for related hits
 
 Part = Literal["symbols", "meaning", "text"]
 
 
 class ProjectSearch:
-    """The searches over the index of a project; what they keep goes when the index is made anew."""
+    """The searches over the index of a project; their caches are dropped when the index is rebuilt."""
 
     def __init__(self, index: ProjectIndex, route: EmbedRoute) -> None:
         self._index = index
@@ -57,7 +58,7 @@ class ProjectSearch:
         await self._route.close()
 
     async def search(self, query: SearchQuery, reader: Reader, settings: Settings) -> SearchAnswer:
-        """Return places of the files that `reader` reads. It does not raise, also without an index."""
+        """Return hits in the files that `reader` may read. Does not raise, even without an index."""
         limit = max(0, min(query.limit, MOST))
         text = query.text.strip()
         if not text or not limit:
@@ -72,7 +73,7 @@ class ProjectSearch:
         if len(lists) == 1:
             visible_hits = (view.show(hit) for hit in lists[0][1] if view.can_read(hit.path))
             return SearchAnswer(hits=tuple(islice(visible_hits, limit)), status=status)
-        literal_hits, related_hits = _tell_apart(_fuse(lists, text), dict(lists)["text"])
+        literal_hits, related_hits = _split_literal_hits(_fuse(lists, text), dict(lists)["text"])
         literal_hits, related_hits = (
             [hit for hit in hits if view.can_read(hit.path)] for hits in (literal_hits, related_hits)
         )
@@ -81,8 +82,8 @@ class ProjectSearch:
         return SearchAnswer(hits=tuple(map(view.show, merged_hits)), related_from=len(literal_hits), status=status)
 
     def describe(self, status: IndexStatus) -> IndexStatus:
-        """Return how far the index is with what is to be said of the model of the `embed` route."""
-        return self._route.add_to(status)
+        """Return the index status with the state of the model of the `embed` route."""
+        return self._route.add_model_status(status)
 
     async def _find(self, part: Part, query: SearchQuery, view: _ReadView) -> list[SearchHit]:
         if part == "text":
@@ -103,7 +104,7 @@ class ProjectSearch:
         return hits
 
     def _ask(self, reader: IndexReader, kind: SearchKind, request: SearchRequest) -> list[SearchHit]:
-        """Return what the index knows: by meaning, by name, or the names for a question of all kinds; in its thread."""
+        """Search the index by meaning or by name, or the names for a query of all kinds; runs in the index's thread."""
         try:
             connection = reader.connect()
             if connection is not self._connection:
@@ -118,8 +119,8 @@ class ProjectSearch:
     async def _find_unindexed(
         self, query: SearchQuery, reader: Reader, indexed_hits: Sequence[SearchHit] | None
     ) -> list[SearchHit]:
-        """Find the files with most of the words among those that are not in the index yet; among all of them if what
-        the index knows can't be read (None)."""
+        """Find the files with most of the words among those that are not indexed yet, or among all files if the index
+        can't be read (`indexed_hits` None)."""
         question = read_question(query.text)
         names = [name for name in question.names if name.isidentifier()]
         words = sorted({*names, *(word for word in question.first_words if len(word) > 3)}, key=lambda word: -len(word))
@@ -154,7 +155,7 @@ class ProjectSearch:
 
 
 class _ReadView:
-    """The files as one reader sees them, each read at most once for an answer, and the settings of that moment."""
+    """The files as one reader sees them, read at most once for an answer, and the settings at that time."""
 
     def __init__(self, reader: Reader, settings: Settings) -> None:
         self.reader = reader
@@ -164,7 +165,7 @@ class _ReadView:
         self._lines: dict[str, list[str] | None] = {}
 
     def load_pending(self) -> dict[str, str | None]:
-        """Return the pending texts by path; None: the file is deleted, no text, or may not be read."""
+        """Return the pending texts by path; None: the file is deleted, is not text, or may not be read."""
         if not self._pending:
             for path, operation in islice(self._operations.items(), MOST_PENDING):
                 lines = None if operation == "delete" else self._read_lines(path)
@@ -195,7 +196,7 @@ class _ReadView:
 
 
 async def _grep(reader: Reader, pattern: str, directories: Sequence[str]) -> AsyncIterator[SearchHit]:
-    """Iterate over the lines that match, those of the project's own code first."""
+    """Iterate over the matching lines, those of the project's own code first."""
     from core.tools.builtin.reading.grep import Grep
 
     exact = any(character.isupper() for character in pattern)
@@ -213,8 +214,8 @@ async def _grep(reader: Reader, pattern: str, directories: Sequence[str]) -> Asy
 
 
 def _fuse(lists: Sequence[tuple[Part, list[SearchHit]]], text: str) -> list[SearchHit]:
-    """Return one list: places that lie in each other are one, the narrower definition of them, and gain once by each
-    list. What is named as the text says comes before all else."""
+    """Merge the lists by reciprocal rank fusion. Overlapping hits become one, whose score grows once per list. Hits
+    whose symbol has the name in the text come first."""
     hits_by_key: dict[tuple[str, int], SearchHit] = {}
     by_path: dict[str, list[tuple[str, int]]] = {}
     for part, hits in lists:
@@ -228,15 +229,17 @@ def _fuse(lists: Sequence[tuple[Part, list[SearchHit]]], text: str) -> list[Sear
             if key not in scored_keys:
                 scored_keys.add(key)
                 hits_by_key[key] = replace(
-                    hits_by_key[key], score=hits_by_key[key].score + _SHARES[part] / (_FUSION + rank)
+                    hits_by_key[key], score=hits_by_key[key].score + _WEIGHTS[part] / (_RANK_OFFSET + rank)
                 )
     scored_hits = (replace(hit, score=round(hit.score + is_named(text, hit.symbol), 6)) for hit in hits_by_key.values())
     return sorted(scored_hits, key=lambda hit: (-hit.score, hit.path, hit.start))
 
 
-def _tell_apart(places: Sequence[SearchHit], lines: Sequence[SearchHit]) -> tuple[list[SearchHit], list[SearchHit]]:
-    """Return the lines in which the text stands, in the order of the places that they lie in and with their names, and
-    the places in which it does not stand."""
+def _split_literal_hits(
+    places: Sequence[SearchHit], lines: Sequence[SearchHit]
+) -> tuple[list[SearchHit], list[SearchHit]]:
+    """Split into literal and related hits: the `lines` that contain the text, ordered and named like the `places`
+    around them, and the places that do not contain it."""
     by_path: dict[str, list[tuple[int, SearchHit]]] = {}
     for rank, hit in enumerate(places):
         by_path.setdefault(hit.path, []).append((rank, hit))
@@ -250,9 +253,7 @@ def _tell_apart(places: Sequence[SearchHit], lines: Sequence[SearchHit]) -> tupl
         holding.update(rank for rank, _ in around)
         rank, hit = around[0] if around else (len(places), line)
         ranked_lines.append((rank, replace(line, symbol=hit.symbol, kind=hit.kind, score=hit.score)))
-    literal_hits = [
-        line for _, line in sorted(ranked_lines, key=lambda entry: entry[0])
-    ]  # the lines of a place stay in their order
+    literal_hits = [line for _, line in sorted(ranked_lines, key=lambda entry: entry[0])]  # stable within a place
     return literal_hits, [hit for rank, hit in enumerate(places) if rank not in holding]
 
 

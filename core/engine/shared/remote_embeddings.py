@@ -42,26 +42,26 @@ from core.records import decode_json
 from core.sessions.private_directory import find_private_directory
 from core.tasks import TaskOwner
 
-_TOGETHER: Final = 8
-"""Texts of a request: a question waits for no more of them than that."""
+_BATCH_TEXTS: Final = 8
+"""Texts per request: a query waits for at most one request that is already running."""
 _END_SECONDS: Final = 0.3
 _LINE_LIMIT: Final = 1 << 20
 BATCH: Final = 64
 MOST_CHUNKS: Final = 50_000
-"""Chunks that a model is sent in the life of an engine; those of a large project go on with the next one."""
+"""Chunks that a model is sent in one run of an engine; the next run continues a large project."""
 _BOUND: Final = f"it is sent at most {MOST_CHUNKS:,} pieces in a run"
 _LOCK: Final = "vectors"
 _PAUSE: Final = 0.5
 _QUESTION_SECONDS: Final = 3.0
 _TRIES: Final = 4
-_AGAIN: Final = 300.0  # seconds after a failure
-_ENOUGH: Final = 0.9
+_RETRY_SECONDS: Final = 300.0  # after a failure
+_SUFFICIENT_SHARE: Final = 0.9
 _TOO_FEW: Final = "Until it knows nine tenths of them, the program's own model compares."
 _MOST_CHARACTERS: Final = 6_000
 
 
 class LocalModel:
-    """An `EmbeddingProvider`. Its process is started with the first texts, and again when it has died."""
+    """An `EmbeddingProvider`. Its process is started with the first texts, and again after a crash."""
 
     name = MINILM
 
@@ -70,15 +70,16 @@ class LocalModel:
         self._turn = asyncio.Lock()
 
     async def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
-        """Return the vector of each text, in their order. Raises `ProviderError`."""
+        """Return the vectors of the texts, in their order. Raises `ProviderError`."""
         vectors: list[list[float]] = []
-        for begin in range(0, len(texts), _TOGETHER):
+        for begin in range(0, len(texts), _BATCH_TEXTS):
             async with self._turn:
-                vectors += await self._ask(VectorRequest(tuple(texts[begin : begin + _TOGETHER])))
+                vectors += await self._ask(VectorRequest(tuple(texts[begin : begin + _BATCH_TEXTS])))
         return vectors
 
     async def _ask(self, request: VectorRequest) -> list[list[float]]:
-        """Return the answer to one request, whole: one that nobody waits for any more is not that of the next."""
+        """Return the answer to one request. A cancelled request kills the process: its answer would be read as that of
+        the next request."""
         process = await self._start()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -134,18 +135,19 @@ class LocalModel:
             await self._kill(process)
 
 
-class RemoteMeaning:
-    """`ids`: the id of the route's model, by which vectors are kept, and the API's own name of it. `rules`: what they
-    do not simply allow the agent to read is not sent. `fills`: it asks for the vectors that are missing."""
+class RemoteEmbeddings:
+    """The embeddings by one model. `ids`: the id of the route's model, which is the key of the stored vectors, and the
+    API's own name of it. `rules`: only files that they allow the agent to read are sent. `requests_missing`: request
+    the vectors that are missing."""
 
     rules: Sequence[PermissionRule] = ()
     sent = 0
-    lack = ""
-    """Why it was not asked the last question, "" = it was."""
+    unused_reason = ""
+    """The reason why the model was not used for the last query, "" = it was."""
 
-    fills = True
+    requests_missing = True
     known = 0
-    """Chunks that have a vector of it, as far as was counted."""
+    """Chunks that have a vector of this model, as of the last count."""
 
     def __init__(
         self, root: Path, database: Path, index: ProjectIndex, provider: EmbeddingProvider, ids: tuple[str, str]
@@ -156,30 +158,31 @@ class RemoteMeaning:
         self._index = index
         self._provider = provider
         self._tasks = TaskOwner()
-        self._is_enough = False
+        self._is_sufficient = False
         self._failed_at = 0.0
-        self._filled: Generation | None = None  # the index whose chunks were all asked for
+        self._filled: Generation | None = None  # the generation of the index whose chunks were all requested
 
     def start_filling(self) -> None:
-        """Ask for the vectors that are missing, unless that is done already, or failed a moment ago."""
-        if not self._tasks.is_busy and not (self.problem and monotonic() - self._failed_at < _AGAIN):
+        """Request the missing vectors, unless a request runs or failed recently."""
+        if not self._tasks.is_busy and not (self.problem and monotonic() - self._failed_at < _RETRY_SECONDS):
             self._tasks.spawn(self._fill(), name="vectors of the embed route")
 
     async def wait(self) -> None:
-        """Wait until no vectors are asked for."""
+        """Wait until no request for vectors runs."""
         await self._tasks.wait()
 
     async def close(self) -> None:
         await self._tasks.cancel()
 
     async def embed_question(self, question: SearchQuestion) -> tuple[str, tuple[bytes, bytes] | None]:
-        """Return the model that a question is compared by, and its vectors; None = the program's own makes them."""
-        if self.fills:
+        """Return the model that compares a query, and the query's vectors; None = the program's own model makes
+        them."""
+        if self.requests_missing:
             self.start_filling()
         else:
-            self._is_enough = await self._count_known()
-        self.lack = self.problem or ("" if self._is_enough else _TOO_FEW)
-        if self.lack:
+            self._is_sufficient = await self._count_known()
+        self.unused_reason = self.problem or ("" if self._is_sufficient else _TOO_FEW)
+        if self.unused_reason:
             return STATIC_MODEL, None
         texts = [question.text[:_MOST_CHARACTERS], question.first]
         try:
@@ -187,32 +190,32 @@ class RemoteMeaning:
                 full_vector, first = await self._provider.embed(self._name, texts)
         except (AgentTuiError, TimeoutError) as failure:
             reason = str(failure) or f"it took more than {_QUESTION_SECONDS:.0f} s"
-            self.lack = f"{self.model} did not answer: {reason}"
+            self.unused_reason = f"{self.model} did not answer: {reason}"
             return STATIC_MODEL, None
         return self.model, (pack_vector(full_vector), pack_vector(first))
 
     async def _fill(self) -> None:
-        """Embed what has no vector, unless another session of the project is at it: its vectors are ours, too."""
+        """Embed the chunks without a vector, unless another process of the project does it: the vectors are shared."""
         try:
             generation = await self._index.read(IndexReader.read_generation)
             if generation == self._filled:
                 return
-            self._is_enough = await self._count_known()
-            lock = lock_for_building(self._database.with_name(_LOCK))  # here: a thread could not be called off
+            self._is_sufficient = await self._count_known()
+            lock = lock_for_building(self._database.with_name(_LOCK))  # not in a thread, which could not be cancelled
             if lock is None:
                 return
             try:
                 await self._embed_missing()
             finally:
                 os.close(lock)
-            self._is_enough, self._filled = await self._count_known(), generation
-            is_cut = self.sent >= MOST_CHUNKS and not self._is_enough
+            self._is_sufficient, self._filled = await self._count_known(), generation
+            is_cut = self.sent >= MOST_CHUNKS and not self._is_sufficient
             self.problem = f"{self.model} knows the rest after the next start: {_BOUND}" if is_cut else ""
         except (AgentTuiError, sqlite3.Error, OSError) as problem:
             self.problem, self._failed_at = f"{self.model} gave no vectors: {problem}", monotonic()
 
     async def _embed_missing(self) -> None:
-        """Embed what has no vector, a batch at a time, as long as more may be sent."""
+        """Embed the chunks without a vector in batches, until the limit of the run is reached."""
         after = 0
         while self.sent < MOST_CHUNKS and (places := await self._list_missing(after)):
             after = places[-1].id
@@ -225,7 +228,7 @@ class RemoteMeaning:
                 await pause(_PAUSE)
 
     async def _embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return the vectors of texts; what may pass is tried again. Raises `ProviderError`."""
+        """Return the vectors of texts; temporary failures are retried. Raises `ProviderError`."""
         for attempt in range(1, _TRIES + 1):
             try:
                 return await self._provider.embed(self._name, texts)
@@ -242,7 +245,7 @@ class RemoteMeaning:
         )
 
     async def _count_known(self) -> bool:
-        """Count the chunks that have a vector of this model. True if those are nearly all."""
+        """Count the chunks with a vector of this model. Return True if they are enough to search by it."""
 
         def count(reader: IndexReader) -> tuple[int, int]:
             connection = reader.connect()
@@ -254,7 +257,7 @@ class RemoteMeaning:
             return total, known_count
 
         total, self.known = await self._index.read(count)
-        return bool(total and self.known >= total * _ENOUGH)
+        return bool(total and self.known >= total * _SUFFICIENT_SHARE)
 
     def _read_texts(self, places: Sequence[ChunkPlace]) -> dict[bytes, str]:
         allowed_chunks = [
@@ -267,7 +270,7 @@ class RemoteMeaning:
             os.close(top)
 
     def _store(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
-        """Write vectors beside the builder: SQLite lets one after the other write."""
+        """Write vectors while the builder may also write: SQLite serializes the transactions."""
         if not self._database.exists():
             raise IndexFailed("the index is gone.")
         connection = sqlite3.connect(self._database, timeout=10, isolation_level=None)
@@ -279,31 +282,31 @@ class RemoteMeaning:
 
 
 class EmbedRoute:
-    """The model of the `embed` route, as the configuration names it now. `problem`: why it is not asked, "" = it is, or
-    none is named. `fills`: see `RemoteMeaning`."""
+    """The model of the `embed` route in the current configuration. `problem`: why it is not used, "" = it is, or none
+    is configured. `requests_missing`: see `RemoteEmbeddings`."""
 
-    fills = True
+    requests_missing = True
 
     def __init__(self, index: ProjectIndex, root: Path, store: Path, models: ModelAccess) -> None:
         self.problem = ""
         self._index, self._root, self._store = index, root, store
         self._models = models
-        self._meaning: RemoteMeaning | None = None
+        self._embeddings: RemoteEmbeddings | None = None
         self._provider: Provider | LocalModel | None = None
         self._sent: dict[str, int] = {}
 
-    def add_to(self, status: IndexStatus) -> IndexStatus:
-        """Return how far the index is with what is to be said of this model."""
+    def add_model_status(self, status: IndexStatus) -> IndexStatus:
+        """Return the index status with the state of this model."""
         problem = status.problem or self.problem
-        if self._meaning is None:
+        if self._embeddings is None:
             return replace(status, problem=problem)
-        known_count = min(self._meaning.known, status.chunks)
-        return replace(status, problem=problem, model=self._meaning.model, known_to_model=known_count)
+        known_count = min(self._embeddings.known, status.chunks)
+        return replace(status, problem=problem, model=self._embeddings.model, known_to_model=known_count)
 
     async def embed_question(
         self, settings: Settings, question: SearchQuestion
     ) -> tuple[str, tuple[bytes, bytes] | None]:
-        """Return what `RemoteMeaning` does; without a route, or where it may not be asked, the program's own model."""
+        """Return model and vectors as `RemoteEmbeddings` does; without a usable route, the program's own model."""
         model = settings.resolve_route("embed").model
         self.problem = ""
         if not model:
@@ -315,26 +318,28 @@ class EmbedRoute:
             self.problem = f"privacy is on: {model} is not asked, meaning is compared by the program's own model"
             return STATIC_MODEL, None
         try:
-            meaning = await self._open(model, settings)
+            embeddings = await self._open(model, settings)
         except AgentTuiError as failure:
             self.problem = f"{model} is not asked: {failure.message}"
             return STATIC_MODEL, None
-        meaning.rules = settings.permissions.parse_rules()
-        embedding = await meaning.embed_question(question)
-        self.problem = meaning.lack
+        embeddings.rules = settings.permissions.parse_rules()
+        embedding = await embeddings.embed_question(question)
+        self.problem = embeddings.unused_reason
         return embedding
 
-    async def _open(self, model: str, settings: Settings) -> RemoteMeaning:
-        """Return the meaning by a model. Raises `ConfigError`, `ProviderError`."""
-        if self._meaning is None or self._meaning.model != model:
+    async def _open(self, model: str, settings: Settings) -> RemoteEmbeddings:
+        """Return the embeddings by a model. Raises `ConfigError`, `ProviderError`."""
+        if self._embeddings is None or self._embeddings.model != model:
             await self.close()
             provider, name = await asyncio.to_thread(self._resolve, model, settings)
             if not isinstance(provider, EmbeddingProvider):
                 raise ConfigError(f"{provider.name} gives no vectors.", hint="Name an API with /embeddings for embed.")
             self._provider = provider
-            self._meaning = RemoteMeaning(self._root, self._store / FILE_NAME, self._index, provider, (model, name))
-            self._meaning.sent, self._meaning.fills = self._sent.get(model, 0), self.fills
-        return self._meaning
+            self._embeddings = RemoteEmbeddings(
+                self._root, self._store / FILE_NAME, self._index, provider, (model, name)
+            )
+            self._embeddings.sent, self._embeddings.requests_missing = self._sent.get(model, 0), self.requests_missing
+        return self._embeddings
 
     def _resolve(self, model: str, settings: Settings) -> tuple[Provider | LocalModel, str]:
         if _is_local(model, settings):
@@ -343,32 +348,32 @@ class EmbedRoute:
         return self._models.resolve(model, settings)
 
     async def close(self) -> None:
-        """Stop asking. Safe to call twice."""
-        meaning, provider = self._meaning, self._provider
-        self._meaning = self._provider = None
-        if meaning is not None:
-            await meaning.close()
-            self._sent[meaning.model] = meaning.sent
+        """Stop requests and close the provider. Safe to call twice."""
+        embeddings, provider = self._embeddings, self._provider
+        self._embeddings = self._provider = None
+        if embeddings is not None:
+            await embeddings.close()
+            self._sent[embeddings.model] = embeddings.sent
         if provider is not None:
             await provider.close()
 
 
 def _is_local(model: str, settings: Settings) -> bool:
-    """True if a model is that of the extra; a provider of the user's may have its name."""
+    """True if a model is the local one of the extra `minilm`; a provider of the user's may have the same name."""
     return model == MINILM and MINILM.partition("/")[0] not in settings.providers
 
 
 async def embed_from_shell(
     root: Path, store: Path, settings: Settings, text: str
 ) -> tuple[str, tuple[bytes, bytes] | None, str]:
-    """Return for a question from the shell what `EmbedRoute.embed_question` does, and why the model of the route is not
-    asked ("" = it is). It asks for no vectors of the project, which may take long. Raises `IndexFailed`."""
+    """Embed a query from the shell as `EmbedRoute.embed_question` does; also return why the model of the route is not
+    used ("" = it is). Requests no vectors of the project, which may take long. Raises `IndexFailed`."""
     index = ProjectIndex(root, store, lambda status: None, is_enabled=True)
     route = EmbedRoute(index, root, store, ModelAccess())
-    route.fills = False
+    route.requests_missing = False
     try:
         model, vectors = await route.embed_question(settings, read_question(text))
-        index_status = route.add_to(await index.read(IndexReader.read_status))
+        index_status = route.add_model_status(await index.read(IndexReader.read_status))
         coverage = (
             f"{index_status.model} knows {index_status.known_to_model:,} pieces of the project. "
             if index_status.model

@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 
 
 class EngineServices(Struct, eq=False, kw_only=True):
-    """Made when the first session of a workspace is opened. `settings` may be replaced between turns. `bounds`:
-    settings of the project that can't be widened. `options`: those of the run. `notices` wait for the next session.
-    `has_looked_around`: for what killed programs left half done in other sessions."""
+    """The services of a workspace, created with its first session. `settings` may be replaced between turns.
+
+    `bounds`: settings of the project that can't be widened. `options`: those of the run. `notices` are shown by the
+    next session. `has_finished_others`: sessions of killed programs were searched for unfinished work and repaired.
+    """
 
     workspace: Workspace
     settings: Settings
@@ -42,18 +44,18 @@ class EngineServices(Struct, eq=False, kw_only=True):
     options: EngineOptions = EngineOptions()
     bounds: Mapping[tuple[str, str], Any] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
-    has_looked_around: bool = False
+    has_finished_others: bool = False
     _search: ProjectSearch | None = None
 
     @property
     def added_directories(self) -> AddedDirectories | None:
-        """The directories beside the workspace that may be read."""
+        """The directories outside of the workspace that may be read."""
         return AddedDirectories(self.options.add_dirs) if self.options.add_dirs else None
 
     async def search(self, query: SearchQuery, reader: Reader) -> SearchAnswer:
-        """Return the places that answer a question best, of the files that `reader` reads."""
+        """Return the positions that match a query best, in the files that `reader` may read."""
         if self._search is None:
-            # read with the first question
+            # imported with the first query
             from core.engine.shared.project_search import ProjectSearch
             from core.engine.shared.remote_embeddings import EmbedRoute
 
@@ -62,12 +64,12 @@ class EngineServices(Struct, eq=False, kw_only=True):
         return await self._search.search(query, reader, self.settings)
 
     def describe_index(self) -> IndexStatus:
-        """Return how far the index is, and what is to be said of the model that meaning is compared by."""
+        """Return the progress of the index, and the state of the embedding model."""
         status = self.index.status()
         return status if self._search is None else self._search.describe(status)
 
     async def close(self) -> None:
-        """Stop what works beside the sessions. Safe to call twice."""
+        """Stop search, background agents' updates and index. Safe to call twice."""
         if self._search is not None:
             await self._search.close()
         await self.background.close()

@@ -16,7 +16,7 @@ from msgspec import Struct
 from core.agent.mentions.sources import PromptSurroundings
 from core.agent.turn.budget import SubagentLimits
 from core.engine.session.session import Session, copy_attachments
-from core.engine.subagents.runner import SubagentEnd, SubagentRunner, choose_model, is_granted_below
+from core.engine.subagents.runner import SubagentEnd, SubagentRunner, is_granted_to_subagent, set_model
 from core.engine.subagents.sessions import build_origin, create_subagent_session, merge_subagent, open_subagent_session
 from core.engine.subagents.subagent_turn import STOP_LIMIT, SubagentTurn
 from core.engine.subagents.todo_runner import verify_todo
@@ -246,8 +246,8 @@ class BestOf(SubagentTurn):
         copy_attachments(self.session, child, self.prompt)
 
     async def _run_candidate(self, child: Session, model: str, number: int) -> None:
-        limits = SubagentLimits(parent_grants=partial(is_granted_below, self.context), budget=self.spent)
-        choose_model(child, model, "")
+        limits = SubagentLimits(parent_grants=partial(is_granted_to_subagent, self.context), budget=self.spent)
+        set_model(child, model, "")
         name = child.state.model.rpartition("/")[2]
         title = f"{number} · {name}" if len(set(self._models)) > 1 else f"candidate {number}"
         start_event = ev.SubagentStarted(id=child.id, title=title, candidate_of=self.context.turn_id)

@@ -147,7 +147,7 @@ def open_browser(session: Session, settings: BrowserSettings) -> OpenCapability:
 
     def build(origin: Origin, lease: CallLease) -> object:
         caller, root = access.open_caller(origin, lease), str(session.workspace.root)
-        caller.most = MAX_SHOWN
+        caller.max_chars = MAX_SHOWN
         return BrowserCaller(caller, approver, origin, root, partial(access.servers.stop, SERVER))
 
     return build

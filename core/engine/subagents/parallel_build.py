@@ -18,7 +18,7 @@ from core.agent.turn.budget import SubagentLimits
 from core.agent.turn.turn_context import TurnContext
 from core.engine.session.session import Session
 from core.engine.session.tasks import explain_fault
-from core.engine.subagents.runner import SubagentEnd, SubagentRunner, is_granted_below
+from core.engine.subagents.runner import SubagentEnd, SubagentRunner, is_granted_to_subagent
 from core.engine.subagents.sessions import (
     adopt_checks,
     create_subagent_session,
@@ -175,7 +175,7 @@ class ParallelBuild(SubagentTurn):
     async def _run_subagent(self, todo: Todo, subagent: SubagentState | None, reason: str) -> None:
         child = open_subagent_session(self.session, subagent.id) if subagent is not None else None
         merges = self._merges if child is None else -1
-        limits = SubagentLimits(parent_grants=partial(is_granted_below, self.context), budget=self.spent)
+        limits = SubagentLimits(parent_grants=partial(is_granted_to_subagent, self.context), budget=self.spent)
         others = tuple(key for key in self._tasks if key != todo.id)
         plan = replace(self.context.plans.store.load(self._plan), todos=self._load_todos())
         task = TodoTask(plan=plan, todo=todo, others=others, why=reason)

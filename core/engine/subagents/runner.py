@@ -32,7 +32,7 @@ from core.state.usage import add_usage, subtract_usage
 INTERVAL: Final = 0.3  # seconds between two lines about the same subagent
 HEARTBEAT: Final = 1.0  # seconds after which its time is told again, while it waits for nobody
 MAX_SHOWN_ACTS: Final = 6  # of the latest acts
-MAX_KEPT_ACTS: Final = 200  # acts that its end tells of
+MAX_STORED_ACTS: Final = 200  # acts that its end tells of
 MAX_ACT_LENGTH: Final = 160  # characters of an act
 MAX_LAST_WORDS: Final = 2_000  # characters of its last words that are kept
 _RUNNING: Final = frozenset({Access.EXEC, Access.JOB, Access.EXTERNAL})
@@ -62,7 +62,7 @@ class SubagentReporter:
     @property
     def acts(self) -> tuple[ev.SubagentAction, ...]:
         """Its acts, the last ones if there are many."""
-        return tuple(self._acts.values())[-MAX_KEPT_ACTS:]
+        return tuple(self._acts.values())[-MAX_STORED_ACTS:]
 
     @property
     def final_acts(self) -> tuple[ev.SubagentAction, ...]:
@@ -97,9 +97,9 @@ class SubagentReporter:
         if self._timer is not None:
             self._timer.cancel()
         for approval in [request.id for request in self._parent.state.approvals.values() if self._is_ours(request)]:
-            self._parent.emit_surely(ev.ApprovalResolved(id=approval, decision="reject_once", by="program"))
+            self._parent.emit_or_defer(ev.ApprovalResolved(id=approval, decision="reject_once", by="program"))
         for question in [request.id for request in self._parent.state.questions.values() if self._is_ours(request)]:
-            self._parent.emit_surely(ev.QuestionAnswered(id=question, by="program"))
+            self._parent.emit_or_defer(ev.QuestionAnswered(id=question, by="program"))
 
     def _is_ours(self, request: ev.ApprovalRequested | ev.QuestionAsked) -> bool:
         return request.subagent == self._child.id
@@ -128,7 +128,7 @@ class SubagentReporter:
             self._schedule_report()
 
     def _forward(self, event: ev.AnyEvent) -> bool:
-        emit, state = self._parent.emit_surely, self._parent.state
+        emit, state = self._parent.emit_or_defer, self._parent.state
         match event:
             case ev.ApprovalRequested():
                 emit(replace(event, subagent=self._child.id, reason=f"{self._asker}. {event.reason}".strip()))
@@ -175,8 +175,8 @@ class SubagentReporter:
     def _add_act(self, key: str, act: ev.SubagentAction) -> None:
         self._acts[key] = act
         self._count += 1
-        if len(self._acts) > 2 * MAX_KEPT_ACTS:
-            for old in list(self._acts)[:-MAX_KEPT_ACTS]:
+        if len(self._acts) > 2 * MAX_STORED_ACTS:
+            for old in list(self._acts)[:-MAX_STORED_ACTS]:
                 del self._acts[old]
 
     def _schedule_report(self, interval: float = INTERVAL) -> None:
@@ -280,7 +280,7 @@ class SubagentRunner(ABC):
         self._is_finished = True
         self.parent.call_permissions.record_foreign(self.child.state.foreign_sources)
         self.reporter.close()
-        self.parent.emit_surely(
+        self.parent.emit_or_defer(
             SubagentFinished(
                 id=self.id,
                 reason=end.reason,
@@ -302,7 +302,7 @@ class SubagentRunner(ABC):
         await self.child.close()
 
 
-def choose_model(child: Session, model: str, effort: Effort | Literal[""]) -> None:
+def set_model(child: Session, model: str, effort: Effort | Literal[""]) -> None:
     """Set model and effort of a subagent, "" = those of the job."""
     model = model or child.settings.resolve_route("chat").model
     if model and model != child.state.model:
@@ -311,7 +311,7 @@ def choose_model(child: Session, model: str, effort: Effort | Literal[""]) -> No
         child.emit(EffortChanged(effort=effort))
 
 
-def is_granted_below(context: TurnContext, access: Access, *, keeps_effects: bool = True) -> bool:
+def is_granted_to_subagent(context: TurnContext, access: Access, *, keeps_effects: bool = True) -> bool:
     """Return True if the session of `context` itself may do this now. `keeps_effects`: what commands and servers of the
     subagent leave is kept, so they run only where its parent's would be kept, too."""
     if not context.permissions.is_granted(access) or explain_held_back(context.state, access):

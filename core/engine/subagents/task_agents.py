@@ -20,7 +20,7 @@ from core.agent.turn.turn_context import TurnContext
 from core.attachments.preparation import PreparedAttachment
 from core.engine.session.session import Session
 from core.engine.subagents.browser import TOOLS, open_browser
-from core.engine.subagents.runner import SubagentEnd, SubagentRunner, choose_model, is_granted_below
+from core.engine.subagents.runner import SubagentEnd, SubagentRunner, is_granted_to_subagent, set_model
 from core.engine.subagents.sessions import (
     create_subagent_session,
     merge_subagent,
@@ -179,14 +179,14 @@ class TaskAgents:
         self, context: TurnContext, child: Session, agent: AgentType, task: SubagentTask, call: str
     ) -> SubagentReport:
         keeps_effects = child.state.mode != "ask"
-        grants = partial(is_granted_below, context, keeps_effects=keeps_effects)
+        grants = partial(is_granted_to_subagent, context, keeps_effects=keeps_effects)
         limits = SubagentLimits(
             parent_grants=grants, budget=context.budget, tools=agent.tools, denied=agent.denied, kind=agent.name
         )
         if agent.has_browser:
             child.outward[Access.EXTERNAL] = open_browser(child, context.settings.browser)
             limits = replace(limits, tools=(agent.tools or frozenset()) | {TOOLS})
-        choose_model(child, self._find_model(task.model or agent.model), agent.effort)
+        set_model(child, self._find_model(task.model or agent.model), agent.effort)
         runner = TaskRunner(self._session, child, agent, task, limits, call)
         end = SubagentEnd(reason="interrupted")
         try:

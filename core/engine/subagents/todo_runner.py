@@ -12,7 +12,7 @@ from core.agent.turn.budget import SubagentLimits
 from core.agent.turn.stages import build_capabilities
 from core.agent.turn.turn_context import TurnContext
 from core.engine.session.session import Session
-from core.engine.subagents.runner import MAX_LAST_WORDS, SubagentEnd, SubagentRunner, choose_model
+from core.engine.subagents.runner import MAX_LAST_WORDS, SubagentEnd, SubagentRunner, set_model
 from core.engine.turns.lifecycle import build_context
 from core.ids import new_id
 from core.plans.todo_graph import select_current
@@ -48,7 +48,7 @@ class TodoRunner(SubagentRunner):
         self.task = task
         todo = task.todo
         is_trusted = child.services.trust.trusted
-        choose_model(child, (todo.model if is_trusted else ""), todo.effort if is_trusted else "")
+        set_model(child, (todo.model if is_trusted else ""), todo.effort if is_trusted else "")
         start_event = SubagentStarted(id=child.id, todo=todo.id, plan=task.plan.path, title=todo.content)
         super().__init__(parent, child, start_event, limits)
 

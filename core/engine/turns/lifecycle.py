@@ -93,7 +93,7 @@ async def _run_turn(session: Session, work: Work, prompt: str | None) -> None:
         session.report_error(fault)
     state = session.state
     if prompt is not None and not any(turn_state.id == turn for turn_state in state.turns[-1:]):
-        session.emit_surely(TurnStarted(prompt=prompt, mode=state.mode, model=state.model))
+        session.emit_or_defer(TurnStarted(prompt=prompt, mode=state.mode, model=state.model))
     _finish_turn(session, reason, message)
     session.turn_slot.is_stopping = False
 
@@ -101,7 +101,7 @@ async def _run_turn(session: Session, work: Work, prompt: str | None) -> None:
 def _finish_turn(session: Session, reason: TurnEnd, message: str) -> None:
     """Close whatever the turn left open; its end is on the disk before the next thing happens."""
     try:
-        close_open_turn(session.state, session.emit_surely, reason=reason, message=message)
+        close_open_turn(session.state, session.emit_or_defer, reason=reason, message=message)
         remove_probes(session)
         session.terminal.squash_layers()
         session.log.sync()
@@ -122,7 +122,7 @@ def suggest_prompt(session: Session) -> None:
     if not isinstance(provider, SuggestingProvider):
         return
     if (suggestion := provider.suggest(state.messages)) is not None:
-        session.emit_surely(PromptSuggested(text=suggestion.text, mode=Mode(suggestion.mode or state.mode).value))
+        session.emit_or_defer(PromptSuggested(text=suggestion.text, mode=Mode(suggestion.mode or state.mode).value))
 
 
 def _update_permissions(session: Session) -> Settings:

@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from core.config.loading import load_settings
-from core.engine.configuration.settings_file import _change_file, keep_setting, save_settings
+from core.engine.configuration.settings_file import _change_file, save_setting, save_settings
 from core.errors import ConfigError, StateError
 from core.protocol.commands import SettingKeep
 from core.user_dirs import get_config_dir
@@ -30,7 +30,7 @@ def test_a_file_with_a_fault_in_it_is_left_as_it_is(file):
     with pytest.raises(ConfigError):
         save_settings(model="openai/x")
     with pytest.raises(ConfigError):
-        keep_setting(SettingKeep(key="privacy", text="true"))
+        save_setting(SettingKeep(key="privacy", text="true"))
     assert file.read_text() == "model = ["
 
 
@@ -52,9 +52,9 @@ def test_a_file_with_a_fault_in_it_is_left_as_it_is(file):
 def test_a_setting_of_each_kind_is_kept_and_goes_back_to_its_default(file, key, text, value):
     file.write_text("# mine\n[lsp.pylsp]\nenabled = false\n")
     default = read(key)
-    keep_setting(SettingKeep(key=key, text=text))
+    save_setting(SettingKeep(key=key, text=text))
     assert read(key) == value
-    keep_setting(SettingKeep(key=key))
+    save_setting(SettingKeep(key=key))
     assert read(key) == default
     assert (
         file.read_text().replace(f"[{key.rpartition('.')[0]}]\n", "").strip() == "# mine\n[lsp.pylsp]\nenabled = false"
@@ -81,7 +81,7 @@ def test_a_setting_of_each_kind_is_kept_and_goes_back_to_its_default(file, key, 
 )
 def test_what_the_loader_would_refuse_is_refused_and_not_written(file, key, text):
     with pytest.raises(ConfigError):
-        keep_setting(SettingKeep(key=key, text=text))
+        save_setting(SettingKeep(key=key, text=text))
     assert not file.exists()
 
 
@@ -89,7 +89,7 @@ def test_what_the_loader_would_refuse_is_refused_and_not_written(file, key, text
 def test_the_file_keeps_its_mode(file, mode):
     file.write_text("")
     file.chmod(mode)
-    keep_setting(SettingKeep(key="privacy", text="true"))
+    save_setting(SettingKeep(key="privacy", text="true"))
     assert file.stat().st_mode & 0o777 == mode
 
 
@@ -97,26 +97,26 @@ def test_a_link_stays_a_link_and_what_it_leads_to_is_changed(file, tmp_path):
     target = tmp_path / "dotfiles.toml"
     target.write_text("# mine\n")
     file.symlink_to(target)
-    keep_setting(SettingKeep(key="privacy", text="true"))
+    save_setting(SettingKeep(key="privacy", text="true"))
     assert file.is_symlink()
     assert target.read_text() == "privacy = true\n\n# mine\n"
 
 
 def test_a_link_that_leads_nowhere_makes_its_file_and_one_into_nothing_is_refused(file, tmp_path):
     file.symlink_to(tmp_path / "new.toml")
-    keep_setting(SettingKeep(key="privacy", text="true"))
+    save_setting(SettingKeep(key="privacy", text="true"))
     assert (tmp_path / "new.toml").read_text() == "privacy = true\n"
     file.unlink()
     file.symlink_to(tmp_path / "none" / "new.toml")
     with pytest.raises(StateError, match="can't be written: No such file"):
-        keep_setting(SettingKeep(key="privacy", text="true"))
+        save_setting(SettingKeep(key="privacy", text="true"))
 
 
 def test_a_file_that_its_user_made_read_only_is_left_alone(file):
     file.write_text("# mine\n")
     file.chmod(0o444)
     with pytest.raises(StateError, match="it is read-only"):
-        keep_setting(SettingKeep(key="privacy", text="true"))
+        save_setting(SettingKeep(key="privacy", text="true"))
     assert file.read_text() == "# mine\n"
 
 
@@ -124,7 +124,7 @@ def test_a_directory_that_cannot_be_made_is_told(file):
     file.parent.rmdir()
     file.parent.write_text("no directory")
     with pytest.raises(StateError, match="can't be written: Not a directory"):
-        keep_setting(SettingKeep(key="privacy", text="true"))
+        save_setting(SettingKeep(key="privacy", text="true"))
     file.parent.unlink()
 
 
@@ -132,7 +132,7 @@ def test_changes_of_several_at_once_are_all_kept(file):
     numbers = range(12)
     with ThreadPoolExecutor(len(numbers)) as pool:
         keys = [f"tools.tool{number}.enabled" for number in numbers]
-        for waited in [pool.submit(keep_setting, SettingKeep(key=key, text="false")) for key in keys]:
+        for waited in [pool.submit(save_setting, SettingKeep(key=key, text="false")) for key in keys]:
             waited.result()
     assert set(load_settings().tools) == {f"tool{number}" for number in numbers}
 
