@@ -148,10 +148,8 @@ async def test_allowed_tools_grant_nothing(project):
 async def test_n3_a_skill_that_was_changed_from_outside_is_asked_about(project):
     trust(project)
     write(project, {".claude/skills/pdf/SKILL.md": SKILL.format("Other.")})
-    trust = ProjectTrust(Workspace(project), for_now=False)
-    assert trust.trusted_files.untrusted.keys() == {".claude/skills/pdf/SKILL.md"}
-        ".claude/skills/pdf/SKILL.md"
-    }
+    untrusted = ProjectTrust(Workspace(project), for_now=False).trusted_files.untrusted
+    assert untrusted.keys() == {".claude/skills/pdf/SKILL.md"}
 
 
 async def test_what_a_skill_says_can_open_no_tag_of_ours(project):

@@ -322,17 +322,18 @@ class UpdateReader:
     def find_failure(self) -> str:
         """Return why nothing came of this turn, "" = something did, or there was nothing to be done."""
         if self._is_broken:
-            return f"{self._agent} ended the turn with an error: {self.answer_text.strip()[-300:] or 'it did not say which'}"
+            words = self.answer_text.strip()[-300:] or "it did not say which"
+            return f"{self._agent} ended the turn with an error: {words}"
         attempted_calls = [call for call in self._all_calls if call.kind not in _NO_WORK and not call.is_refused]
         failed_calls = [call for call in attempted_calls if not call.has_run]
         commands = [call for call in failed_calls if call.kind == "execute"]
         if not commands or len(failed_calls) < len(attempted_calls):
             return ""
-        words = next(
+        output = next(
             (line.strip() for call in commands for line in call.read_text().splitlines() if line.strip("` ")), ""
         )
         subject = "the one command" if len(commands) == 1 else f"all {len(commands)} commands"
-        message = f" It said: {words[:300]}" if words else ""
+        message = f" It said: {output[:300]}" if output else ""
         return f"{self._agent} could not start {subject} of this turn, so nothing was done.{message}"
 
     def add_error(self, code: str, message: str, *, hint: str = "") -> None:

@@ -37,13 +37,13 @@ _ALL: Final = 1_000_000
 
 
 def clean_title(title: str) -> str:
-    """Return a title as it is kept: one line, not too long."""
+    """Return a title as one line of at most `MAX_TITLE` characters."""
     return " ".join(title.split())[:MAX_TITLE]
 
 
 def record_change(store: SessionStore, session: str, event: SessionRenamed | SessionTagged) -> None:
-    """Append an event to the log of a session that is open nowhere; it counts as used when it was before. Raises
-    `StateError`: there is none, it is open, or its log is damaged."""
+    """Append an event to the log of a session that is not open; its time of last use stays. Raises `StateError`: there
+    is no such session, it is open, or its log is damaged."""
     directory = store.open(session)
     try:
         _append(directory, event)
@@ -72,9 +72,9 @@ def _append(directory: SessionDirectory, event: SessionRenamed | SessionTagged) 
 
 
 def delete_session(store: SessionStore, session: str, *, is_confirmed: bool = False) -> None:
-    """Delete a session with all that is kept of it, its words in the search, too. Raises `StateError`: there is none,
-    it is open, or something waits in it and that was not `is_confirmed`."""
-    directory = store.open(session)  # the lock says that nobody works in it
+    """Delete a session with all its data, including its words in the search index. Raises `StateError`: there is no
+    such session, it is open, or something waits in it and `is_confirmed` is False."""
+    directory = store.open(session)  # takes the lock, so nobody works in it
     try:
         waiting = describe_waiting(read_session_info(directory.path))
         if waiting and not is_confirmed:
@@ -91,14 +91,14 @@ def delete_session(store: SessionStore, session: str, *, is_confirmed: bool = Fa
 
 
 def describe_waiting(info: SessionInfo) -> str:
-    """Return what waits for the user in a session, in words; "" = nothing."""
+    """Describe what waits for the user in a session; "" = nothing."""
     edits, questions = ("edit waits", "edits wait"), ("question waits", "questions wait")
     counts = [(info.pending, edits, "in it for your review"), (info.asked, questions, "for an answer")]
     return " and ".join(f"{number} {words[number != 1]} {end}" for number, words, end in counts if number)
 
 
 def rename_closed(store: SessionStore, command: cmd.SessionRename) -> None:
-    """Give a session a title. Raises `CommandRejected`, `StateError`."""
+    """Rename a session. Raises `CommandRejected`, `StateError`."""
     if not (title := clean_title(command.title)):
         raise CommandRejected("the title is empty.", code="empty_text")
     record_change(store, command.session, SessionRenamed(title=title))
@@ -115,10 +115,10 @@ def delete_closed(store: SessionStore, command: cmd.SessionDelete) -> None:
 
 
 def export_to_file(store: SessionStore, command: cmd.SessionExport, log: SessionLog | None = None) -> None:
-    """Write a session, be it open or not, to a new file: from its open `log`, if its file is gone.
-    Raises `StateError`."""
+    """Export a session, open or not, to a new file; from its open `log` if the log file is gone. Raises
+    `StateError`."""
     if log is None and not store.has_session(command.session):
-        store.open(command.session)  # which says that there is none
+        store.open(command.session)  # raises, as there is none
     answer = export_session(store.get_path(command.session), command.format, log)
     write_export(answer, store.workspace / Path(command.path).expanduser())
 
@@ -132,7 +132,7 @@ CLOSED_SESSION_COMMANDS: Final[Mapping[type, Callable[[SessionStore, Any], None]
 
 
 def list_expired(store: SessionStore, settings: SessionSettings, now: int | None = None) -> tuple[SessionInfo, ...]:
-    """Return the sessions whose time is over; `now` in ms."""
+    """Return the expired sessions; `now` in ms."""
     return tuple(_find_expired(list_sessions(store, limit=_ALL), settings, now_ms() if now is None else now))
 
 
@@ -145,8 +145,8 @@ def _find_expired(sessions: tuple[SessionInfo, ...], settings: SessionSettings, 
 
 
 def expire_sessions(store: SessionStore, settings: SessionSettings, now: int | None = None) -> list[str]:
-    """Delete the sessions whose time is over, once a day, and return their ids. What can't be deleted stays until the
-    next time."""
+    """Delete the expired sessions, at most once a day, and return their ids. A session that can't be deleted is tried
+    again the next day."""
     deleted_ids = list[str]()
     if not (settings.keep_days or settings.keep_runs_days) or not _is_due(store.path / "expiry", now):
         return deleted_ids
@@ -158,13 +158,13 @@ def expire_sessions(store: SessionStore, settings: SessionSettings, now: int | N
 
 
 def _is_due(mark: Path, now: int | None) -> bool:
-    """True once a day: the list of all sessions is not read at every start."""
+    """Return True once a day, since reading the list of all sessions at every start would be slow."""
     timestamp = now_ms() if now is None else now
     try:
         if mark.exists() and timestamp - mark.stat().st_mtime_ns // 1_000_000 < _DAY_MS:
             return False
         mark.touch(mode=0o600)
         os.utime(mark, ns=(timestamp * 1_000_000, timestamp * 1_000_000))
-    except OSError:  # no session was ever kept here, or none can be removed
+    except OSError:  # there are no sessions here, or none can be removed
         return False
     return True

@@ -1,7 +1,7 @@
-"""Commits that a killed program had begun: finished or undone at the next start, whichever session that opens.
+"""Commits that a killed program had begun: finished or undone at the next start, whatever session that opens.
 
-The repository is put right at once. The event belongs into the log of the session that made the commit, so its note
-waits there, with the outcome, until that session is opened.
+The repository is repaired at once. The event belongs to the log of the session that made the commit, so its note stays
+in that session's directory, with the outcome, until the session is opened.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _UNKNOWN: Final = "A commit that was cut off can't be looked after ({}); compare
 
 
 def forget_commit(session: Session) -> None:
-    """Remove the note of a commit once the log on the disk tells of it; else it waits for the next start."""
+    """Remove the note of a commit once its event is in the log on disk; else the note waits for the next start."""
     if not session.log.deferred_count:
         remove_pending_commit(session.directory.path)
 
 
 def finish_own_commit(session: Session) -> str:
-    """Finish or undo the commit that a session had begun, and record it. Return a sentence, "" = there was none."""
+    """Finish or undo the commit that a session had begun, and record it. Return a report, "" = there was none."""
     directory = session.directory.path
     pending, sentence = _settle(directory, session.workspace.root)
     if pending is None:
@@ -58,11 +58,11 @@ def finish_own_commit(session: Session) -> str:
 
 
 def finish_other_commit(session: Path, root: Path) -> str:
-    """Finish or undo the commit that another session had begun, if nobody has it open. Return a sentence, "" = none."""
+    """Finish or undo the commit that another session had begun, unless that is open. Return a report, "" = none."""
     try:
         directory = SessionDirectory(session)
     except StateError:
-        return ""  # it is open elsewhere: the commit is that program's
+        return ""  # it is open in another program, which finishes the commit
     try:
         pending, sentence = _settle(session, root)
         if pending is not None and pending.made is None:
@@ -73,7 +73,7 @@ def finish_other_commit(session: Path, root: Path) -> str:
 
 
 def _settle(session: Path, root: Path) -> tuple[PendingCommit | None, str]:
-    """Return the noted commit with its outcome, and what there is to say of it: that is said once."""
+    """Return the noted commit with its outcome, and a report, which is "" if it was returned before."""
     try:
         pending = load_pending_commit(session)
         if pending is None or pending.made is not None:
@@ -86,13 +86,13 @@ def _settle(session: Path, root: Path) -> tuple[PendingCommit | None, str]:
     if commit is None:
         return pending, _UNDONE.format(pending.subject)
     settled_commit = replace(pending, made=commit)
-    with suppress(OSError):  # else the next start comes to the same end
+    with suppress(OSError):  # else the next start comes to the same outcome
         save_pending_commit(session, settled_commit)
     return settled_commit, " ".join(filter(None, (_FINISHED.format(commit.id[:10], commit.subject), commit.problem)))
 
 
 def _end_left_git(directory: Path) -> None:
-    """Let the git of a killed program end, which may be about to commit; end it if that takes too long."""
+    """Wait for the git of a killed program, which may be about to commit; end it after a grace period."""
     end = monotonic() + _GRACE_SECONDS
     while is_in_use(directory):
         if monotonic() > end:

@@ -34,14 +34,14 @@ from core.shell.terminal import Terminal
 from core.state.session import SessionState
 from core.workspace import Workspace
 
-END_LIMIT: Final = 10.0  # seconds that all hooks have at the end of a session
+END_LIMIT: Final = 10.0  # seconds for all hooks at the end of a session
 LEFT_HINT = "It waits for the review still. /hooks lists the hooks."
 
 
 def open_session_hooks(
     terminal: Terminal, permissions: CallPermissions, trust: ProjectTrust, recorder: EventRecorder
 ) -> SessionHooks:
-    """Return the hooks of a session that is being opened; no file is read before its first event."""
+    """Return the hooks of a session that is being opened. No file is read before the first event."""
     host = terminal.host
     hooks = SessionHooks(
         load=partial(load_trusted_hooks, host.workspace, trust),
@@ -54,12 +54,12 @@ def open_session_hooks(
 
 
 def load_trusted_hooks(workspace: Workspace, trust: ProjectTrust) -> HookTable:
-    """Load the hooks that run in a project now, and those of it that do not. Reads files."""
+    """Load the hooks of a project, those that run now and those that do not. Reads files."""
     return load_hooks(workspace, trust.is_readable if trust.trusted else None)
 
 
 def _build_scene(terminal: Terminal, permissions: CallPermissions, recorder: EventRecorder) -> HookScene:
-    """Return the session as it is now, as its hooks are told of it."""
+    """Return the state of the session that hooks receive."""
     host, limits = terminal.host, permissions.subagent_limits
     return HookScene(
         session=host.session_id,
@@ -75,14 +75,14 @@ def _build_scene(terminal: Terminal, permissions: CallPermissions, recorder: Eve
 
 
 def _find_refusal(permissions: CallPermissions, command: str) -> str:
-    """Return why a rule of the user's forbids a hook's command, "" = none does."""
+    """Return why a rule of the user denies a hook's command, "" = none does."""
     terms = CommandTerms(is_contained=True, is_unasked=True)
     decision = decide_call(Access.EXEC, command, terms, rules=permissions.load_rules())
     return decision.reason if decision.choice == "deny" else ""
 
 
 def _notify_waiting(terminal: Terminal, hooks: SessionHooks, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
-    """Tell the hooks, beside the turn, that something waits for the user."""
+    """Notify the hooks, in parallel to the turn, that something waits for the user."""
     if not hooks.has(HookEvent.NOTIFICATION):
         return
     is_approval = isinstance(event, ev.ApprovalRequested)
@@ -99,7 +99,7 @@ def _notify_waiting(terminal: Terminal, hooks: SessionHooks, event: ev.ApprovalR
 
 
 async def report_session_end(hooks: SessionHooks, state: SessionState, reason: str) -> None:
-    """Tell the hooks that the session ends, if they were told that it begins. Nothing is raised."""
+    """Notify the hooks of the end of the session, if they were notified of its start. Never raises."""
     if not hooks.is_begun or not hooks.has(HookEvent.SESSION_END):
         return
     last = state.turns[-1].reason if state.turns else ""
@@ -117,14 +117,14 @@ async def report_session_end(hooks: SessionHooks, state: SessionState, reason: s
 
 
 class AcceptanceRefused(AgentTuiError):
-    """A hook refused that pending changes are written to the project; nothing was."""
+    """A hook refused to have pending changes written to the project; nothing was written."""
 
     code = "hook_refused"
 
 
 class PromotionHooks(Struct, eq=False):
-    """The hooks of one session's acceptances. `report_error(problem, path=)` tells the user of a refusal; `_written`:
-    files that hooks are still to be told of."""
+    """The hooks of one session's acceptances. `report_error(problem, path=)` reports a refusal to the user; `_written`:
+    written files that the hooks are not notified of yet."""
 
     hooks: SessionHooks
     tasks: SessionTasks
@@ -133,7 +133,7 @@ class PromotionHooks(Struct, eq=False):
     _written: dict[str, None] = field(default_factory=dict)
 
     def guard(self, list_paths: Callable[[], Sequence[str]], effect: Effect) -> Effect:
-        """Return an effect that accepts changes, with the hooks asked first about the paths that it is about."""
+        """Wrap an effect that accepts changes: the hooks are asked about their paths first."""
 
         async def run() -> None:
             if await self._is_allowed(list_paths()) and inspect.isawaitable(result := effect()):
@@ -155,14 +155,14 @@ class PromotionHooks(Struct, eq=False):
         return HookOccasion(event=event, fields=fields, subjects=tuple(paths), texts=tuple(paths))
 
     def accept(self, list_paths: Callable[[], Sequence[str]], accept: Callable[[], object]) -> None:
-        """Accept what the policy accepts by itself: at once, or when the hooks that there are were asked."""
+        """Accept changes by policy: at once, or after asking the hooks if there are any."""
         if self.hooks.has(HookEvent.BEFORE_PROMOTE):
             self.tasks.schedule(self.guard(list_paths, accept))
         else:
             accept()
 
     def observe(self, event: FileWritten) -> None:
-        """Tell the hooks of a file that was written to the project, with all others of its acceptance."""
+        """Notify the hooks of a file that was written to the project, together with all others of its acceptance."""
         if not self.hooks.has(HookEvent.AFTER_PROMOTE):
             return
         if not self._written:

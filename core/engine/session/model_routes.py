@@ -64,7 +64,7 @@ def derive_subagent_settings(state: SessionState, settings: Settings) -> Setting
 
 
 def clamp_effort(effort: str, capabilities: Capabilities) -> str:
-    """Return the most effort that a model has up to `effort`, else its least; "" = it has none."""
+    """Return the highest effort of a model up to `effort`, else its lowest; "" = it has none."""
     if not effort or effort in capabilities.efforts:
         return effort
     ranks = {str(level): rank for rank, level in enumerate(EFFORTS)}
@@ -73,8 +73,8 @@ def clamp_effort(effort: str, capabilities: Capabilities) -> str:
 
 
 class ModelRoutes(Struct, eq=False):
-    """Opens providers once and keeps them until `close`. `chains`: the routes to try for a job, in order, as `resolve`
-    found them; () = the chosen model."""
+    """Opens providers once and caches them until `close`. `chains`: the routes to try for a job, in order, as `resolve`
+    left them; () = the chosen model."""
 
     _models: ModelAccess
     _settings: Callable[[], Settings]
@@ -88,19 +88,19 @@ class ModelRoutes(Struct, eq=False):
 
     @property
     def current(self) -> Route | None:
-        """The route of the chosen model if it was opened already."""
+        """The route of the chosen model if it is open."""
         return self._opened.get(choose_model(self._state, self._settings())[0])
 
     def open(self, model: str = "", effort: str = "") -> Route:
-        """Return the route to a model, with `effort` clamped to what it has; "" = the chosen one, with its own. Raises
-        `ConfigError`, `ProviderError`."""
+        """Return the route to a model, with `effort` clamped to its efforts; "" = the chosen model with its own effort.
+        Raises `ConfigError`, `ProviderError`."""
         if not model:
             model, effort = choose_model(self._state, self._settings())
         if not model:
             raise ConfigError(NO_MODEL, hint=NO_MODEL_HINT, code="no_model")
         with self._lock:  # a turn may begin while another thread still warms up
             while (route := self._opened.get(model)) is None:
-                routes = self._opened  # `close` puts another one in its place: what was made meanwhile is out of date
+                routes = self._opened  # `close` replaces the dict: a route that was opened meanwhile is outdated
                 routes[model] = self._open_route(model)
         return replace(route, effort=clamp_effort(effort, route.capabilities))
 
@@ -127,7 +127,7 @@ class ModelRoutes(Struct, eq=False):
         return routes
 
     def announce(self) -> None:
-        """Report models that can't be used, once, and record which one answers from now on if that is news."""
+        """Report models that can't be used, once, and record a change of the model that answers."""
         for subject, problem in self._problems.items():
             if subject not in self._reported:
                 message = f"{subject} can't be used: {problem.message}"
@@ -140,18 +140,25 @@ class ModelRoutes(Struct, eq=False):
             return
         route = self._opened.get(model)
         capabilities = route.capabilities if route is not None else self._models.capabilities(model, settings)
-        took = clamp_effort(effort, capabilities)
+        used_effort = clamp_effort(effort, capabilities)
         before = state.model_choices.route or RouteTaken(model=state.model)
-        requested_effort = effort if effort != took else ""
-        if (before.model, before.effort, before.wanted, before.instead_of) == (model, took, requested_effort, ""):
+        requested_effort = effort if effort != used_effort else ""
+        if (before.model, before.effort, before.wanted, before.instead_of) == (
+            model,
+            used_effort,
+            requested_effort,
+            "",
+        ):
             return
         window = self._models.resolve_window(model, settings, capabilities)
-        self._emit(RouteTaken(model=model, effort=took, wanted=requested_effort, context_window=window))
+        self._emit(RouteTaken(model=model, effort=used_effort, wanted=requested_effort, context_window=window))
         if requested_effort and (before.model, before.wanted) != (model, requested_effort):
             message = f"{model} has no effort to choose, as far as is known: {requested_effort} is not asked for."
             if capabilities.efforts:
                 has = ", ".join(capabilities.efforts)
-                message = f"{model} has no effort {requested_effort}: {took or 'its default'} is used; it has {has}."
+                message = (
+                    f"{model} has no effort {requested_effort}: {used_effort or 'its default'} is used; it has {has}."
+                )
             self._emit(Notice(level="info", message=message))
 
     async def close(self) -> None:
@@ -173,8 +180,8 @@ class ModelRoutes(Struct, eq=False):
 def build_route_table(
     settings: Settings, models: ModelAccess, state: SessionState | None, default: str = ""
 ) -> RoutesAnswer:
-    """Return a row per job, and per mode with a model or effort of its own. Slow: looks up prices. `default`: the model
-    of a session that would begin now, where there is none to look at."""
+    """Return a row per job, and per mode with its own model or effort. Slow: looks up prices. `default`: the model of a
+    new session, for `state` None."""
     if state is None:
         route = settings.resolve_route("chat")
         model, effort = route.model or default, str(route.effort)
@@ -212,12 +219,12 @@ def _build_row(job: ModelJob, model: str, effort: str, settings: Settings, model
     if not model:
         return RouteRow(job=job)
     capabilities = models.capabilities(model, settings)
-    took = clamp_effort(effort, capabilities)
+    used_effort = clamp_effort(effort, capabilities)
     return RouteRow(
         job=job,
         model=model,
-        effort=took,
-        wanted=effort if took != effort else "",
+        effort=used_effort,
+        wanted=effort if used_effort != effort else "",
         efforts=capabilities.efforts,
         fallback=settings.resolve_route(job).fallback,
         context_window=models.resolve_window(model, settings, capabilities),

@@ -50,7 +50,7 @@ def create_session(directory: SessionDirectory, services: EngineServices, first:
 
 
 def fill_directory(directory: SessionDirectory, create: Callable[[SessionDirectory], Session]) -> Session:
-    """Create a session in its new directory, which goes if that fails."""
+    """Create a session in its new directory; remove the directory if that fails."""
     try:
         return create(directory)
     except BaseException:
@@ -60,13 +60,13 @@ def fill_directory(directory: SessionDirectory, create: Callable[[SessionDirecto
 
 
 def resume_session(directory: SessionDirectory, services: EngineServices) -> Session:
-    """Open a session from its log, with promotions and the turn that it left open ended. Raises `StateError`."""
+    """Open a session from its log; finish its promotions and close its open turn. Raises `StateError`."""
     finish_interrupted_sessions(directory, services)
     return _repair_session(directory, services)[0]
 
 
 def _repair_session(directory: SessionDirectory, services: EngineServices) -> tuple[Session, str]:
-    """Open a session; return what was repaired, too ("" = nothing)."""
+    """Open a session from its log; also return a report of the repairs ("" = none)."""
     prune_killed_runs(directory)
     remove_abandoned()
     log, state, repair_note = open_session(directory.path, SessionState)
@@ -82,7 +82,7 @@ def _repair_session(directory: SessionDirectory, services: EngineServices) -> tu
     remove_probes(session, is_resumed=True)
     report, is_unattended = " ".join(filter(None, repairs)), not services.options.interactive
     session.emit(SessionResumed(repaired=report, branch=read_branch(services.workspace.root), unattended=is_unattended))
-    session.check_disk()  # the project may have moved on meanwhile
+    session.check_disk()  # the project may have changed meanwhile
     return session, report
 
 
@@ -95,25 +95,25 @@ def _finish_own_commit(session: Session) -> str:
 
 
 def finish_interrupted_sessions(directory: SessionDirectory, services: EngineServices) -> None:
-    """Look after what killed programs left half done in this workspace, once; the session that is about to be opened in
-    `directory` says it, and looks after itself."""
+    """Finish what killed programs left incomplete in this workspace, once per engine. The session in `directory`, which
+    is about to be opened, reports it and repairs itself."""
     if services.has_finished_others:
         return
     services.has_finished_others = True
     with suppress(OSError):
         for path in directory.path.parent.iterdir():
             if path != directory.path:
-                _finish_other(path, services)
+                _finish_interrupted_session(path, services)
 
 
-def _finish_other(path: Path, services: EngineServices) -> None:
+def _finish_interrupted_session(path: Path, services: EngineServices) -> None:
     if (path / NOTE_FILE).exists():
         from core.engine.session.commit_recovery import finish_other_commit
 
         services.notices += filter(None, [finish_other_commit(path, services.workspace.root)])
     if Journal(path / JOURNAL_FILE).has_ended:
         return
-    with suppress(StateError):  # it is open elsewhere, or can't be read: who opens it is told
+    with suppress(StateError):  # it is open elsewhere, or can't be read, which is reported when it is opened
         log_stat = (path / LOG_FILE).stat()
         directory = SessionDirectory(path)
         try:
@@ -124,12 +124,14 @@ def _finish_other(path: Path, services: EngineServices) -> None:
             session.log.close()
         finally:
             directory.close()
-        os.utime(path / LOG_FILE, ns=(log_stat.st_atime_ns, log_stat.st_mtime_ns))  # it is not the latest by that
+        os.utime(
+            path / LOG_FILE, ns=(log_stat.st_atime_ns, log_stat.st_mtime_ns)
+        )  # the repair must not make it the latest session
         services.notices += filter(None, [report])
 
 
 def record_branch(session: Session) -> None:
-    """Tell which branch is checked out, if it is another than the one that the session knows."""
+    """Record the branch that is checked out, if it has changed."""
     branch = read_branch(session.workspace.root)
     if branch != session.state.branch:
         try:
@@ -139,7 +141,7 @@ def record_branch(session: Session) -> None:
 
 
 def fork_session(source: Session, checkpoint: ConversationCheckpoint | None, target: SessionDirectory) -> Session:
-    """Make a session in a new directory that goes on where the source is, or was. `StateError` when it can't be."""
+    """Open a copy of `source`, as it is or as it was at `checkpoint`, in a new directory. Raises `StateError`."""
     _fill_directory(source, target, checkpoint)
     session = resume_session(target, source.services)
     session.emit(SessionForked(source=source.id, at=checkpoint.id if checkpoint is not None else ""))
@@ -148,7 +150,7 @@ def fork_session(source: Session, checkpoint: ConversationCheckpoint | None, tar
 
 
 def _fill_directory(source: Session, target: SessionDirectory, checkpoint: ConversationCheckpoint | None) -> None:
-    """Fill the directory of a new session; the log comes last. `StateError` when it can't be written."""
+    """Fill the directory of a new session; the log comes last. Raises `StateError`."""
     moment = new_id("fork")
     source.shadow.layers.freeze(moment, source.state.seq)
     try:
@@ -177,7 +179,8 @@ def _link_files(source: Path, target: Path) -> None:
 
 
 def _copy_layers(source: Session, target: SessionDirectory, checkpoint: ConversationCheckpoint | None) -> None:
-    """Copy the kept layers, those of the checkpoints up to `checkpoint`, and what undoing their verdicts needs."""
+    """Copy the stored layers, those of the checkpoints up to `checkpoint`, and those that undoing their verdicts
+    needs."""
     layers = source.shadow.layers
     layer_record = layers.kept if checkpoint is None else layers.read_frozen(checkpoint.id) or KeptLayers()
     marks = [mark for mark in source.state.checkpoints.values() if checkpoint is None or mark.seq <= checkpoint.seq]
@@ -202,7 +205,7 @@ def _copy_layers(source: Session, target: SessionDirectory, checkpoint: Conversa
 
 
 def _copy_log(source: Session, target: SessionDirectory, last: int) -> None:
-    """Copy the records up to `last`, with the new session's id in place of the old one's."""
+    """Copy the records up to `last`, with the new session's id instead of the old one."""
     old, new = source.id.encode("ascii"), target.id.encode("ascii")
     with stream_replacement(target.log_path) as file:
         after = 0

@@ -27,13 +27,13 @@ from core.syntax.flaws import describe_first_flaw
 from core.tasks import TaskOwner, is_loop_running
 
 MAX_BATCH: Final = 250  # files that are promoted in one transaction
-MAX_BYTES = 1_000_000  # bytes of a file that is looked at
-MAX_WAITING = 300  # files that wait to be looked at
+MAX_BYTES = 1_000_000  # size of a file that is checked
+MAX_WAITING = 300  # files in the queue
 
 
 class BulkAcceptance(Struct, eq=False):
-    """Accepts changes of one session's shadow. `sync`: bring the log to the disk, ahead of what is promoted.
-    `report_error(problem, path=)`: report why a verdict on a file failed."""
+    """Accepts changes of one session's shadow. `_sync` writes the log to the disk before changes are promoted.
+    `_report_error(problem, path=)` reports why a verdict on a file failed."""
 
     _shadow: Shadow
     _review: ReviewState
@@ -41,7 +41,7 @@ class BulkAcceptance(Struct, eq=False):
     _report_error: Callable[..., None]
 
     def find_changes(self, origin: Origin | None, paths: tuple[str, ...] = ()) -> list[Change]:
-        """Return the pending changes of an origin (None: any) and of these paths (none: all)."""
+        """Return the pending changes of an origin (None: any) and of these paths (none: all paths)."""
         selected_paths = frozenset(paths)
         changes = (
             change for change in self._shadow.list_changes() if not selected_paths or change.path in selected_paths
@@ -49,7 +49,7 @@ class BulkAcceptance(Struct, eq=False):
         return [change for change in changes if select_hunks(change, origin) is not None]
 
     def accept(self, origin: Origin | None, paths: tuple[str, ...]) -> list[str]:
-        """Promote every change (of an origin, of these paths) that may be; return those left, whatever the reason."""
+        """Promote the changes (of an origin, of these paths) that may be accepted in bulk; return the paths left."""
         left_paths, ready = [], []
         self._shadow.refresh_annotations()
         pairs = map_conflicting_renames(self._review.changes)
@@ -83,7 +83,7 @@ class BulkAcceptance(Struct, eq=False):
             return None
 
     def _accept_files(self, paths: list[str]) -> list[str]:
-        """Promote these files together or, if one of them can't be written, one by one. Returns the paths left."""
+        """Promote these files together or, if one of them can't be written, one by one. Return the paths left."""
         self._sync()
         try:
             self._shadow.accept_files([path for path in paths if path in self._review.changes])
@@ -94,7 +94,7 @@ class BulkAcceptance(Struct, eq=False):
         return []
 
     def _accept_file(self, path: str, hunks: tuple[str, ...] = ()) -> bool:
-        """Promote hunks of one file (none named: all). False if that failed, which is reported."""
+        """Promote hunks of one file (none named: all). Return False after reporting a failure."""
         self._sync()
         try:
             self._shadow.resolve(path, hunks, "accept", "")
@@ -107,8 +107,8 @@ class BulkAcceptance(Struct, eq=False):
 
 
 def select_hunks(change: Change, origin: Origin | None) -> tuple[str, ...] | None:
-    """Return the hunks of a change that are of an origin; () = the whole change, None = nothing. Hunks that were made
-    for several todos can stand in one file."""
+    """Return the hunks of a change that have an origin; () = the whole change, None = nothing. One file may have hunks
+    of several todos."""
     whose = change.origin.todo if change.origin else ""
     if origin is None or origin != Origin(todo=origin.todo) or not any(hunk.todo for hunk in change.hunks):
         return () if origin is None or origin.covers(change.origin) else None
@@ -118,7 +118,7 @@ def select_hunks(change: Change, origin: Origin | None) -> tuple[str, ...] | Non
 
 
 class SyntaxChecker(Struct, eq=False):
-    """Checks a session's pending changes. `observe` what becomes of them; `close` before the log is closed."""
+    """Checks the syntax of a session's pending changes. Call `close` before the log is closed."""
 
     _review: ReviewState
     _blobs: BlobStore
@@ -131,7 +131,7 @@ class SyntaxChecker(Struct, eq=False):
         """Queue the change of an event for a check."""
         if self._closed or not _is_checkable(event.change):
             return
-        if not is_loop_running():  # a review from the command line shows what was found when the change was made
+        if not is_loop_running():  # the command line shows the flags that are recorded already
             return
         if len(self._waiting) < MAX_WAITING:
             self._waiting[event.change.path] = None
@@ -152,7 +152,7 @@ class SyntaxChecker(Struct, eq=False):
             try:
                 flaw = await asyncio.to_thread(self._find_flaw, change)
                 self._flag(change, flaw)
-            except AgentTuiError:  # a disk that refuses the flag complains elsewhere, of what matters more
+            except AgentTuiError:  # a full disk is reported elsewhere
                 continue
 
     def _find_flaw(self, change: Change) -> str:
@@ -163,7 +163,7 @@ class SyntaxChecker(Struct, eq=False):
         return file.text if file else ""
 
     def _flag(self, change: Change, flaw: str) -> None:
-        """Record the result unless the change has moved on."""
+        """Record the result unless the change was revised meanwhile."""
         now = self._review.changes.get(change.path)
         if now is None or self._closed or (now.base, now.pending) != (change.base, change.pending):
             return

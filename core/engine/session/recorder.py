@@ -35,7 +35,7 @@ READ_BATCH: Final = 512
 MAX_MERGED: Final = 64 * 1024
 Listener = Callable[[Any], None]
 _encoder: Final = msgspec.json.Encoder()
-# What the audit log keeps: the kind of the line, and the fields of the event.
+# The events in the audit log: the kind of the line, and the fields of the event.
 AUDITED: Final[Mapping[type, tuple[str, tuple[str, ...]]]] = {
     ev.ApprovalRequested: (
         "approval.asked",
@@ -51,7 +51,7 @@ AUDITED: Final[Mapping[type, tuple[str, tuple[str, ...]]]] = {
 
 
 class _LiveText(Struct, eq=False):
-    """Deltas of one document, or output of one call, that wait together; joined only when the client takes them."""
+    """Queued deltas of one document, or output of one call; joined only when the client takes them."""
 
     first: Envelope
     key: tuple[type, str]
@@ -65,8 +65,8 @@ class _LiveText(Struct, eq=False):
 
 
 class Subscription(Struct, eq=False):
-    """One client's view of one session: first the events in the log behind `seen`, the last durable seq that it was
-    given (`brief`: not all of them), then live ones."""
+    """One client's view of one session: first the events in the log after `seen`, the last durable seq that the client
+    has (`brief`: not all of them), then live ones."""
 
     bus: EventBus
     seen: int
@@ -99,7 +99,7 @@ class Subscription(Struct, eq=False):
             self._is_behind = True
 
     def _merge(self, key: tuple[type, str], text: str) -> bool:
-        """Add a text to those of its kind at the end of the queue. False: there are none, or they are long already."""
+        """Append a text to the queued one of the same key. Return False if there is none, or it is long already."""
         for waiting in reversed(self._queue):
             if not isinstance(waiting, _LiveText):
                 return False
@@ -117,7 +117,7 @@ class Subscription(Struct, eq=False):
         self._wake.set()
 
     async def iter_envelopes(self) -> AsyncGenerator[Envelope]:
-        """Yield durable events after the one the subscription began with, then live ones, until the bus is closed."""
+        """Yield durable events after `seen`, then live ones, until the bus is closed."""
         self.bus.subscriptions[self] = None
         try:
             while True:
@@ -140,7 +140,7 @@ class Subscription(Struct, eq=False):
             self.bus.subscriptions.pop(self, None)
 
     def _read_back(self) -> list[Envelope]:
-        """Return the next durable events from the log; having caught up, the subscription is live from here on."""
+        """Return the next durable events from the log; once caught up, the subscription is live."""
         envelopes = self.bus.read_back(self.seen, READ_BATCH, self.brief)
         if envelopes:
             self.seen = envelopes[-1].seq
@@ -166,25 +166,25 @@ class EventBus(Struct, eq=False):
             subscription.offer(envelope)
 
     def close(self) -> None:
-        """End every subscription once it has given what it holds."""
+        """End every subscription after its queued events."""
         for subscription in self.subscriptions:
             subscription.close()
         self.subscriptions.clear()
 
 
 class EventRedactor:
-    """Redacts the events of one session, on their only way out: into the log, to the clients, into what `-p` prints.
+    """Redacts the events of one session before they reach the log, the clients and the output of `-p`.
 
-    After it every text is Unicode that JSON accepts, and contains no API key of ours: a key that a model, a tool or a
-    file repeats is masked, also where a stream brings it in pieces. What merely looks like a key stays (it may be the
-    code that is worked on); contents of files are blobs and do not pass here.
+    Afterwards every text is Unicode that JSON accepts, and contains no known API key: a key that a model, a tool or a
+    file repeats is masked, even if a stream splits it. A text that only looks like a key stays, since it may belong to
+    the project's code. Contents of files are blobs and are not redacted.
     """
 
     def __init__(self) -> None:
         self._held_back: dict[str, str] = {}
 
     def redact_event(self, event: ev.AnyEvent) -> ev.AnyEvent | None:
-        """Return the event as it may leave; None: all of its text is held back for now."""
+        """Return the redacted event; None: all of its text is held back for now."""
         match event:
             case ev.DocumentDelta(id=key) | ev.ToolOutput(call=key):
                 text = self._redact_chunk(key, event.text)
@@ -205,7 +205,7 @@ class EventRedactor:
         return event
 
     def _redact_chunk(self, key: str, text: str) -> str:
-        """Return the next piece of a streamed text; an end that may begin a key is held back."""
+        """Return the next piece of a streamed text; a tail that may be the start of a key is held back."""
         text = mask_secrets(make_well_formed(self._held_back.pop(key, "") + text))
         if count := count_begun(text):
             self._held_back[key], text = text[-count:], text[:-count]
@@ -213,9 +213,9 @@ class EventRedactor:
 
 
 class EventRecorder:
-    """Records the events of one session. `turn_id` stamps events, "" = no turn runs. `preparations`: what has to happen
-    ahead of an event of a turn, by its class; it may emit others. `listeners` get the recorded events of their classes,
-    after they count."""
+    """Records the events of one session. `turn_id` stamps events, "" = no turn runs. `preparations`: handlers that run
+    before an event of a turn, by its class, and may emit others. `listeners` get the events of their classes after
+    these are recorded."""
 
     def __init__(
         self,
@@ -233,16 +233,16 @@ class EventRecorder:
         self._log = log
         self._state = state
         self._audit = audit
-        self._ahead = preparations
+        self._preparations = preparations
         self._redactor = EventRedactor()
 
     def emit(self, event: ev.AnyEvent, *, in_turn: bool = True, may_defer: bool = False) -> None:
-        """Record, fold and publish an event; a live one is only published. Raises `StateError`, with no effect, if it
-        can't be recorded."""
+        """Record, fold and publish an event; a lossy one is only published. Raises `StateError`, with no effect, if the
+        event can't be recorded. `may_defer`: then the event waits in memory instead."""
         redacted_event = self._redactor.redact_event(event)
         if redacted_event is None:
             return
-        if in_turn and not may_defer and (prepare := self._ahead.get(type(redacted_event))) is not None:
+        if in_turn and not may_defer and (prepare := self._preparations.get(type(redacted_event))) is not None:
             prepare(redacted_event)
         is_live = isinstance(redacted_event, ev.LossyEvent)
         seq, turn = self._state.seq + (not is_live), self.turn_id if in_turn or is_live else ""
@@ -270,5 +270,5 @@ class EventRecorder:
         self.emit(event, in_turn=False)
 
     def emit_or_defer(self, event: ev.AnyEvent) -> None:
-        """Emit an event; if the disk refuses it, keep it in memory and write it as soon as the disk accepts it."""
+        """Emit an event; if the disk refuses it, hold it in memory and write it as soon as the disk accepts it."""
         self.emit(event, may_defer=True)

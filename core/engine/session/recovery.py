@@ -30,8 +30,8 @@ MAX_NAMED = 8
 def close_open_turn(
     state: SessionState, emit: Emit, *, reason: ev.TurnEnd = "interrupted", message: str = "", is_reopened: bool = False
 ) -> str:
-    """End the turn that `state` shows as running and mend the history. Returns what was done, "" = nothing.
-    `is_reopened`: another engine left it, so its jobs are gone as well."""
+    """End the turn that `state` shows as running and complete the history. Return a report, "" = nothing was done.
+    `is_reopened`: the session comes from another engine, so its jobs no longer exist."""
     turn = state.current_turn
     repairs = []
     for identity, text in list(state.pending_steers.items()):
@@ -51,7 +51,7 @@ def close_open_turn(
         emit(ev.SubagentFinished(id=subagent, reason="interrupted"))
     for question in [open_question.id for open_question in state.questions.values() if not open_question.lasting]:
         emit(ev.QuestionAnswered(id=question, by="program"))
-    if repair := _mend_history(state, emit):
+    if repair := _complete_history(state, emit):
         repairs.append(repair)
     if state.mode_after_turn:
         emit(ev.ModeChanged(mode=state.mode_after_turn))
@@ -74,8 +74,8 @@ def _finish_question_document(state: SessionState, call: ev.ToolRequested, emit:
         emit(ev.DocumentFinished(document=document))
 
 
-def _mend_history(state: SessionState, emit: Emit) -> str:
-    """Give every tool call its result: at the end by appending, further up by replacing the history."""
+def _complete_history(state: SessionState, emit: Emit) -> str:
+    """Add missing results of tool calls: at the end by appending, further up by replacing the history."""
     explanations = {subagent.call: describe_interrupted(state, subagent.call) for subagent in state.subagents.values()}
     explanations.update((question.call, QUESTION_STILL_OPEN) for question in state.questions.values())
     history = complete_results(state.messages, explanations)
@@ -92,8 +92,8 @@ def _mend_history(state: SessionState, emit: Emit) -> str:
 
 
 def complete_results(messages: Sequence[Message], explanations: Mapping[str, str] | None = None) -> list[Message]:
-    """Return the history with exactly one result per call, right after the message that made it. `explanations`: what
-    there is to say of a call that has none, by its id."""
+    """Return the history with exactly one result per call, right after the message with the call. `explanations`:
+    results for calls without one, by call id."""
     history: list[Message] = []
     waiting: list[str] = []
     for message in messages:
@@ -115,7 +115,7 @@ def _build_results(calls: Sequence[str], explanations: Mapping[str, str]) -> lis
 
 def remove_probes(session: Session, *, is_resumed: bool = False) -> None:
     """Remove probe regions from pending changes and report those that are left. Raises `StateError`. `is_resumed`: also
-    remove what a debug run left that was cut off with its engine."""
+    remove the leftovers of a debug run that ended with its engine."""
     debug = session.state.debug
     if not debug.hypotheses and not debug.probed_paths:
         return

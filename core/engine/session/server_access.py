@@ -1,6 +1,6 @@
-"""The MCP servers of a session: how they are opened, offered to the model, and handed to a call.
+"""The MCP servers of a session: how they are opened, offered to the model, and passed to a call.
 
-A server belongs to one session and ends with it. What a call gets is as narrow as its lease: it dies with the call.
+A server belongs to one session and ends with it. The access of a call ends with the call's lease.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from core.tools.toolset import Toolset
 OFFER_TAG = "available_servers"
 CHARS_PER_TOKEN = 4
 BOXED = "It runs in the box: what it writes waits for your review, and it has no network."
-_YES = frozenset({"yes", "y"})  # the option, or the user's own word
+_YES = frozenset({"yes", "y"})  # the option, or the user's text
 _NO = frozenset({"no", "n", "never"})
 REMOTE = "It is reached over the network: nothing holds what it does, and you are asked before each call."
 
@@ -53,11 +53,11 @@ class ServerCaller(Struct, eq=False):
     _origin: Origin
     _lease: CallLease
     _user: UserChannel
-    max_chars: int = MOST_CHARS  # characters of an answer that are shown
+    max_chars: int = MOST_CHARS  # of an answer
 
     async def call(self, name: str, arguments: dict[str, Any]) -> ToolOutcome:
         self._lease.check()
-        listener = CallListener(self._report_progress, self._ask, self._tell)
+        listener = CallListener(self._report_progress, self._ask, self._warn)
         tool, answer, effects = await self._servers.call(name, arguments, self._origin, listener)
         wishes = tool.definition.meta
         rendering = await render_answer(
@@ -95,7 +95,7 @@ class ServerCaller(Struct, eq=False):
         reply = await self._user.ask(question)
         return reply.answers if reply.by == "user" else None
 
-    def _tell(self, text: str) -> None:
+    def _warn(self, text: str) -> None:
         self._host.emit(Notice(level="warning", message=text))
 
     async def describe_tools(self, query: str) -> str:
@@ -111,7 +111,7 @@ class ServerCaller(Struct, eq=False):
 
 
 class ServerAccess:
-    """The servers of a session; none is started before it is wanted. Their tools are found by `tools` from now on."""
+    """The servers of a session, which are started at first use. Registers itself as the source of external `tools`."""
 
     def __init__(self, terminal: Terminal, user: UserChannel, tools: Toolset, trust: ProjectTrust) -> None:
         self._host, self._user, self._trust = terminal.host, user, trust
@@ -120,13 +120,13 @@ class ServerAccess:
         terminal.on_close.append(self.servers.close)
 
     def set_client_servers(self, entries: Mapping[str, Any], source: str) -> tuple[str, ...]:
-        """Let the session have the servers that its client brings, by name in the shape of a configuration file; those
-        of before go. They run like the user's own. Returns why the others make none, a text each."""
+        """Replace the servers that the client of the session provides. `entries`: by name, as in a configuration file.
+        They run like the user's own servers. Return an explanation for every invalid entry."""
         self.servers.given, problems = parse_entries(entries, source, is_project=False)
         return tuple(f"{problem.name}: {problem.reason}" for problem in problems)
 
     def list_rows(self, offer_text: str) -> list[ToolRow]:
-        """List the tools of the servers that run; `offer_text`: what the model was told beside its list."""
+        """List the tools of running servers. `offer_text`: the tools that were announced to the model in messages."""
         return [_describe_tool(tool, is_announced=tool.name in offer_text) for tool in self.servers.list_tools()]
 
     def _get_check(self) -> TrustCheck | None:
@@ -145,11 +145,11 @@ class ServerAccess:
         return build_external_tool(tool.name, target, reads=reads, asks=asks, remote_host=host, is_internal=is_own)
 
     def open_caller(self, origin: Origin, lease: CallLease) -> ServerCaller:
-        """Open what one call of a server's tool may do."""
+        """Open the access that one call of a server's tool has."""
         return ServerCaller(self.servers, self._host, origin, lease, self._user)
 
     def build_offer(self, window: int) -> Offer:
-        """Build the offer of the tools that the servers have. `window`: that of the model, in tokens."""
+        """Build the offer of the servers' tools. `window`: the model's context window in tokens."""
 
         async def describe() -> str:
             return escape_tags(await self.servers.describe(window))
@@ -157,7 +157,7 @@ class ServerAccess:
         return Offer(OFFER_TAG, describe)
 
     async def _ask(self, config: ServerConfig, description: str) -> bool | None:
-        """Ask whether a server that the project names may run; None = there was no answer."""
+        """Ask whether a server of the project's configuration may run; None = there was no answer."""
         variables = ", ".join(config.list_variables())
         variables_note = f"\nIt is given your variables {variables}." if variables else ""
         question = Question(

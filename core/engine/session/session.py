@@ -75,7 +75,7 @@ TITLE_LENGTH = 60
 
 
 class SessionPermissions:
-    """The permissions of one open session, whose own directory is `directory`."""
+    """The rules, network grants and audit log of one open session. `directory`: the session's directory."""
 
     def __init__(
         self,
@@ -98,11 +98,11 @@ class SessionPermissions:
         self._reading: tuple[PermissionRule, ...] = ()
 
     def load_rules(self) -> tuple[PermissionRule, ...]:
-        """Return the configured rules and the patterns that the user saved. Raises `StateError`."""
+        """Return the configured rules and the user's saved patterns. Raises `StateError`."""
         return (*self._settings().permissions.parse_rules(), *self.saved_rules.parse_rules())
 
     def find_withheld(self) -> WithheldPaths:
-        """Return what a command that starts now must not read. Slow the first time: call it in a thread."""
+        """Return the paths that a command which starts now must not read. Slow the first time: call it in a thread."""
         reading = tuple(select_rules(self.load_rules(), "Read"))
         if reading != self._reading:
             self._reading = reading
@@ -111,11 +111,11 @@ class SessionPermissions:
         return self._add_withheld_above(withheld_paths)
 
     def find_repository(self) -> RepositoryView:
-        """Return what a command that starts now sees of the repository outside of the workspace. Starts git."""
+        """Return the parts of the repository outside of the workspace that commands see. Starts git."""
         return find_repository_view(self._root)
 
     def _add_withheld_above(self, withheld_paths: WithheldPaths) -> WithheldPaths:
-        """Add what is withheld of the tree that the workspace is part of, which commands see as well."""
+        """Add the withheld paths of the repository around the workspace, which commands see as well."""
         places = find_repository(self._root)
         if places is None or places.root == self._root:
             return withheld_paths
@@ -137,12 +137,12 @@ class SessionPermissions:
         return None if rule is None else rule.choice == "allow"
 
     async def open_proxy(self) -> Path | None:
-        """Return the socket of the network proxy; None = it can't be started, and there is no network. It is there also
-        where nobody can be asked: what it refuses is told."""
+        """Return the socket of the network proxy; None = it can't be started, and there is no network. The proxy also
+        runs when nobody can be asked, since it reports the hosts that it refuses."""
         return await self.network_grants.open_proxy()
 
     def list_services(self) -> tuple[BoxService, ...]:
-        """Return the granted services of the machine that a command which starts now can reach."""
+        """Return the granted services of this machine that a command can reach now."""
         services = self.network_grants.list_services()
         reachable_services = (
             service for service in services if not explain_unreachable(service, Tier.NAMESPACES, os.environ)
@@ -161,13 +161,14 @@ class SessionPermissions:
 
 
 class Session:
-    """A session that is open in this process; `opening` makes it. `subagents`: the open sessions of its subagents, by
-    id; `is_building`: they work on a plan. `context`: that of the last turn, None before the first. `subagent_limits`:
-    grants and budget of a subagent, None = it is none. `outward`, `offers`: what its turns have of accesses that lead
-    out of it, and what its model is told of them."""
+    """A session that is open in this process; see `opening`.
 
-    web: WebFetcher | None = None  # made with the first page
-    is_verifying = False  # checks are run again
+    `subagents`: the open sessions of its subagents, by id; `is_building`: they work on a plan. `context`: that of the
+    last turn, None before the first. `outward`: openers of capabilities that reach other sessions or servers; `offers`:
+    their descriptions for the model."""
+
+    web: WebFetcher | None = None  # created with the first page
+    is_verifying = False  # a verification runs
 
     def __init__(
         self, directory: SessionDirectory, log: SessionLog, state: SessionState, services: EngineServices
@@ -177,7 +178,9 @@ class Session:
         self.services = services
         self.workspace, self.review = services.workspace, state.review
         audit = AuditLog(directory.path)
-        recorder = self.recorder = EventRecorder(self.id, log, state, audit=audit, preparations=self._list_edges())
+        recorder = self.recorder = EventRecorder(
+            self.id, log, state, audit=audit, preparations=self._map_preparations()
+        )
         self.emit, self.emit_or_defer = recorder.emit, recorder.emit_or_defer
         self.emit_outside_turn = recorder.emit_outside_turn
         blobs = BlobStore(directory.blobs_path)
@@ -271,17 +274,17 @@ class Session:
         )
 
     def _list_hidden(self) -> tuple[Path, ...]:
-        """List what commands do not see: what the program keeps, and by which it can be reached."""
+        """List the directories that commands can't see: the program's state, configuration and sockets."""
         private = find_private_directory(self.directory.path)
         return (get_state_dir(), get_config_dir(), *list_socket_dirs(), *filter(None, [private]))
 
     def _list_readable(self) -> tuple[Path, ...]:
-        """List the folders of the user's own skills that were opened: their scripts may be run."""
+        """List the folders of the user's skills that were opened, since their scripts may be run."""
         return tuple(Path(skill.folder) for skill in self.state.skills.values() if skill.folder)
 
     @property
     def settings(self) -> Settings:
-        """The configured settings, with what was chosen in this session as far as the project allows it."""
+        """The configured settings with the choices of this session, as far as the project allows them."""
         limits, policy = self.state.limits, self.state.policy
         session_settings, bounds = self.services.settings, self.services.bounds
         if limits.by == "user":
@@ -300,8 +303,8 @@ class Session:
             return model_settings.price.compute_cost(usage)
         return self.services.models.cost(model, usage)
 
-    def _list_edges(self) -> Mapping[type, Listener]:
-        """Return what has to happen at the edges of steps and turns, ahead of the event that marks the edge."""
+    def _map_preparations(self) -> Mapping[type, Listener]:
+        """Return the handlers that run before the event of a start or end of a turn, of a step, or of a mode change."""
         return {
             ev.TurnStarted: self._on_turn_started,
             ev.StepStarted: self._accept_automatically,
@@ -329,7 +332,8 @@ class Session:
             self.promotion_hooks.accept(lambda: list(self.review.changes), self.accept_all)
 
     def create_checkpoint(self, prompt: str, *, before: str = "") -> str:
-        """Create a checkpoint of this moment and return its id. Cheap, whatever the session holds."""
+        """Create a checkpoint of the present state and return its id. The cost does not depend on the session's
+        size."""
         name, seq = new_id("check"), self.state.seq
         has_layers = self.shadow.layers.freeze(name, seq)
         self.emit(ev.CheckpointCreated(id=name, seq=seq, prompt=prompt, before=before, generated=has_layers))
@@ -352,7 +356,7 @@ class Session:
         self.emit(ev.FilesChanged(paths=paths))
 
     def check_disk(self, paths: tuple[str, ...] = ()) -> None:
-        """Compare pending changes (none named: all) with what is on disk; what it clashes with is a conflict."""
+        """Compare pending changes (no paths: all) with the disk; a clash becomes a conflict."""
         for path in list(self.review.changes):
             if not paths or path in paths:
                 try:
@@ -361,18 +365,18 @@ class Session:
                     self.report_error(problem)
 
     def open_fetcher(self) -> WebFetcher:
-        """Return what fetches the pages of this session, and keeps them for a while."""
+        """Return the fetcher of this session, which also caches pages."""
         from core.web.fetcher import WebFetcher
 
         self.web = self.web or WebFetcher()
         return self.web
 
     def report_error(self, problem: AgentTuiError, *, path: str = "") -> None:
-        """Report a failure to the clients (`path`: of a verdict there), even when the disk is full."""
+        """Report a failure to the clients, even when the disk is full. `path`: the file of a failed verdict."""
         self.emit_or_defer(ev.ErrorRaised(code=problem.code, message=problem.message, hint=problem.hint, path=path))
 
     def steer(self, text: str, identity: str = "") -> None:
-        """Send a message of the user to the running turn and its subagents; one that is too late is given back."""
+        """Send a message of the user to the running turn and its subagents; return it if no turn runs."""
         identity = identity or new_id("steer")
         self.emit(ev.TurnSteered(text=text, id=identity))
         if not self.turn_slot.is_running:
@@ -383,7 +387,7 @@ class Session:
                 subagent.steer(text, identity)
 
     def return_steers(self, ids: tuple[str, ...]) -> None:
-        """Give messages (none named: all) back to the user that no model was sent yet."""
+        """Return messages (no ids: all) that no model was sent yet to the user."""
         for identity, text in list(self.state.pending_steers.items()):
             if identity in ids or not ids:
                 self.emit(ev.SteerReturned(id=identity, text=text))
@@ -391,7 +395,7 @@ class Session:
             subagent.return_steers(ids)
 
     def run_in_parallel(self, work: Callable[[], Awaitable[None]], *, name: str) -> None:
-        """Run work that holds a command, beside whatever else runs; it is stopped like a command."""
+        """Run work in parallel to turns and effects. It is stopped like a command of the user."""
 
         async def run() -> None:
             await work()
@@ -408,13 +412,13 @@ class Session:
         return build_summary(self.state, name=self.id, size=self.log.extent.size)
 
     def save_summary(self) -> None:
-        """Save summary and snapshot, so that the next list of sessions need not read this log."""
+        """Save summary and snapshot, so that the next list of sessions does not read this log."""
         if not self.log.deferred_count:
             save_summary(self.directory.path, self.build_summary())
             snapshot.save_snapshot(self.directory.path, self.log, self.state)
 
     async def close(self, reason: str = "") -> None:
-        """Interrupt what runs, carry out what was accepted, write what is left; an empty session leaves nothing."""
+        """Run accepted effects, interrupt everything, and write the rest to disk; an empty session is removed."""
         await self.tasks.finish_effects()
         await self.stop_turn()
         await report_session_end(self.hooks, self.state, reason)
@@ -434,7 +438,9 @@ class Session:
     @property
     def _is_empty(self) -> bool:
         state, review = self.state, self.review
-        history = state.turns or state.unreported_commands or review.checkpoints  # what was rewound can be taken back
+        history = (
+            state.turns or state.unreported_commands or review.checkpoints
+        )  # a rewound conversation can be restored
         return not (
             history
             or state.draft
@@ -446,7 +452,7 @@ class Session:
         )
 
     async def discard(self) -> None:
-        """Stop what runs, and leave nothing of the session."""
+        """Stop everything, and remove the session."""
         self.tasks.drop_effects()
         await self._stop()
         self.remove()
@@ -454,7 +460,7 @@ class Session:
     async def stop_turn(self) -> None:
         """Interrupt the turn, wait until it has ended, and close the providers."""
         await self.turn_slot.stop()
-        if self.warm_up is not None:  # it writes into the session's directory, which may be about to go
+        if self.warm_up is not None:  # it writes into the session's directory, which may be removed next
             await asyncio.wait({self.warm_up}, timeout=STOP_LIMIT)
         await self.routes.close()
 
@@ -468,7 +474,7 @@ class Session:
         await self.permissions.close()
 
     def remove(self) -> None:
-        """Remove the session, which is at rest, as if it had never been."""
+        """Remove a session in which nothing runs, with all its data."""
         self.syntax_checker.close()
         self.recorder.bus.close()
         self.log.close()
@@ -490,7 +496,7 @@ def copy_attachments(source: Session, target: Session, text: str) -> None:
 
 
 def derive_title(prompt: str) -> str:
-    """Return the title of a session: the first line of its first prompt with words, clipped at a word."""
+    """Derive the title of a session: the first line with words of its first prompt, clipped at a word."""
     lines = map(strip_labels, prompt.splitlines())
     line = next(filter(None, lines), "Untitled")
     if len(line) <= TITLE_LENGTH:

@@ -40,15 +40,17 @@ MAX_CHECKS: Final = 4
 NOTHING = "Nothing waits that a check could verify: what is red, in conflict or broken is decided on by itself."
 NO_CHECK = "No check has passed over what waits as it is now, so there is none to run again."
 NOT_ALONE = "{command} is not run again: it {reason}. What counts is a check and nothing else."
-MOVED: Final = "What waits, or the project on disk, changed while the checks ran, so nothing was accepted. Try again."
+CHANGED_MEANWHILE: Final = (
+    "What waits, or the project on disk, changed while the checks ran, so nothing was accepted. Try again."
+)
 NOT_WRITTEN: Final = "The checks passed, and what was told before kept these from being written:"
 STOPPED: Final = "The checks were stopped before they ended, so nothing was accepted."
 FindRefusal = Callable[[str], Awaitable[str]]
 
 
 class VerificationPlan(Struct, frozen=True, kw_only=True):
-    """`chosen`: the changes to be judged, as a list shows them; `text`: all paths that belong to them. `refused`: why
-    nothing can be verified, as a sentence."""
+    """The checks and what they judge. `chosen`: the judged changes, as a list shows them; `text`: the changes of all
+    paths that belong to them. `refused`: why nothing can be verified, as a sentence."""
 
     checks: tuple[SingleCheck, ...] = ()
     chosen: tuple[Change, ...] = ()
@@ -56,7 +58,7 @@ class VerificationPlan(Struct, frozen=True, kw_only=True):
     refused: str = ""
 
     def describe(self) -> VerificationAnswer:
-        """Return the plan as it is told before it is carried out."""
+        """Return the plan as the answer to a query."""
         commands = tuple(check.describe() for check in self.checks)
         paths = tuple(change.path for change in self.chosen)
         return VerificationAnswer(commands=commands, paths=paths, refused=self.refused)
@@ -65,7 +67,7 @@ class VerificationPlan(Struct, frozen=True, kw_only=True):
 def plan_verification(
     state: SessionState, patterns: Sequence[str], request: ChangesVerify | VerificationQuery
 ) -> VerificationPlan:
-    """Return what would be run, and what it would judge. `patterns`: the user's own of commands that check."""
+    """Choose the checks, and the changes that they judge. `patterns`: the user's patterns of check commands."""
     candidates = [change for change in list_changes(state.changes) if _may_be_accepted(change, request.deletions)]
     if not candidates:
         return VerificationPlan(refused=NOTHING)
@@ -105,7 +107,8 @@ def _may_be_accepted(change: Change, deletions: bool) -> bool:
 
 
 def _list_commands(state: SessionState, checked_changes: Sequence[Change]) -> list[str]:
-    """List the checks of these changes, and the last tests that passed in the session, which later checks hide."""
+    """List the checks of these changes, and the last tests that passed in the session, which later checks may
+    replace."""
     commands = dict.fromkeys(change.check.build_command() for change in checked_changes if change.check is not None)
     passed_commands = (
         name for turn in reversed(state.turns) for name, run in reversed(turn.checks.items()) if not run.exit_code
@@ -130,7 +133,7 @@ def _has_wildcard(pattern: str) -> bool:
 
 
 class Verifier:
-    """One `changes.verify`: call `run` once. `find_refusal` returns why a hook refuses a command, "" = none does."""
+    """One `changes.verify`. Call `run` once. `find_refusal` returns why a hook refuses a command, "" = none does."""
 
     def __init__(self, session: Session, command: ChangesVerify, find_refusal: FindRefusal) -> None:
         self._session = session
@@ -142,9 +145,9 @@ class Verifier:
         self._is_over = False
 
     async def run(self) -> None:
-        """Run the checks and accept what they prove. Every end is told by `verification.finished`."""
+        """Run the checks and accept what they prove. Always emits `verification.finished`."""
         session, reason = self._session, STOPPED
-        if session.is_verifying:  # two were asked for at once: the end of the other answers both
+        if session.is_verifying:  # the event of the verification that runs already answers both commands
             return
         session.is_verifying = True
         try:
@@ -159,7 +162,7 @@ class Verifier:
             session.emit_outside_turn(VerificationFinished(accepted=self._accepted, reason=reason))
 
     async def _verify(self) -> str:
-        """Return why something was left, "" = nothing was."""
+        """Verify, and return why some changes were not accepted, "" = all were."""
         session = self._session
         if not await session.terminal.find_box():
             return NO_BOX
@@ -188,8 +191,8 @@ class Verifier:
     # one check
 
     async def _check(self, check: SingleCheck, plan: VerificationPlan) -> Verification:
-        """Return the result of one check over this very content: the known one if it passed, or that of a run. What did
-        not pass is tried again: a program may have been installed since."""
+        """Return the result of one check over this content: the recorded one if it passed, else that of a run. A failed
+        check is run again, since a program may have been installed meanwhile."""
         digest = self._digest_content(check.command, plan)
         verification = self._session.review.verifications.get(check.command)
         if verification is not None and verification.outcome == "passed" and digest and verification.content == digest:
@@ -199,7 +202,7 @@ class Verifier:
         return result
 
     def _digest_content(self, command: str, plan: VerificationPlan) -> str:
-        """Return the digest of all that decides on the result; "" where the disk has none."""
+        """Return the digest of everything that the result depends on; "" if the disk can't be digested."""
         if not self._disk_before:
             return ""
         text = [(path, change.pending) for path, change in sorted(plan.text.items())]
@@ -221,19 +224,19 @@ class Verifier:
         verification = build_verification(command, check.result, text=plan.text, result=result, host=host)
         return replace(verification, content=digest)
 
-    # what is proven
+    # acceptance of proven changes
 
     async def _accept(
         self, plan: VerificationPlan, proven: Sequence[Change], results: Sequence[Verification]
     ) -> list[str]:
-        """Accept changes behind all that was accepted before, if nothing has changed since. Return why not."""
+        """Accept changes, queued after earlier effects, if nothing has changed since. Return why not."""
         session, reasons, completion = self._session, list[str](), asyncio.Event()
         paths = tuple(change.path for change in proven)
 
         async def accept() -> None:
-            has_moved = await self._has_moved(plan)
-            if has_moved or self._is_over:  # what was stopped meanwhile accepts nothing
-                reasons.append(MOVED)
+            has_changed = await self._has_changed(plan)
+            if has_changed or self._is_over:  # a stopped verification accepts nothing
+                reasons.append(CHANGED_MEANWHILE)
                 return
             session.log.sync()
             session.accept_all(None, paths)
@@ -253,8 +256,8 @@ class Verifier:
         left_paths = [path for path in paths if path not in self._accepted]
         return reasons or ([f"{NOT_WRITTEN} {format_paths(left_paths)}."] if left_paths else [])
 
-    async def _has_moved(self, plan: VerificationPlan) -> bool:
-        """True if what would be accepted, or what the checks read on disk, is not what they ran over."""
+    async def _has_changed(self, plan: VerificationPlan) -> bool:
+        """Return True if the judged changes or the disk have changed since the checks ran."""
         disk = await asyncio.to_thread(self._disk.compute)
         now = self._session.review.changes
         is_same = all(

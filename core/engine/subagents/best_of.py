@@ -42,7 +42,7 @@ from core.tasks import cancel_tasks
 
 
 class CandidateWork(Struct, frozen=True):
-    """The changes of a candidate since it began, and the checks that ran over them as they are now."""
+    """The changes of a candidate since its start, and the checks that ran over their current state."""
 
     contents: Contents
     changes: tuple[Change, ...]
@@ -56,7 +56,7 @@ class CandidateWork(Struct, frozen=True):
         return change
 
     def select(self, change: Change, hunks: Sequence[str]) -> FileState:
-        """Return the state of a file with these of its hunks alone, () = with all. Raises `StateError`."""
+        """Return the state of a file with only these hunks, () = with all. Raises `StateError`."""
         if unknown := set(hunks) - {hunk.id for hunk in change.hunks}:
             raise StateError(f"{change.path} has no hunk {min(unknown)!r}.", hint="Look at the candidates again.")
         selection = [hunk for hunk in change.hunks if hunk.id in hunks]
@@ -74,7 +74,7 @@ def list_candidates(state: SessionState, group: str = "") -> list[SubagentState]
 
 
 def read_candidate(parent: Session, name: str) -> CandidateWork:
-    """Read what a candidate changed. Raises `StateError` if it is not there any more."""
+    """Read the changes of a candidate. Raises `StateError` if its data was removed."""
     child = parent.subagents.get(name)
     if child is not None:
         return _compare(child.review, Contents(child.shadow.blobs))
@@ -96,13 +96,13 @@ def _compare(review: ReviewState, contents: Contents) -> CandidateWork:
 
 
 def choose_check(works: Iterable[CandidateWork]) -> str:
-    """Choose the command that most of them ran over what they changed, "" = none ran any."""
+    """Choose the command that most candidates ran over their changes, "" = none ran any."""
     commands = [command for work in works for command in dict.fromkeys(check.command for check in work.checks)]
     return max(commands, key=commands.count, default="")
 
 
 async def take_picks(parent: Session, picks: Sequence[CandidatePick]) -> None:
-    """Merge parts of candidates into what is pending, candidate by candidate. Raises `StateError`."""
+    """Merge parts of candidates into the pending changes, candidate by candidate. Raises `StateError`."""
     for name in dict.fromkeys(pick.id for pick in picks):
         candidate_picks = [pick for pick in picks if pick.id == name]
         if any(not pick.path for pick in candidate_picks):
@@ -156,7 +156,7 @@ def _take_parts(parent: Session, name: str, picks: Sequence[CandidatePick]) -> S
 
 
 class CandidateRunner(SubagentRunner):
-    """Runs one candidate: the prompt, and then the command that all are checked by, when that is known."""
+    """Runs one candidate: the prompt, and then the common check command once that is known."""
 
     def __init__(
         self, parent: Session, child: Session, start_event: ev.SubagentStarted, limits: SubagentLimits, best: BestOf
@@ -202,34 +202,34 @@ class BestOf(SubagentTurn):
         self.prompt = prompt
         self.surroundings = surroundings
         self._models = models
-        self._begun: list[Session] = []
-        self._answering: set[str] = set()  # whose prompt is being answered
+        self._children: list[Session] = []
+        self._answering: set[str] = set()  # ids of candidates that still answer the prompt
         self._answered = asyncio.Event()
         self._check: str | None = None
 
     async def agree_on_check(self, name: str) -> str:
-        """Wait until every candidate has answered, as `name` has now; return the command that all are checked by, "" =
+        """Mark `name` as answered, wait until all candidates have answered, and return the common check command, "" =
         none."""
-        self._note_answered(name)
+        self._mark_answered(name)
         await self._answered.wait()
         if self._check is None:
-            at_work = [child for child in self._begun if child.id in self.session.subagents]
+            at_work = [child for child in self._children if child.id in self.session.subagents]
             self._check = choose_check(read_candidate(self.session, child.id) for child in at_work)
         return self._check
 
-    def _note_answered(self, name: str) -> None:
+    def _mark_answered(self, name: str) -> None:
         self._answering.discard(name)
         if not self._answering:
             self._answered.set()
 
     async def work(self) -> None:
-        self._begun = [await create_subagent_session(self.session) for _ in self._models]
-        for child in self._begun:
+        self._children = [await create_subagent_session(self.session) for _ in self._models]
+        for child in self._children:
             self._copy_conversation(child)
-        self._answering = {child.id for child in self._begun}
+        self._answering = {child.id for child in self._children}
         tasks = [
             self.owner.start(self._run_candidate(child, model, number), name=f"candidate {number}")
-            for number, (child, model) in enumerate(zip(self._begun, self._models, strict=True), 1)
+            for number, (child, model) in enumerate(zip(self._children, self._models, strict=True), 1)
         ]
         try:
             await asyncio.gather(*tasks)
@@ -237,7 +237,7 @@ class BestOf(SubagentTurn):
             await cancel_tasks(tasks, limit=STOP_LIMIT)
 
     def _copy_conversation(self, child: Session) -> None:
-        """Let a candidate know what was said before, and the pictures and PDFs of it and of the prompt."""
+        """Copy the conversation so far to a candidate, with the pictures and PDFs of it and of the prompt."""
         blobs = self.session.shadow.blobs
         for message in self.history:
             for attachment in () if isinstance(message, AssistantMessage) else message.attachments:
@@ -258,7 +258,7 @@ class BestOf(SubagentTurn):
         except AgentTuiError as problem:
             end = SubagentEnd(reason="failed", message=problem.format_with_hint())
         finally:
-            self._note_answered(child.id)  # the others do not wait for one that failed
+            self._mark_answered(child.id)  # also after a failure, so that the others do not wait
             await runner.close(end)
 
     def find_outcome(self) -> tuple[ev.TurnEnd, str]:

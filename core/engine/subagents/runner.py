@@ -29,17 +29,17 @@ from core.protocol.renames import list_changes
 from core.state.call_words import describe_call
 from core.state.usage import add_usage, subtract_usage
 
-INTERVAL: Final = 0.3  # seconds between two lines about the same subagent
-HEARTBEAT: Final = 1.0  # seconds after which its time is told again, while it waits for nobody
-MAX_SHOWN_ACTS: Final = 6  # of the latest acts
-MAX_STORED_ACTS: Final = 200  # acts that its end tells of
+INTERVAL: Final = 0.3  # seconds between two reports of the same subagent
+HEARTBEAT: Final = 1.0  # seconds after which its time is reported again, unless it waits for the user
+MAX_SHOWN_ACTS: Final = 6  # acts in a progress report
+MAX_STORED_ACTS: Final = 200  # acts in the final report
 MAX_ACT_LENGTH: Final = 160  # characters of an act
-MAX_LAST_WORDS: Final = 2_000  # characters of its last words that are kept
+MAX_LAST_WORDS: Final = 2_000  # characters of its last words in reports
 _RUNNING: Final = frozenset({Access.EXEC, Access.JOB, Access.EXTERNAL})
 
 
 class SubagentReporter:
-    """Follows one subagent while it works. `said`: its last words; `calls`: the number of tool calls."""
+    """Follows one subagent while it works. `last_words`: its latest answer; `calls`: the number of its tool calls."""
 
     def __init__(self, parent: Session, child: Session, start_event: ev.SubagentStarted) -> None:
         self._parent = parent
@@ -51,7 +51,7 @@ class SubagentReporter:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_interval = INTERVAL
         self._began = monotonic()
-        self._worked: float | None = None  # seconds, once they count no more
+        self._worked: float | None = None  # seconds, once the clock is stopped
         self._reported_at = 0.0
         self._is_closed = False
         self._step = 0
@@ -66,12 +66,12 @@ class SubagentReporter:
 
     @property
     def final_acts(self) -> tuple[ev.SubagentAction, ...]:
-        """Its acts once it has stopped: none of them runs any more."""
+        """Its acts after its end, those still running marked as cancelled."""
         return tuple(replace(act, status="cancelled") if act.status == "running" else act for act in self.acts)
 
     @property
     def usage(self) -> Usage:
-        """Usage that the parent does not count yet."""
+        """The usage that the parent has not counted yet."""
         turn = self._child.state.current_turn
         counted_usage = self._parent.state.subagents[self._child.id].usage
         child_usage = self._child.state.usage
@@ -83,15 +83,15 @@ class SubagentReporter:
 
     @property
     def worked_ms(self) -> int:
-        """The milliseconds that it has worked, until now or until its clock was stopped."""
+        """The working time in ms, until now or until the clock was stopped."""
         return round((monotonic() - self._began if self._worked is None else self._worked) * 1000)
 
     def stop_clock(self) -> None:
-        """Let the time from now on not count as its own: it waits for others."""
+        """Stop counting its working time, as it waits for others."""
         self._worked = monotonic() - self._began
 
     def close(self) -> None:
-        """Report nothing more, and withdraw its open questions and approvals."""
+        """Stop reporting, and withdraw its open questions and approvals."""
         self._is_closed = True
         self._child.recorder.listeners.remove(((ev.Event,), self.observe))
         if self._timer is not None:
@@ -105,7 +105,7 @@ class SubagentReporter:
         return request.subagent == self._child.id
 
     def repeat_questions(self) -> None:
-        """Repeat the questions that nobody answered before it was stopped."""
+        """Repeat the questions that were not answered before it was stopped."""
         for question in self._child.state.questions.values():
             self.observe(question)
 
@@ -116,14 +116,14 @@ class SubagentReporter:
         self._schedule_report()
 
     def report_wait(self, reason: str) -> None:
-        """Report what it waits for, "" = for nothing any more."""
+        """Report what it waits for, "" = nothing."""
         self._acts.pop("wait", None)
         if reason:
             self._add_act("wait", ev.SubagentAction(text=reason, status="running"))
         self._schedule_report()
 
     def observe(self, event: ev.AnyEvent) -> None:
-        """Take in one event of the subagent."""
+        """Forward or record one event of the subagent."""
         if not self._forward(event) and self._record_act(event):
             self._schedule_report()
 
@@ -209,7 +209,7 @@ class SubagentReporter:
             self._schedule_report(HEARTBEAT)
 
     def _count_changed(self) -> int:
-        """Count the files that the child changed itself: what waited with the parent waits with it, too."""
+        """Count the files that the child changed itself, without the pending changes it has from its parent."""
         parent_changes = self._parent.review.changes
         own_changes = {
             path: change
@@ -225,14 +225,14 @@ def _clip(text: str) -> str:
 
 
 class SubagentEnd(Struct, frozen=True, kw_only=True):
-    """The end of a subagent's run; `message` says why its work is not done."""
+    """The end of a subagent's run. `message`: why its work is not done."""
 
     reason: TurnEnd
     message: str = ""
 
 
 class SubagentRunner(ABC):
-    """Runs one subagent. `close` has to be called, whatever happened."""
+    """Runs one subagent. `close` must be called after any outcome."""
 
     def __init__(self, parent: Session, child: Session, start_event: SubagentStarted, limits: SubagentLimits) -> None:
         self.parent = parent
@@ -254,7 +254,7 @@ class SubagentRunner(ABC):
         """Do the work. Raises `AgentTuiError`."""
 
     async def run(self) -> SubagentEnd:
-        """Run until it has ended and nothing of it runs any more. Raises `AgentTuiError`."""
+        """Run the subagent to its end, including its processes. Raises `AgentTuiError`."""
         end = await self.work()
         await self.child.terminal.close()
         self.report_end(end)
@@ -263,8 +263,8 @@ class SubagentRunner(ABC):
     async def run_turn(
         self, prompt: str, instruction: str, surroundings: PromptSurroundings | None = None
     ) -> SubagentEnd:
-        """Run one turn. `instruction`: what its model is sent in place of the prompt, "" = that; `surroundings`: those
-        that the prompt was sent in."""
+        """Run one turn. `instruction`: sent to the model instead of the prompt, "" = the prompt; `surroundings`: those
+        of the prompt."""
         child = self.child
         await reserve_turn(child)
         child.call_permissions.requested_tools = self._requested_tools
@@ -274,7 +274,7 @@ class SubagentRunner(ABC):
         return SubagentEnd(reason=turn.reason or "failed", message=turn.message)
 
     def report_end(self, end: SubagentEnd) -> None:
-        """Report, once, that it has stopped."""
+        """Report its end, once."""
         if self._is_finished:
             return
         self._is_finished = True
@@ -294,7 +294,7 @@ class SubagentRunner(ABC):
         )
 
     async def close(self, end: SubagentEnd) -> None:
-        """Stop it if it still works, save what it has, and close its session."""
+        """Stop it if it still works, and close its session."""
         await self.child.stop_turn()
         await self.child.terminal.close()
         self.report_end(end)
@@ -303,7 +303,7 @@ class SubagentRunner(ABC):
 
 
 def set_model(child: Session, model: str, effort: Effort | Literal[""]) -> None:
-    """Set model and effort of a subagent, "" = those of the job."""
+    """Set model and effort of a subagent, "" = those of the subagent route."""
     model = model or child.settings.resolve_route("chat").model
     if model and model != child.state.model:
         child.emit(ModelChanged(model=model))
@@ -312,11 +312,11 @@ def set_model(child: Session, model: str, effort: Effort | Literal[""]) -> None:
 
 
 def is_granted_to_subagent(context: TurnContext, access: Access, *, keeps_effects: bool = True) -> bool:
-    """Return True if the session of `context` itself may do this now. `keeps_effects`: what commands and servers of the
-    subagent leave is kept, so they run only where its parent's would be kept, too."""
+    """Return True if the session of `context` itself has this access now. `keeps_effects`: the subagent keeps the
+    effects of commands and servers, so these run only if its parent's effects are kept as well."""
     if not context.permissions.is_granted(access) or explain_held_back(context.state, access):
         return False
     terminal = context.terminal
     if not keeps_effects or access not in _RUNNING or terminal.keeps_effects():
         return True
-    return not terminal.is_contained and access is not Access.EXTERNAL  # no box: each command is asked about
+    return not terminal.is_contained and access is not Access.EXTERNAL  # without a box, every command needs approval

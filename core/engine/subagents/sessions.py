@@ -47,8 +47,8 @@ LOST = "Its session is not there any more: what it had done since could not be t
 
 
 async def create_subagent_session(parent: Session, mode: ModeName = "agent", *, max_steps: int = 0) -> Session:
-    """Create a session that sees the parent's pending files and nothing of its conversation. `max_steps`: its limit if
-    that is less, 0 = it has none of its own. Raises `StateError`."""
+    """Create a session with the parent's pending files and without its conversation. `max_steps`: its limit if that is
+    lower than the configured one, 0 = none. Raises `StateError`."""
     directory, shadow = parent.directory.open_subagent(new_id("sub")), parent.shadow
     moment = directory.id
     shadow.layers.freeze(moment, parent.state.seq)
@@ -68,7 +68,7 @@ async def create_subagent_session(parent: Session, mode: ModeName = "agent", *, 
 
 
 def open_subagent_session(parent: Session, name: str) -> Session | None:
-    """Resume a subagent's session, or return the open one; None = it does not exist (any more)."""
+    """Resume a subagent's session, or return the open one; None = it does not exist."""
     if name in parent.subagents:
         return parent.subagents[name]
     if not parent.directory.has_subagent(name):
@@ -82,7 +82,7 @@ def open_subagent_session(parent: Session, name: str) -> Session | None:
 
 
 def find_ended_log(parents: Iterable[Session], name: str) -> Path | None:
-    """Find the log of a subagent that is not at work; None = it is, or there is none of this name."""
+    """Find the log of a subagent that is not open; None = it is open, or there is none of this name."""
     for parent in parents:
         if name in parent.state.subagents and name not in parent.subagents:
             return parent.directory.get_subagent_log(name)
@@ -90,7 +90,7 @@ def find_ended_log(parents: Iterable[Session], name: str) -> Path | None:
 
 
 def prune_subagent_sessions(parent: Session) -> None:
-    """Remove sessions that the log does not name, and of merged ones everything but their logs."""
+    """Remove sessions that are not in the parent's log, and of merged ones everything but their logs."""
     directory, subagents = parent.directory.subagents_path, parent.state.subagents
     for home in sorted(directory.iterdir()) if directory.is_dir() else ():
         if home.name not in subagents:
@@ -108,14 +108,14 @@ def _remove_directory(directory: Path) -> None:
 
 
 def _derive_services(parent: Session) -> EngineServices:
-    """Return the services for a subagent; its edits always wait for its merge, whatever is configured."""
+    """Return the services for a subagent; its edits always wait for its merge, regardless of the configuration."""
     settings = derive_subagent_settings(parent.state, parent.settings)
     settings = replace(settings, edits=replace(settings.edits, policy="review"))
     return replace(parent.services, settings=settings, bounds={})
 
 
 def _copy_blobs(source: Session, target: SessionDirectory) -> None:
-    """Copy the prefix, so that providers have it cached, and the blobs of what is pending."""
+    """Copy the prefix, so that providers' caches hit, and the blobs of pending changes."""
     for path in source.directory.path.glob("prefix*.json"):
         link_entry(path, target.path / path.name)
     states = [state for change in source.review.changes.values() for state in (change.base, change.pending)]
@@ -156,7 +156,7 @@ def _start_session(source: Session, directory: SessionDirectory, mode: ModeName,
 
 
 def _register(parent: Session, session: Session) -> Session:
-    """Register the session with its parent and give it its share of the layers' quota, which they have together."""
+    """Register the session with its parent and set its share of their common quota for layers."""
     parent.subagents[session.id] = session
     if (layers := parent.shadow.layers).exists:
         initial_size = session.shadow.layers.measure() if session.shadow.layers.exists else 0
@@ -173,8 +173,8 @@ def _discard_directory(directory: SessionDirectory) -> None:
 
 
 def merge_subagent(parent: Session, child: Session) -> SubagentMerged:
-    """Take the changes of a subagent that is at rest into what is pending in its parent. Raises `StateError` if nothing
-    or only a part was merged; it can be called again."""
+    """Merge the changes of a stopped subagent into what is pending in its parent. Raises `StateError` if nothing or
+    only a part was merged; it can be called again."""
     subagent = parent.state.subagents[child.id]
     child.log.sync()
     if subagent.state != "merging":
@@ -182,12 +182,12 @@ def merge_subagent(parent: Session, child: Session) -> SubagentMerged:
         parent.log.sync()
     points = child.review.checkpoints
     name = next(iter(points), "")
-    if not name:  # nothing was ever said to it, so it did nothing
+    if not name:  # it had no turn, so it changed nothing
         return _record_merge(parent, SubagentMerged(id=subagent.id))
     origin = build_origin(subagent, parent.recorder.turn_id)
-    joining = SubagentMerge(parent.shadow, SubagentWork(child.shadow, points[name], name))
+    merge = SubagentMerge(parent.shadow, SubagentWork(child.shadow, points[name], name))
     began = child.state.started * 1_000_000
-    result = joining.run(
+    result = merge.run(
         origin, started_ns=began, merged_paths=subagent.joined, without=(subagent.plan,)
     )  # the program keeps the plan
     fields = ("paths", "conflicts", "generated", "notes", "refused")
@@ -195,7 +195,7 @@ def merge_subagent(parent: Session, child: Session) -> SubagentMerged:
 
 
 def build_origin(subagent: SubagentState, turn: str = "") -> Origin:
-    """Return the origin of what a subagent did."""
+    """Return the origin of a subagent's changes."""
     title = "" if subagent.todo else subagent.title
     return Origin(turn=turn, call=subagent.id, tool="subagent", todo=subagent.todo, subagent=title)
 
@@ -207,7 +207,7 @@ def _record_merge(parent: Session, event: SubagentMerged) -> SubagentMerged:
 
 
 def adopt_checks(parent: Session, child: Session) -> None:
-    """Record the subagent's last check commands here if both have exactly the same pending changes."""
+    """Record the subagent's last check commands in the parent if both have exactly the same pending changes."""
     parent_changes, child_changes = parent.review.changes, child.review.changes
     is_same = {path: (change.base, change.pending) for path, change in parent_changes.items()} == {
         path: (change.base, change.pending) for path, change in child_changes.items()
@@ -236,13 +236,13 @@ async def finish_merges(parent: Session) -> None:
 
 
 def find_unresolved_paths(session: Session, subagent: SubagentState) -> tuple[str, ...]:
-    """Return the paths in which the work of a subagent waits for the user."""
+    """Return the paths in which changes of a subagent have a conflict."""
     changes = session.review.changes
     return tuple(path for path in subagent.conflicts if has_conflict_with(changes.get(path), subagent.id))
 
 
 def has_unfinished_todos(session: Session, plan: str) -> bool:
-    """True if subagents began todos of a plan that are still in progress, or not ticked off."""
+    """True if subagents have begun todos of a plan that are still in progress."""
     todos = {todo.id for todo in session.plans.store.load(plan).todos if todo.status == "in_progress"}
     return any(
         subagent.plan == plan

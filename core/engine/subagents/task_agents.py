@@ -37,15 +37,15 @@ from core.protocol.messages import ToolMessage
 from core.protocol.review import Origin
 from core.tools.base import SubagentReport, SubagentTask
 
-MAX_PICTURES: Final = 3  # that go with a report
-MAX_DESCRIBED: Final = 12_000  # characters of descriptions that every session is told: some 3,000 tokens
+MAX_PICTURES: Final = 3  # in a report
+MAX_DESCRIBED: Final = 12_000  # characters of descriptions in every session's prompt: about 3,000 tokens
 FULL: Final = f"{MAX_SUBAGENTS} subagents are at work; it begins when one of them has ended."
 
 
 class TaskRunner(SubagentRunner):
     """Runs one subagent at its task, for the tool call `call`.
 
-    One that goes on is sent the new prompt alone: it was told of its part when it began.
+    A resumed subagent is sent only the new prompt, since it knows its role already.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class TaskRunner(SubagentRunner):
 
     @property
     def is_readonly(self) -> bool:
-        """True if nothing that it does is kept."""
+        """True if its changes are dropped."""
         return self.child.state.mode == "ask"
 
     def build_report(self, end: SubagentEnd, merge: SubagentMerged | None) -> SubagentReport:
-        """Build the answer for the model that gave the task: the subagent's last words, and what became of its work."""
+        """Build the tool result: the subagent's last words, and the outcome of the merge."""
         last_words = self.reporter.last_words
         if end.reason != "done":
             reason = end.message or "it was stopped"
@@ -93,7 +93,7 @@ class TaskRunner(SubagentRunner):
 
 
 def list_pictures(child: Session) -> tuple[PreparedAttachment, ...]:
-    """List the last pictures that tools of a subagent brought."""
+    """List the last pictures in a subagent's tool results."""
     brought = [
         attachment
         for message in child.state.messages
@@ -109,7 +109,7 @@ def list_pictures(child: Session) -> tuple[PreparedAttachment, ...]:
 
 
 class TaskAgents:
-    """The subagents of one session. At most `MAX_SUBAGENTS` work at once; they are merged one after the other."""
+    """The subagents of one session. At most `MAX_SUBAGENTS` work at once; they are merged one by one."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -120,13 +120,13 @@ class TaskAgents:
         self._running = 0
 
     def open(self, origin: Origin, lease: CallLease) -> TaskSpawner:
-        """Open what one call of `task` may do."""
+        """Open the capability of one call of `task`."""
         return TaskSpawner(self, origin.call, lease)
 
     async def describe(self) -> str:
-        """Describe to the model whom it can give tasks to."""
+        """Describe the available subagents to the model."""
         context = self._session.context
-        if context is None or context.dialect == "command":  # it has no tool to give one by
+        if context is None or context.dialect == "command":  # the dialect has no tool for tasks
             return ""
         usable = [
             agent_type
@@ -134,7 +134,7 @@ class TaskAgents:
             if agent_type.description and not agent_type.refusals
         ]
         described_names, room = set[str](), MAX_DESCRIBED
-        for agent_type in sorted(usable, key=lambda agent_type: bool(agent_type.path)):  # ours are always described
+        for agent_type in sorted(usable, key=lambda agent_type: bool(agent_type.path)):  # built-in ones come first
             room -= len(agent_type.description)
             if room >= 0:
                 described_names.add(agent_type.name)
@@ -151,7 +151,7 @@ class TaskAgents:
     async def _list_types(self, context: TurnContext) -> tuple[AgentType, ...]:
         check, browser = context.permissions.rule_check, context.settings.browser
         load = partial(load_agent_types, self._session.workspace, check, context.tools, browser)
-        async with self._loading:  # whoever asks first goes on first
+        async with self._loading:  # loads end in the order of the calls
             return (await asyncio.to_thread(load)).types
 
     async def run(self, task: SubagentTask, call: str) -> SubagentReport:
@@ -160,14 +160,14 @@ class TaskAgents:
         if context is None:
             raise ToolFailed("No turn runs.")
         agent = find_agent_type(await self._list_types(context), task.agent)
-        if not self._running:  # later one that is begun just now would be taken for one that nobody knows
+        if not self._running:  # otherwise a session that is just being created would be pruned
             prune_subagent_sessions(self._session)
         if self._slots.locked():
             self._session.emit(ToolOutput(call=call, text=f"{FULL}\n"))
         self._running += 1
         try:
             async with self._slots:
-                async with self._opening:  # they begin, and stand in the roster, in the order of the calls
+                async with self._opening:  # subagents start in the order of the calls
                     child = await self._open_child(context, agent, task)
                 return await self._run_child(context, child, agent, task, call)
         except StateError as problem:
@@ -208,7 +208,7 @@ class TaskAgents:
         return merge
 
     def _find_model(self, name: str) -> str:
-        """Return the id of the model that is meant, "" = that of the job."""
+        """Resolve a model name to an id, "" = the model of the subagent route."""
         if name.lower() in SMALL_MODELS:
             return self._session.settings.resolve_route("small").model
         return name if "/" in name else ""
@@ -247,7 +247,7 @@ class TaskAgents:
 
 
 class TaskSpawner(Struct, frozen=True, eq=False):
-    """SPAWN: gives one task to a subagent."""
+    """SPAWN: runs one task in a subagent."""
 
     _agents: TaskAgents
     _call: str

@@ -1,4 +1,4 @@
-"""The kinds of subagent that a task can be given to: those of our own, and the user's definitions."""
+"""The kinds of subagents: the built-in ones and those that the user defines."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ SMALL_MODELS: Final = frozenset({"fast", "small", "haiku"})  # names for the mod
 
 
 class AgentType(Struct, frozen=True, kw_only=True):
-    """A kind of subagent. `prompt`: what it is told of its part, "" = nothing more than its task. `readonly`: nothing
-    that it does is kept. `model`: "" = its parent's; `other_model` is the bare name, of another agent's models, for
-    which that is taken. `tools`: the names of those that it has, None = all; `max_steps`:
-    model calls at most, 0 = no limit of its own. `problems` are told; with `refusals` it does not start.
-    `has_browser`: the one server of tools that it has is a browser."""
+    """A kind of subagent. `prompt`: the description of its role, "" = none. `readonly`: its changes are dropped.
+
+    `model`: "" = its parent's; `other_model`: a model name of another program in the definition, which is not used.
+    `tools`: the names of its tools, None = all; `max_steps`: model calls at most, 0 = no limit. `problems` are
+    warnings; with `refusals` it does not start. `has_browser`: its only MCP server is a browser.
+    """
 
     name: str
     description: str
@@ -89,7 +90,7 @@ _ALIASES: Final[Mapping[str, str]] = {"general": "generalpurpose"}
 
 
 class AgentTypes(Struct, frozen=True):
-    """All kinds, the user's own first, and the files that make none."""
+    """All kinds, the user's first, and the files that define none."""
 
     types: tuple[AgentType, ...] = BUILTIN
     skipped: tuple[SkippedFile, ...] = ()
@@ -98,7 +99,7 @@ class AgentTypes(Struct, frozen=True):
 def load_agent_types(
     workspace: Workspace, check: TrustCheck | None, tools: Toolset, browser: BrowserSettings
 ) -> AgentTypes:
-    """Load the kinds of a workspace. Reads many files."""
+    """Load the kinds of subagents of a workspace. Reads many files."""
     agent_definitions = load_agent_definitions(workspace, check)
     types = list_agent_types(agent_definitions.agents, tools, no_browser=explain_no_browser(browser))
     return AgentTypes(types, agent_definitions.skipped)
@@ -107,8 +108,8 @@ def load_agent_types(
 def list_agent_types(
     definitions: Sequence[AgentDefinition], tools: Toolset, *, no_browser: str = ""
 ) -> tuple[AgentType, ...]:
-    """List every kind, the user's own first; one of these takes the place of ours of the same name. `no_browser`: why
-    there is none, "" = there is one."""
+    """List all kinds, the user's first; a user's kind replaces the built-in one of the same name. `no_browser`: why
+    there is no browser, "" = there is one."""
     own_types = [_read_definition(definition, tools) for definition in definitions]
     own_names = {_normalise(agent_type.name) for agent_type in own_types}
     builtin_types = [agent_type for agent_type in BUILTIN if _normalise(agent_type.name) not in own_names]
@@ -123,7 +124,7 @@ def list_agent_types(
 
 
 def find_agent_type(types: Sequence[AgentType], name: str) -> AgentType:
-    """Find the kind of this name. Raises `ToolInputInvalid`: there is none, or it can't start."""
+    """Find a kind by name. Raises `ToolInputInvalid`: there is none, or it can't start."""
     key = _normalise(name)
     types_by_name = {_normalise(agent_type.name): agent_type for agent_type in types}
     agent = types_by_name.get(_ALIASES.get(key, key))
@@ -141,7 +142,7 @@ def find_agent_type(types: Sequence[AgentType], name: str) -> AgentType:
 
 
 def is_model_name(name: str) -> bool:
-    """True if a name means a model here, or a route; "" = that of the job."""
+    """True if a name is the id of a model, or of a route; "" = the route of the job."""
     return not name or "/" in name or name.lower() in SMALL_MODELS
 
 
@@ -161,7 +162,7 @@ def _read_definition(definition: AgentDefinition, tools: Toolset) -> AgentType:
         readonly=definition.readonly,
         model=definition.model if is_known else "",
         other_model="" if is_known else definition.model,
-        effort=cast("Effort", definition.effort),  # the reader knows no other
+        effort=cast("Effort", definition.effort),  # the parser accepts no other value
         tools=allowed_tools,
         denied=denied_tools,
         max_steps=definition.max_turns,
@@ -173,7 +174,7 @@ def _read_definition(definition: AgentDefinition, tools: Toolset) -> AgentType:
 
 
 def _find_tools(names: Sequence[str], tools: Toolset, problems: list[str], refusals: list[str]) -> frozenset[str]:
-    """Return our names of these tools. One that is not here grants nothing; a pattern for its arguments is refused."""
+    """Return our names of these tools. An unknown tool is a problem; a pattern for arguments is a refusal."""
     tool_names: set[str] = set()
     for entry in names:
         name, bracket, pattern = entry.partition("(")

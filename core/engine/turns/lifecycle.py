@@ -1,4 +1,4 @@
-"""Run the turns of a session: one at a time, from the prompt to `turn.finished`, whatever happens in between."""
+"""Run the turns of a session: one at a time, from the prompt to `turn.finished`, which is emitted after every error."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Work = Callable[[TurnContext], Awaitable[None]]
 async def ask_model(
     context: TurnContext, prompt: str, surroundings: PromptSurroundings | None = None, *, instruction: str = ""
 ) -> None:
-    """Let the model answer, or the agent in its place. `instruction`: what it is sent in place of the prompt."""
+    """Let the model answer, or the hosted agent that replaces it. `instruction`: sent instead of the prompt."""
     if context.ask_agent is not None:
         await context.ask_agent(context, prompt, surroundings or PromptSurroundings(), instruction)
         return
@@ -64,14 +64,15 @@ async def compact_history(context: TurnContext) -> None:
 
 
 async def reserve_turn(session: Session) -> None:
-    """Claim the next turn. Raises `CommandRejected` while one runs, and what the model's route and the log raise."""
+    """Reserve the next turn. Raises `CommandRejected` while one runs, and the errors of the model's route and the
+    log."""
     async with session.turn_slot.reserve():
         session.log.flush()
         await asyncio.to_thread(session.routes.resolve)
 
 
 def start_turn(session: Session, work: Work, prompt: str | None) -> None:
-    """Start the reserved turn. `prompt` None: it is no turn of the conversation."""
+    """Start the reserved turn. `prompt` None: the turn is not part of the conversation."""
     session.turn_slot.start(_run_turn(session, work, prompt))
 
 
@@ -99,7 +100,7 @@ async def _run_turn(session: Session, work: Work, prompt: str | None) -> None:
 
 
 def _finish_turn(session: Session, reason: TurnEnd, message: str) -> None:
-    """Close whatever the turn left open; its end is on the disk before the next thing happens."""
+    """Close what the turn left open, and sync its end to the disk."""
     try:
         close_open_turn(session.state, session.emit_or_defer, reason=reason, message=message)
         remove_probes(session)
@@ -115,7 +116,7 @@ def _finish_turn(session: Session, reason: TurnEnd, message: str) -> None:
 
 
 def suggest_prompt(session: Session) -> None:
-    """Offer a next prompt, if the provider knows one."""
+    """Suggest a next prompt, if the provider has one."""
     state, routes = session.state, session.routes
     route = routes.open() if state.is_demo else routes.current
     provider: object = route and route.provider
@@ -126,14 +127,14 @@ def suggest_prompt(session: Session) -> None:
 
 
 def _update_permissions(session: Session) -> Settings:
-    """Let trust and settings as they are now hold for calls; return the settings."""
+    """Apply the current trust and settings to tool calls; return the settings."""
     permissions, trust = session.call_permissions, session.services.trust
     permissions.is_trusted, permissions.hears, permissions.settings = trust.trusted, trust.is_readable, session.settings
     return permissions.settings
 
 
 def build_context(session: Session) -> TurnContext:
-    """Return a context as a turn begins with it."""
+    """Build the context of a new turn."""
     services, route = session.services, session.routes.open()
     if session.memory is None:
         session.memory = ModelMemory.of_session(session.directory.path)
@@ -166,7 +167,7 @@ def build_context(session: Session) -> TurnContext:
 
 
 def _find_agent(session: Session, route: Route) -> AskAgent | None:
-    """Return what has a hosted agent answer, if one stands in the place of the model."""
+    """Return the function that lets a hosted agent answer, None = the model is no hosted agent."""
     if not isinstance(route.provider, HostedAgentProvider):
         return None
     from core.engine.hosted.turn import ask_hosted
@@ -175,7 +176,7 @@ def _find_agent(session: Session, route: Route) -> AskAgent | None:
 
 
 def _install_context(session: Session, context: TurnContext) -> TurnContext:
-    """Complete a context with what needs one, and make it the session's unless a turn runs."""
+    """Add the parts of a context that need the context itself, and make it the session's unless a turn runs."""
     servers = session.server_access.build_offer(context.window)
     tool_offer = Offer("available_tools", context.permissions.describe_tool_limits)
     directory_offer = Offer("available_directories", context.permissions.describe_added)
@@ -208,14 +209,14 @@ def _build_routes(session: Session, route: Route, memory: ModelMemory) -> TurnRo
 
 
 def reset_memory(session: Session) -> None:
-    """Drop what the model was told, read and counted: the conversation is another one now."""
+    """Reset the memory of what the model was sent and has read, since the conversation has changed."""
     if session.memory is not None:
         session.memory.forget()
     suggest_prompt(session)
 
 
 def announce_route(session: Session) -> None:
-    """Record which model answers from now on, if that is news; not while a turn runs, which goes on as it began."""
+    """Record a change of the model that answers, unless a turn runs, which continues with its model."""
     if not session.turn_slot.is_running:
         session.routes.announce()
 
@@ -224,7 +225,7 @@ def preload(session: Session) -> None:
     """Import the SDK of the chosen model, and prepare its prefix, while the user still types."""
     model, _ = choose_model(session.state, session.settings)
     if model:
-        # The program's end waits for it: native modules that are being imported do not survive the interpreter's.
+        # No daemon: native modules that are being imported crash when the interpreter ends.
         arguments = (session.services.models, model)
         threading.Thread(target=_preload_model, args=arguments, name="preload").start()
         if session.warm_up is None:
@@ -232,12 +233,12 @@ def preload(session: Session) -> None:
 
 
 def _preload_model(models: ModelAccess, model: str) -> None:
-    with contextlib.suppress(Exception):  # the turn will meet the same fault and say so
+    with contextlib.suppress(Exception):  # the turn will raise and report the same fault
         models.preload(model)
 
 
 async def _warm_up(session: Session) -> None:
-    """Read rules and layout, make the prefix and list the files; the turn meets every fault again."""
+    """Prepare rules, layout, prefix and file list for the first turn, which reports any fault."""
     with contextlib.suppress(Exception):
         await asyncio.to_thread(session.routes.resolve)
         await asyncio.to_thread(importlib.import_module, "core.agent.turn.loop")
@@ -251,7 +252,7 @@ async def _warm_up(session: Session) -> None:
 
 
 def on_trust_changed(session: Session) -> None:
-    """Read rules anew for the next turn; a session without messages gets a new prefix."""
+    """Have the next turn read the rules again; a session without messages gets a new prefix."""
     if (memory := session.memory) is None:
         return
     session.call_permissions.is_trusted = session.services.trust.trusted

@@ -1,6 +1,6 @@
-"""`/init`: what is known of a project, for the agent that is to write its AGENTS.md.
+"""`/init`: a survey of the project for the agent that writes its AGENTS.md.
 
-Files are read past the guard of reading tools, so a secret is in none of it.
+Files are read by the agent's reader, which withholds secrets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from core.tools.base import Reader
 
 TARGET: Final = "AGENTS.md"
 MAP_TOKENS: Final = 2_000
-INDEX_SECONDS: Final = 5.0  # of waiting for an index that is being built; what it lacks then, the agent sees for itself
+INDEX_SECONDS: Final = 5.0  # limit of the wait for an index that is being built
 MAX_LANGUAGES: Final = 8
 MAX_NAMED: Final = 40  # targets, scripts or tools of one file
 _MAX_READ: Final = 200_000  # bytes
@@ -50,20 +50,20 @@ _WORKFLOWS: Final = (".github/workflows", ".circleci", ".ci")
 
 
 class SurveyPart(NamedTuple):
-    """A part of the survey, in a tag of its name."""
+    """A part of the survey. `name`: its tag."""
 
     name: str
     text: str
 
 
 def parse_init(prompt: str) -> str | None:
-    """Return what the user wants of the file, "" = nothing special; None: the prompt is no `/init`."""
+    """Return the user's wishes for the file, "" = none; None: the prompt is no `/init`."""
     match = _COMMAND.fullmatch(prompt.strip())
     return (match[1] or "").strip() if match else None
 
 
 async def render_init(session: Session, wish: str) -> str:
-    """Render what the model is sent for `/init`. Raises `CommandRejected` where nothing can be written."""
+    """Render the instruction for `/init`. Raises `CommandRejected` in a mode that can't write."""
     mode = session.call_permissions.mode
     if not is_granted(mode, Access.PROPOSE, is_contained=True):
         raise CommandRejected(
@@ -75,7 +75,7 @@ async def render_init(session: Session, wish: str) -> str:
     repo_map = await session.services.index.build_repo_map(MAP_TOKENS, (), partial(may_show, reader))
     parts += [SurveyPart("map", repo_map)] if repo_map else []
     others = await asyncio.to_thread(_list_others, reader)
-    return render("init", there_is=_is_there(reader, TARGET), wish=wish, others=others, parts=parts)
+    return render("init", there_is=_exists(reader, TARGET), wish=wish, others=others, parts=parts)
 
 
 async def _count_languages(session: Session) -> list[SurveyPart]:
@@ -88,7 +88,7 @@ async def _count_languages(session: Session) -> list[SurveyPart]:
 
 
 def _survey_files(reader: Reader) -> list[SurveyPart]:
-    """Say what commands the project has, and which files tell more."""
+    """List the commands of the project, and the files to read first."""
     names = _list_names(reader, ".")
     lines = [f"{name}: {', '.join(commands)}" for name in names if (commands := _find_commands(reader, name))]
     first = [name for name in names if _READ_FIRST.fullmatch(name)]
@@ -98,14 +98,14 @@ def _survey_files(reader: Reader) -> list[SurveyPart]:
 
 
 def _find_commands(reader: Reader, name: str) -> list[str]:
-    """Return the targets, scripts or tools that a file of the project's top names."""
+    """Return the targets, scripts or tools in a file of the project's root."""
     find = _FINDERS.get(name.lower())
     if find is None:
         return []
     try:
         text = reader.read_bytes(name, _MAX_READ).decode("utf-8", "replace")
         return list(dict.fromkeys(_flatten(command) for command in find(text)))[:MAX_NAMED]
-    except (PathRefused, ValueError):  # a file that can't be read or parsed: the agent sees for itself
+    except (PathRefused, ValueError):  # the file can't be read or parsed
         return []
 
 
@@ -136,13 +136,13 @@ _FINDERS: Final[dict[str, Callable[[str], Iterable[str]]]] = {
 
 
 def _list_others(reader: Reader) -> list[str]:
-    """List the instructions for other tools, by path."""
+    """List the paths of instruction files for other tools."""
     folders = [f"{folder}/{name}" for folder in _OTHER_FOLDERS for name in _list_names(reader, folder)]
-    return [*(path for path in _OTHERS if _is_there(reader, path)), *folders[:MAX_NAMED]]
+    return [*(path for path in _OTHERS if _exists(reader, path)), *folders[:MAX_NAMED]]
 
 
 def _list_names(reader: Reader, directory: str) -> list[str]:
-    """List the files of a directory; none if it is not there, or may not be looked into."""
+    """List the files of a directory; none if it does not exist or may not be read."""
     try:
         entries = reader.list_dir(directory) if directory == "." or reader.stat(directory) is not None else ()
     except PathRefused:
@@ -150,7 +150,7 @@ def _list_names(reader: Reader, directory: str) -> list[str]:
     return [entry.name for entry in entries if entry.kind == "file"]
 
 
-def _is_there(reader: Reader, path: str) -> bool:
+def _exists(reader: Reader, path: str) -> bool:
     try:
         return reader.stat(path) is not None
     except PathRefused:

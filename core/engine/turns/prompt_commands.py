@@ -1,6 +1,6 @@
-"""`/name` in a prompt: a skill or a command file of the user's, rendered to what the model is sent in its place.
+"""`/name` in a prompt: a skill or a command file, rendered to the text that the model is sent instead.
 
-Nothing of it runs before the prompt is sent, and nothing at all in a project that is not trusted.
+Commands inside it run only when the prompt is sent, and only in a trusted project.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CALL: Final = re.compile(r"/([A-Za-z0-9_][\w.:-]*)(?:\s+(.*))?", re.DOTALL)
 
 
 class PromptCommands(Struct, frozen=True, kw_only=True):
-    """Everything that `/name` can call beside the program's own commands."""
+    """The skills and command files that `/name` can call."""
 
     skills: SkillSet
     commands: CommandSet
@@ -37,7 +37,7 @@ class PromptCommands(Struct, frozen=True, kw_only=True):
 
 
 class ExpandedPrompt(Struct, frozen=True, kw_only=True):
-    """A prompt as the model is sent it. `words`: those in which files may be mentioned; what commands print is none.
+    """A prompt as the model is sent it. `words`: the part in which mentions count, without the output of commands.
 
     `opened`: the skill that it opens.
     """
@@ -54,20 +54,20 @@ def load_prompt_commands(workspace: Workspace, is_trusted: TrustCheck | None) ->
 
 
 def parse_call(text: str) -> tuple[str, str] | None:
-    """Return the name and the arguments of a prompt that calls a command; None: it is an ordinary one, as is one that
-    begins with a space."""
+    """Return the name and the arguments of a prompt that calls a command; None: it is an ordinary prompt, as is one
+    that begins with a space."""
     match = _CALL.fullmatch(text.rstrip())
     return (match[1], (match[2] or "").strip()) if match else None
 
 
 def calls_server(text: str) -> bool:
-    """True if a prompt calls one of an MCP server."""
+    """True if a prompt calls a prompt of an MCP server."""
     call = parse_call(text) if text.startswith(f"/{PREFIX}") else None
     return call is not None
 
 
 async def load_for_session(session: Session) -> PromptCommands:
-    """Load what can be called in a session now."""
+    """Load the skills and commands that can be called in a session now."""
     trust = session.services.trust
     check = trust.is_readable if trust.trusted else None
     return await asyncio.to_thread(load_prompt_commands, session.workspace, check)
@@ -82,7 +82,7 @@ async def find_called(session: Session, text: str) -> tuple[Skill | CommandFile,
 
 
 async def expand_prompt(session: Session, text: str) -> ExpandedPrompt | None:
-    """Expand a prompt that calls a skill or a command; None: it is an ordinary one. Raises `CommandRejected`."""
+    """Expand a prompt that calls a skill or a command; None: it is an ordinary prompt. Raises `CommandRejected`."""
     if calls_server(text):
         name, words = parse_call(text) or ("", "")
         return ExpandedPrompt(text=await expand_server_prompt(session, name, words), words=words)
@@ -106,7 +106,7 @@ async def expand_prompt(session: Session, text: str) -> ExpandedPrompt | None:
 def render_command_parts(
     command: CommandFile, arguments: str, session: Session | None = None
 ) -> tuple[PromptPart, ...]:
-    """Render the parts of a command; the commands within it were not run. Without a session its variables stay."""
+    """Render the parts of a command without running the shell commands in it. Without a session, variables stay."""
     variables = {}
     if session is not None:
         variables = {"CLAUDE_PROJECT_DIR": str(session.workspace.root), "CLAUDE_SESSION_ID": session.id}

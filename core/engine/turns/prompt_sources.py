@@ -1,4 +1,4 @@
-"""Everything that the prompts of a session can name: files as the agent sees them, the index, the session itself."""
+"""The sources that the prompts of a session can mention: files as the agent sees them, the index, the session."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from core.protocol.messages import UserMessage
 from core.protocol.queries import ContextItem, IndexStatus
 from core.tools.base import Reader
 
-MAX_NAMES: Final = 400  # symbols among which a misspelt one is looked for
+MAX_NAMES: Final = 400  # symbols that are compared with a misspelt one
 MAP_TOKENS: Final = 1_000  # of the map of the project
 
 
 async def open_sources(session: Session, reader: Reader | None = None) -> ContextSources:
-    """Open the sources of a session's prompts; `reader`: the one of its turn."""
+    """Open the sources of a session's prompts. `reader`: that of the turn, None = a new one."""
     services, session_reader = session.services, reader or build_session_reader(session)
     open_session = OpenSession(
         state=session.state,
@@ -47,7 +47,7 @@ async def open_sources(session: Session, reader: Reader | None = None) -> Contex
         building = session.tasks.others.start(
             services.index.build_repo_map(MAP_TOKENS, paths, open_session.may_show), name="repo map"
         )
-        return await asyncio.shield(building)  # who does not wait for it has it in the next message
+        return await asyncio.shield(building)  # a cancelled caller gets it with the next message
 
     async def list_names(prefix: str) -> Sequence[str]:
         try:
@@ -98,13 +98,13 @@ def _describe_index(status: IndexStatus) -> str:
 
 
 def build_session_reader(session: Session) -> FileReader:
-    """Build a reader of the session's files that knows which of them the model has read."""
+    """Build a reader of the session's files, with the digests of the files that the model has read."""
     digests = session.memory.read_digests if session.memory is not None else {}
     return build_reader(session.call_permissions, digests)
 
 
 async def render_steer_context(session: Session, items: Sequence[ContextItem]) -> SteerContext:
-    """Render what goes with a message to the running turn."""
+    """Render the context items of a message to the running turn."""
     if not items:
         return SteerContext("")
     sent_texts = [message.content for message in session.state.messages if isinstance(message, UserMessage)]
@@ -120,9 +120,9 @@ async def render_steer_context(session: Session, items: Sequence[ContextItem]) -
 async def find_prompt_items(
     session: Session, command: cmd.TurnSubmit | cmd.TurnSteer, text: str
 ) -> tuple[ContextItem, ...]:
-    """Return what goes with a prompt. Raises `CommandRejected` for a mention that stands for nothing."""
+    """Return the context items of a prompt. Raises `CommandRejected` for a mention that can't be resolved."""
     sources = await open_sources(session)
-    shift = len(text) - len(command.text)  # labels were put first
+    shift = len(text) - len(command.text)  # labels were inserted at the start
     pasted_ranges = tuple((start + shift, end + shift) for start, end in command.pasted)
     answer = await resolve_prompt(sources, text, pasted_ranges, command.excluded)
     if answer.problems:

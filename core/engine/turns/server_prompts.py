@@ -1,7 +1,7 @@
 """Resources and prompts of MCP servers, as the user names them: `@server:uri`, and `/mcp__server__prompt words`.
 
-Nobody is asked here and no consent is given: a server that may not run is told as one. What a server answers is
-foreign text; it reaches the model in a tag that says so, and nothing in it is a mention.
+A server without the user's consent is reported as such; consent is not requested here. The answer of a server is
+foreign text: it reaches the model in a tag that says so, and mentions in it are ignored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LINES: Final = re.compile(r"\d+(?:-\d+|:\d+)?")
 
 
 async def find_resource(servers: SessionServers, name: str, uri: str) -> q.ContextItem | None:
-    """Find the item of a resource; None: no server has this name. Raises `MentionRefused`."""
+    """Return the context item of a resource; None: no server has this name. Raises `MentionRefused`."""
     if _LINES.fullmatch(uri) or (config := await servers.find_config(name)) is None:
         return None
     try:
@@ -39,7 +39,7 @@ async def find_resource(servers: SessionServers, name: str, uri: str) -> q.Conte
         refusal = problem.message
     if refusal:
         raise MentionRefused(f"the MCP server {name} can't be used: {refusal}", hint="/mcp shows it.")
-    texts = servers.find_texts(config) or ServerTexts(has_templates=True)  # one that was not asked yet may have it
+    texts = servers.find_texts(config) or ServerTexts(has_templates=True)  # not listed yet, so it may have the resource
     titles = dict(texts.resources)
     if uri not in titles and not texts.has_templates:
         suggestions = difflib.get_close_matches(uri, titles, n=2, cutoff=0.8)
@@ -53,7 +53,7 @@ async def find_resource(servers: SessionServers, name: str, uri: str) -> q.Conte
 
 
 async def complete_resources(servers: SessionServers, pattern: str) -> list[q.Completion]:
-    """Return the resources that a word behind an `@` may mean: of servers whose name it begins with or holds."""
+    """Complete a word after `@` to resources of servers whose name the word begins with, or is a prefix of."""
     completions = []
     for config, texts in await _list_known(servers):
         if not pattern or not f"{config.name}:".startswith(pattern[: len(config.name) + 1]):
@@ -68,7 +68,7 @@ async def complete_resources(servers: SessionServers, pattern: str) -> list[q.Co
 
 
 async def list_prompt_commands(servers: SessionServers) -> list[q.PromptCommand]:
-    """List the prompts of servers that were asked for theirs, as things that a prompt can call. None is started."""
+    """List the known prompts of servers as commands. No server is started."""
     return [
         q.PromptCommand(
             name=format_tool_name(config.name, prompt.name),
@@ -85,7 +85,7 @@ async def list_prompt_commands(servers: SessionServers) -> list[q.PromptCommand]
 
 
 async def _list_known(servers: SessionServers) -> Sequence[tuple[ServerConfig, ServerTexts]]:
-    """List the servers that may run, with what is known of their texts."""
+    """List the servers that may run, with their known resources and prompts."""
     configs = await servers.load_configs()
 
     def load() -> list[tuple[ServerConfig, ServerTexts]]:
@@ -103,8 +103,8 @@ def _may_run(servers: SessionServers, config: ServerConfig) -> bool:
 
 
 async def expand_server_prompt(session: Session, name: str, words: str) -> str:
-    """Return what the model is sent for a call of a server's prompt. Its server is started where it does not run.
-    Raises `CommandRejected`."""
+    """Return the text that the model is sent for a call of a server's prompt. Starts the server if needed. Raises
+    `CommandRejected`."""
     servers = session.server_access.servers
     try:
         config, prompt = await _find_prompt(servers, name)
@@ -116,13 +116,13 @@ async def expand_server_prompt(session: Session, name: str, words: str) -> str:
         message = f"/{name} was not sent. {problem.message}"
         raise CommandRejected(message, hint=problem.hint, code="prompt_failed") from None
     session.call_permissions.record_foreign((host or f"the MCP server {config.name}",))
-    whose = f'server="{escape_attribute(config.name)}" name="{escape_attribute(prompt.name)}"'
-    block = f'<mcp_prompt {whose} note="{NOTE}">\n{escape_tags(text)}\n</mcp_prompt>'
+    attributes = f'server="{escape_attribute(config.name)}" name="{escape_attribute(prompt.name)}"'
+    block = f'<mcp_prompt {attributes} note="{NOTE}">\n{escape_tags(text)}\n</mcp_prompt>'
     return f"{f'/{name} {words}'.rstrip()}\n\n{block}"
 
 
 async def _find_prompt(servers: SessionServers, name: str) -> tuple[ServerConfig, PromptDefinition]:
-    """Find a prompt by the name that it is called by. Raises `StateError`, `ToolFailed`."""
+    """Find a prompt by its command name. Raises `StateError`, `ToolFailed`."""
     prompt_names: list[str] = []
     for config in await servers.load_configs():
         if not name.startswith(format_tool_name(config.name, "")):
