@@ -28,12 +28,12 @@ from core.protocol import commands as cmd
 from core.protocol.events import Notice
 from core.state.session import SubagentState
 
-LEAST: Final = 2  # candidates that can be compared
+LEAST: Final = 2  # candidates of a comparison
 
 
 async def prepare_best_run(session: Session, command: cmd.BestRun) -> Effect:
-    """Try a prompt with every one of some models. `CommandRejected`: too few or many of them, or nothing is kept here;
-    what a model's name raises."""
+    """Try a prompt with several models. Raises `CommandRejected`: too few or too many models, or a mode without
+    effects; and the errors of an invalid model name."""
     from core.engine.subagents.best_of import BestOf
 
     text = await check_prompt(session, command, "prompt")
@@ -55,7 +55,7 @@ async def prepare_best_run(session: Session, command: cmd.BestRun) -> Effect:
 
 
 def prepare_best_take(session: Session, command: cmd.BestTake) -> Effect:
-    """Merge parts of candidates, and run the command that they were checked by over the result."""
+    """Merge parts of candidates, and run their check command over the result."""
     from core.engine.subagents.best_of import read_candidate, take_picks
 
     if session.turn_slot.is_running:
@@ -78,7 +78,7 @@ def prepare_best_take(session: Session, command: cmd.BestTake) -> Effect:
 
 
 async def _check_again(session: Session, subagents: list[SubagentState]) -> None:
-    """Run the command that candidates were checked by, where what it does is contained."""
+    """Run the check command of candidates, if it can run in a box."""
     check = next(
         (subagent.rating.check for subagent in subagents if subagent.rating is not None and subagent.rating.check), None
     )
@@ -92,7 +92,7 @@ async def _check_again(session: Session, subagents: list[SubagentState]) -> None
 
 
 def prepare_background_start(session: Session, command: cmd.BackgroundStart) -> Effect:
-    """Check the task; the agent is queued beside the session."""
+    """Check the task; queue the agent in parallel to the session."""
     if session.state.is_private:
         raise CommandRejected("a private session gives no work away: it would be kept.", code="private")
     request = AgentRequest(
@@ -102,7 +102,7 @@ def prepare_background_start(session: Session, command: cmd.BackgroundStart) -> 
         mode=session.state.mode,
     )
     build_agent(request)
-    return _run_beside(session, partial(_start, session, request))
+    return _run_in_parallel(session, partial(_start, session, request))
 
 
 async def _start(session: Session, request: AgentRequest) -> None:
@@ -113,7 +113,7 @@ async def _start(session: Session, request: AgentRequest) -> None:
 
 
 def prepare_background_message(session: Session, command: cmd.BackgroundMessage) -> Effect:
-    return _run_beside(session, partial(_send, session, command))
+    return _run_in_parallel(session, partial(_send, session, command))
 
 
 async def _send(session: Session, command: cmd.BackgroundMessage) -> None:
@@ -123,7 +123,7 @@ async def _send(session: Session, command: cmd.BackgroundMessage) -> None:
 
 
 def prepare_background_stop(session: Session, command: cmd.BackgroundStop) -> Effect:
-    return _run_beside(session, partial(_stop, session, command.id))
+    return _run_in_parallel(session, partial(_stop, session, command.id))
 
 
 async def _stop(session: Session, name: str) -> None:
@@ -132,7 +132,7 @@ async def _stop(session: Session, name: str) -> None:
 
 
 def prepare_background_delete(session: Session, command: cmd.BackgroundDelete) -> Effect:
-    return _run_beside(session, partial(_delete, session, command.id))
+    return _run_in_parallel(session, partial(_delete, session, command.id))
 
 
 async def _delete(session: Session, name: str) -> None:
@@ -141,7 +141,7 @@ async def _delete(session: Session, name: str) -> None:
 
 
 def prepare_background_pull(session: Session, command: cmd.BackgroundPull) -> Effect:
-    return _run_beside(session, partial(_pull, session, command.id))
+    return _run_in_parallel(session, partial(_pull, session, command.id))
 
 
 async def _pull(session: Session, name: str) -> None:
@@ -152,5 +152,5 @@ async def _pull(session: Session, name: str) -> None:
     session.emit_outside_turn(Notice(level="info", message=message, hint=hint))
 
 
-def _run_beside(session: Session, work: Callable[[], Awaitable[None]]) -> Effect:
+def _run_in_parallel(session: Session, work: Callable[[], Awaitable[None]]) -> Effect:
     return partial(session.run_in_parallel, work, name="background agents")

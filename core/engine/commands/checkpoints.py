@@ -1,4 +1,4 @@
-"""Restore a checkpoint, while nothing is at work on what is taken back."""
+"""Restore a checkpoint while nothing else runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.state.session import ConversationCheckpoint
 
 
 def prepare_restore(session: Session, command: cmd.CheckpointRestore) -> Effect:
-    """Check a restore and return its effect. Raises what `Reject` is to say."""
+    """Check a restore and return its effect. Raises `CommandRejected`."""
     mark = find_checkpoint(session, command.id)
     check_idle(session)
     return partial(_restore_checkpoint, session, mark, command.what)

@@ -57,13 +57,13 @@ _WORDS: Final = {
     "gh": ("gh", "pr", "diff", "{}", "--color", "never"),
     "glab": ("glab", "mr", "diff", "{}", "--color", "never"),
 }
-MAX_FILE: Final = 4_000_000  # bytes of a file that a finding is looked up in
-_ELISION: Final = re.compile(r"\W*(?:\.\.\.|…)\W*|\W*(?:\.\.\.|…)[^()\[\]=]*")  # of lines that the reviewer left out
+MAX_FILE: Final = 4_000_000  # bytes of a file in which a quotation is searched
+_ELISION: Final = re.compile(r"\W*(?:\.\.\.|…)\W*|\W*(?:\.\.\.|…)[^()\[\]=]*")  # marks for omitted lines
 
 
 class ReviewedCode(Struct, frozen=True, kw_only=True):
-    """The code under review. `cut`: characters of its diff that the model is not sent; `source`: the host where others
-    wrote it, "" = it is the user's own."""
+    """The code under review. `cut`: characters of its diff that the model is not sent; `source`: the host of a pull
+    request, "" = the code is local."""
 
     diff: ReviewedDiff
     cut: int = 0
@@ -81,10 +81,10 @@ class ReviewedCode(Struct, frozen=True, kw_only=True):
 
 
 async def read_reviewed_code(session: Session, target: str) -> ReviewedCode:
-    """Read what is to be reviewed. Raises `CommandRejected`, also where nothing differs."""
+    """Read the code to review. Raises `CommandRejected`, also if nothing differs."""
     source = ""
     try:
-        if (request := _name_request(target)) is not None:
+        if (request := _parse_request(target)) is not None:
             diff, source = await _read_request(session, *request)
         elif target == PENDING:
             diff = await asyncio.to_thread(_read_pending, session)
@@ -104,7 +104,7 @@ async def read_reviewed_code(session: Session, target: str) -> ReviewedCode:
 
 
 def _read_pending(session: Session) -> ReviewedDiff:
-    """Return what waits for the user's verdict; slow. Raises `GitFailed`."""
+    """Return the pending changes as a diff. Slow. Raises `GitFailed`."""
     reader = build_session_reader(session)
     visible_paths = tuple(path for path in session.state.changes if may_show(reader, path))
     patch = build_patch(session, q.PatchQuery(which="pending", paths=visible_paths)).patch if visible_paths else b""
@@ -114,8 +114,8 @@ def _read_pending(session: Session) -> ReviewedDiff:
     return ReviewedDiff(subject="what waits for the user's review", patch="".join(texts), left_out=hidden_count)
 
 
-def _name_request(target: str) -> tuple[str, str] | None:
-    """Return the number of a pull request, and its address if it was given; None: it is none."""
+def _parse_request(target: str) -> tuple[str, str] | None:
+    """Parse a target as a pull request: its number, and its address or ""; None: it is none."""
     match = _ADDRESS.fullmatch(target)
     if match is not None:
         return match["number"], match["address"]
@@ -124,7 +124,7 @@ def _name_request(target: str) -> tuple[str, str] | None:
 
 
 async def _read_request(session: Session, request: str, request_url: str) -> tuple[ReviewedDiff, str]:
-    """Have gh or glab print the diff of a pull request of a remote of the project; return its host, too."""
+    """Have gh or glab print the diff of a pull request of the project's remotes; return it with the host."""
     urls = await asyncio.to_thread(read_remote_urls, session.workspace.root)
     known_repositories = {(find_host(url), find_repository_name(url)) for url in urls}
     if request_url and (find_host(request_url), find_repository_name(request_url)) not in known_repositories:
@@ -137,7 +137,7 @@ async def _read_request(session: Session, request: str, request_url: str) -> tup
         hint = "They read pull requests of GitHub and GitLab with your login. A branch needs none: /review BRANCH"
         lack = f"{host} is none of theirs" if installed_programs else "neither gh nor glab is installed"
         raise CommandRejected(f"the pull request {request} can't be read: {lack}.", hint=hint, code="no_pull_request")
-    session.services.trust.check()  # they ask the user's git about the repository
+    session.services.trust.check()  # gh and glab run the user's git in the repository
     words = [word.format(request) for word in _WORDS[program]]
     environment = build_machine_environment(os.environ) | {"GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1"}
     root = session.workspace.root
@@ -154,7 +154,7 @@ async def _read_request(session: Session, request: str, request_url: str) -> tup
 
 
 async def review_code(session: Session, code: ReviewedCode, prompt: str, context: TurnContext) -> None:
-    """Let the model review, and report its findings before the turn ends."""
+    """Run the review, and emit its findings before the turn ends."""
     emit = context.emit
 
     def emit_with_findings(event: ev.AnyEvent) -> None:
@@ -184,7 +184,7 @@ def _render_instruction(code: ReviewedCode) -> str:
 
 
 def _report(session: Session, code: ReviewedCode, turn: str, reason: ev.TurnEnd) -> None:
-    """Emit the findings of the turn, each looked up in its file; of one that was cut off, those that it came to."""
+    """Emit the checked findings of the turn; of an interrupted turn, the findings so far if there are any."""
     document_lists = [
         turn_state.list_finished_documents() for turn_state in session.state.turns[-1:] if turn_state.id == turn
     ]
@@ -203,7 +203,7 @@ def _check_all(reader: Reader, code: ReviewedCode, findings: Sequence[Finding]) 
     for finding in findings:
         lines = code.read_lines(finding.path)
         checked_finding = check_anchor(finding, lines, is_whole=False)
-        if checked_finding.doubt and not code.diff.revision:  # it may be about a line that the change does not touch
+        if checked_finding.doubt and not code.diff.revision:  # it may be about an unchanged line
             checked_finding = check_anchor(finding, _read_file(reader, finding.path), is_whole=True)
         checked_findings.append(replace(checked_finding, id=new_id("finding")))
     return tuple(checked_findings)
@@ -218,15 +218,15 @@ def _read_file(reader: Reader, path: str) -> dict[int, str]:
 
 
 def check_anchor(finding: Finding, lines: Mapping[int, str], *, is_whole: bool) -> Finding:
-    """Return a finding at the place where its lines stand, with what is off about it. `lines`: those of its file by
-    their number, none for no such file; `is_whole`: all of the file, not what a diff shows of it."""
+    """Return a finding moved to the lines of its quotation, or marked with a doubt. `lines`: those of its file by
+    number, empty if there is no such file; `is_whole`: they are the whole file, not only the lines in a diff."""
     if not finding.path:
         return finding
     quoted_lines = [quoted_line.strip() for quoted_line in finding.quote.split("\n")]
     quoted_lines = [quoted_line for quoted_line in quoted_lines if quoted_line and not _ELISION.fullmatch(quoted_line)]
     length = finding.end - finding.start
     starts = [number for number, line in lines.items() if quoted_lines and line.strip() == quoted_lines[0]]
-    anchors = [start for start in (finding.start, *starts) if _stands_at(quoted_lines, lines, start, length)]
+    anchors = [start for start in (finding.start, *starts) if _matches_at(quoted_lines, lines, start, length)]
     if finding.start in anchors:
         return finding
     if len(anchors) == 1:
@@ -234,8 +234,8 @@ def check_anchor(finding: Finding, lines: Mapping[int, str], *, is_whole: bool) 
     return replace(finding, doubt=_describe_doubt(finding, lines, is_whole=is_whole))
 
 
-def _stands_at(quoted_lines: Sequence[str], lines: Mapping[int, str], start: int, length: int) -> bool:
-    """True if these lines are there, and hold what is quoted in its order."""
+def _matches_at(quoted_lines: Sequence[str], lines: Mapping[int, str], start: int, length: int) -> bool:
+    """True if these lines exist, and contain the quoted lines in order."""
     if start not in lines or start + length not in lines:
         return False
     remaining_lines = iter([lines.get(number, "").strip() for number in range(start, start + length + 1)])

@@ -1,4 +1,4 @@
-"""Code reviews: `/review`, and what becomes of its findings, which are fixed in a turn of their own or dismissed."""
+"""Commands of code reviews: `/review`, and fixing or dismissing its findings."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _CALL: Final = re.compile(r"/review(?:\s+(\S+))?")
 
 
 def parse_review(prompt: str) -> str | None:
-    """Return what a prompt wants reviewed, "" = the current branch; None: it is no `/review`."""
+    """Return the target of a `/review` prompt, "" = the current branch; None: it is another prompt."""
     match = _CALL.fullmatch(prompt.strip())
     return (match[1] or "") if match else None
 
 
 async def prepare_review(session: Session, prompt: str, target: str) -> Effect:
-    """Read what is to be reviewed; the turn follows. Raises `CommandRejected`."""
+    """Read the code to review, and return the start of the turn. Raises `CommandRejected`."""
     from core.engine.commands.code_review import read_reviewed_code, review_code
 
     code = await read_reviewed_code(session, target)
@@ -49,7 +49,7 @@ async def prepare_review(session: Session, prompt: str, target: str) -> Effect:
 
 
 async def prepare_fix(session: Session, command: cmd.FindingsFix) -> Effect:
-    """Have findings fixed in a turn in Agent mode, so that the hunks come from the finding as their prompt."""
+    """Have findings fixed in a turn in Agent mode, with the findings as the prompt of its hunks."""
     review = _get_review(session)
     findings = _find_all(review, command.ids) if command.ids else review.list_open()
     if not findings:
@@ -84,7 +84,7 @@ def _write_prompt(findings: Sequence[Finding]) -> str:
 
 
 def prepare_dismissal(session: Session, command: cmd.FindingsDismiss) -> Effect:
-    """Dismiss findings, or open those again that are dismissed already."""
+    """Dismiss findings, or reopen them if all are dismissed already."""
     review = _get_review(session)
     findings = _find_all(review, command.ids)
     if not findings:

@@ -124,7 +124,7 @@ def _start_build(session: Session, plan: Plan, command: cmd.PlanBuild) -> None:
         build = ParallelBuild(session, plan.path, command.workers, command.todo)
         start_turn(session, partial(build.run, prompt=prompt), prompt)
         return
-    is_outside = plan.path.startswith("/")  # where no command can write
+    is_outside = plan.path.startswith("/")  # commands can't write there
     by_file = session.settings.get_dialect(session.state.model) == "command" and not is_outside
     current_todos = select_current(plan.todos)
     current_todos += (target_todo,) if target_todo and target_todo not in current_todos else ()
@@ -156,7 +156,7 @@ def prepare_todo_status(session: Session, command: cmd.TodoSet) -> Effect:
 
 
 def complete_resolved_todos(session: Session, path: str) -> None:
-    """Complete todos that only waited for conflicts in `path` ("" = any); a build that still runs does that itself."""
+    """Complete todos that only waited for conflicts in `path` ("" = any). A running build does that itself."""
     state = session.state
     if session.is_building:
         return
@@ -185,7 +185,7 @@ def _set_status(session: Session, command: cmd.TodoSet, path: str) -> None:
 
 
 async def _complete_proved(session: Session, command: cmd.TodoSet, path: str, todo: Todo) -> None:
-    """Complete a todo if its `verify` passes; the chat shows that command like one that the user typed."""
+    """Complete a todo if its `verify` passes. The command is recorded like one of the user."""
     verification = await run_verify(session.terminal, session.hooks, path, todo)
     if verification is None or not verification.has_passed:
         raise build_not_proved(todo, verification)

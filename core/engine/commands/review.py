@@ -41,7 +41,7 @@ _NAME: Final = re.compile(r"[\w][\w./+-]{0,200}")
 
 
 def prepare_policy(session: Session, command: cmd.ReviewPolicyKeep) -> Effect:
-    """Save how edits are asked about if it is news."""
+    """Save the review policy if it has changed."""
 
     def save() -> None:
         if command.policy != session.state.review_policy:
@@ -75,7 +75,7 @@ def prepare_resolve(session: Session, command: cmd.HunkResolve) -> Effect:
 
 
 def _ask_hooks(session: Session, verdict: Verdict, list_paths: Callable[[], list[str]], effect: Effect) -> Effect:
-    """Return the effect of a verdict; of an acceptance with the hooks asked about the paths before."""
+    """Return the effect of a verdict, preceded by the hooks if it is an acceptance."""
     return session.promotion_hooks.guard(list_paths, effect) if verdict == "accept" else effect
 
 
@@ -97,7 +97,7 @@ def _resolve_file(session: Session, command: cmd.HunkResolve) -> None:
 
 @contextmanager
 def _reporting_errors(session: Session, path: str) -> Iterator[None]:
-    """Report the error of a verdict with its path, so that a screen can show it where the verdict was given."""
+    """Report the error of a verdict with its path, so that a client can show it at the file."""
     try:
         yield
     except StateError:
@@ -113,7 +113,7 @@ def _resolve_all(session: Session, command: cmd.HunkResolve) -> None:
         changes = session.bulk_acceptance.find_changes(command.origin, command.paths)
         remaining_paths = [change.path for change in changes if change.protected]
         for change in changes:
-            if not change.protected and change.path in session.review.changes:  # else it went with its rename
+            if not change.protected and change.path in session.review.changes:  # else it was resolved with its rename
                 with _reporting_errors(session, change.path):
                     session.shadow.resolve(
                         change.path, select_hunks(change, command.origin) or (), "reject", command.reason
@@ -124,15 +124,16 @@ def _resolve_all(session: Session, command: cmd.HunkResolve) -> None:
         if {pending_change.path, pending_change.renamed_from} & set(remaining_paths)
     ]
     if blocked_changes := [change for change in still if change.protected or change.conflict]:
-        session.emit(_build_left_notice(blocked_changes))
+        session.emit(_build_skipped_notice(blocked_changes))
     bulks = [bulk for bulk in session.review.bulks if not bulk.is_cache]
     if bulks and not (command.origin or command.paths):
         session.emit(_build_bulk_notice(bulks))
     complete_resolved_todos(session, "")
 
 
-def _build_left_notice(changes: list[Change]) -> Notice:
-    """Notice of what a verdict on everything did not touch, and why. (Failed writes were reported before.)"""
+def _build_skipped_notice(changes: list[Change]) -> Notice:
+    """Build the notice of the changes that a verdict on everything skipped, and why. Failed writes are reported
+    before."""
     paths = [f"{format_change_path(change)} ({change.obstacle})" for change in changes]
     count = "1 file was" if len(paths) == 1 else f"{len(paths)} files were"
     message = f"{count} left for you: {format_paths(paths, MAX_NAMED)}."
@@ -155,7 +156,7 @@ def _build_bulk_notice(bulks: Sequence[Bulk]) -> Notice:
 
 
 def prepare_verify(session: Session, command: cmd.ChangesVerify) -> Effect:
-    """Run checks again and accept what they prove, beside whatever else runs; one verification at a time."""
+    """Run checks again and accept what they prove, in parallel to turns; one verification at a time."""
     if session.is_verifying:
         raise CommandRejected("checks are being run again already.", hint="Wait for their end.", code="is_verifying")
     from core.engine.session.verification import Verifier
@@ -201,7 +202,7 @@ def prepare_bulk_resolve(session: Session, command: cmd.BulkResolve) -> Effect:
 
 
 def prepare_split(session: Session, command: cmd.HunkSplit) -> Effect:
-    """Split a hunk. One that can't be divided is refused at once: that is no part of the conversation."""
+    """Split a hunk. An indivisible hunk is rejected before the effect."""
     rework = session.shadow.hunk_edits
     rework.divide(command.path, command.hunk, command.line)
     return partial(rework.split, command.path, command.hunk, command.line)
@@ -215,7 +216,7 @@ def prepare_edit(session: Session, command: cmd.HunkEdit) -> Effect:
 
 
 def prepare_comment(session: Session, command: cmd.HunkComment) -> Effect:
-    """Comment a hunk; without a text, remove its comment, which may have outlived the hunk."""
+    """Comment a hunk; without a text, remove the comment, even of a hunk that no longer exists."""
     rework = session.shadow.hunk_edits
     if command.text.strip():
         rework.find_hunk(command.path, command.hunk)
@@ -266,8 +267,8 @@ async def prepare_comments_send(session: Session, command: cmd.CommentsSend) -> 
 
 
 def format_comments(comments: Sequence[Comment], note: str = "", plans: Mapping[str, Plan] | None = None) -> str:
-    """Format each comment with its path, lines and excerpt, in the order of the files. `plans`, by path, as they are
-    now: the commented lines may have moved since, or be gone."""
+    """Format comments with path, lines and excerpt, in the order of the files. `plans`: the present plans by path, in
+    which commented lines may have moved or disappeared."""
     sorted_comments = sorted(comments, key=lambda comment: (comment.path, comment.start))
     quotations = [_quote_comment(comment, (plans or {}).get(comment.path)) for comment in sorted_comments]
     return render(
@@ -320,7 +321,7 @@ async def _rename_symbol(session: Session, command: cmd.SymbolRename) -> None:
 
 
 async def prepare_commit_draft(session: Session, command: cmd.CommitDraft) -> Effect:
-    """Ask a model for the messages; nothing else runs meanwhile."""
+    """Have a model write the messages, in the session's turn."""
     _check_edits(command.groups)
     from core.engine.commits.drafting import draft_messages
 
@@ -329,7 +330,7 @@ async def prepare_commit_draft(session: Session, command: cmd.CommitDraft) -> Ef
 
 
 async def prepare_commit_sort(session: Session, command: cmd.CommitSort) -> Effect:
-    """Ask a model which edits belong together; nothing else runs meanwhile."""
+    """Have a model sort the edits, in the session's turn."""
     _check_edits([command.edits])
     from core.engine.commits.drafting import sort_edits
 
@@ -338,7 +339,7 @@ async def prepare_commit_sort(session: Session, command: cmd.CommitSort) -> Effe
 
 
 async def prepare_commit(session: Session, command: cmd.CommitMake) -> Effect:
-    """Check trust, messages and edits; the commits are made beside the session."""
+    """Check trust, messages and edits; the commits are made in parallel to turns."""
     await asyncio.to_thread(session.services.trust.check_commit)
     _check_edits([commit.edits for commit in command.commits])
     for commit in command.commits:
@@ -352,7 +353,7 @@ async def prepare_commit(session: Session, command: cmd.CommitMake) -> Effect:
 
 
 async def prepare_pull_request_draft(session: Session, _: cmd.PullRequestDraft) -> Effect:
-    """Ask a model for title and text; nothing else runs meanwhile."""
+    """Have a model write title and text, in the session's turn."""
     from core.engine.commits.pull_request import draft_pull_request
 
     await reserve_turn(session)
@@ -360,7 +361,7 @@ async def prepare_pull_request_draft(session: Session, _: cmd.PullRequestDraft) 
 
 
 def prepare_pull_request(session: Session, command: cmd.PullRequestOpen) -> Effect:
-    """Check trust and the names; the branch is pushed beside the session."""
+    """Check trust and the names; the branch is pushed in parallel to turns."""
     session.services.trust.check()
     for kind, name in (("branch", command.branch), ("remote", command.remote), ("base", command.base or "main")):
         if not _NAME.fullmatch(name) or ".." in name:

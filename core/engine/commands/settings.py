@@ -49,7 +49,7 @@ def prepare_tag(session: Session, command: cmd.SessionTag) -> Effect:
 
 
 async def prepare_export(session: Session, command: cmd.SessionExport) -> Effect:
-    """Write the session to a new file. Raises `StateError`."""
+    """Export the session to a new file. Raises `StateError`."""
     session.log.flush()
     await asyncio.to_thread(
         export_to_file, session.services.store, command, session.log if session.log.find_loss() else None
@@ -58,7 +58,7 @@ async def prepare_export(session: Session, command: cmd.SessionExport) -> Effect
 
 
 async def prepare_guide(session: Session, command: cmd.GuideKeep) -> Effect:
-    """Note what the user has seen of the tour and of the hints; nothing of a private session is kept."""
+    """Save the progress of tour and hints, except for a private session."""
     if not session.state.is_private:
         await asyncio.to_thread(save_guide, command)
     return lambda: None
@@ -78,7 +78,7 @@ def prepare_mode(session: Session, command: cmd.ModeSet) -> Effect:
 
 
 def prepare_effort(session: Session, command: cmd.EffortSet) -> Effect:
-    """Set the effort, for the current mode alone if that has an effort of its own."""
+    """Set the effort, only for the current mode if that has its own effort."""
 
     def set_effort() -> None:
         mode = session.state.mode
@@ -90,7 +90,7 @@ def prepare_effort(session: Session, command: cmd.EffortSet) -> Effect:
 
 
 async def prepare_model(session: Session, command: cmd.ModelSet) -> Effect:
-    """Set the model, for the current mode alone if that has a model of its own."""
+    """Set the model, only for the current mode if that has its own model."""
     models, model = session.services.models, command.model
     await asyncio.to_thread(models.resolve, model, session.settings)
 
@@ -106,7 +106,7 @@ async def prepare_model(session: Session, command: cmd.ModelSet) -> Effect:
 
 
 def prepare_permission_removal(session: Session, command: cmd.PermissionRemove) -> Effect:
-    """Remove a permission, saved or of the session. `CommandRejected`: there is none of this id."""
+    """Remove a permission, saved or of the session. Raises `CommandRejected` for an unknown id."""
     grants, saved_rules = session.permissions.network_grants, session.permissions.saved_rules
     rule = command.id.removeprefix(SESSION_PREFIX)
     if rule != command.id and rule in grants.list_session_grants():
@@ -124,14 +124,14 @@ def prepare_permission_removal(session: Session, command: cmd.PermissionRemove) 
 
 
 def prepare_note(session: Session, command: cmd.MemoryAdd) -> Effect:
-    """Keep a note of the user's."""
+    """Save a note of the user."""
     check_text(command.text, "note")
     notes = ProjectNotes(session.workspace.root)
     return partial(asyncio.to_thread, notes.add, command.text, is_kept=True)
 
 
 async def prepare_note_verdict(session: Session, command: cmd.MemoryJudge) -> Effect:
-    """Keep a note, or drop it. `CommandRejected`: there is none of this id."""
+    """Accept or reject a note. Raises `CommandRejected` for an unknown id."""
     notes = ProjectNotes(session.workspace.root)
     if not any(memory_note.id == command.id for memory_note in await asyncio.to_thread(notes.load)):
         raise CommandRejected("this note is gone.", hint="/memory lists those that are there.", code="note_unknown")
@@ -141,7 +141,8 @@ async def prepare_note_verdict(session: Session, command: cmd.MemoryJudge) -> Ef
 
 
 async def prepare_server_control(session: Session, command: cmd.ServerControl) -> Effect:
-    """Act on a server. `CommandRejected`: there is none of this name, or its entry is another one now."""
+    """Control a server. Raises `CommandRejected`: the name is unknown, or its entry has changed since it was
+    displayed."""
     servers = session.server_access.servers
     config = await servers.find_config(command.server)
     if config is None:
@@ -175,7 +176,7 @@ async def prepare_server_control(session: Session, command: cmd.ServerControl) -
 
 
 def apply_limit_options(loaded_settings: LoadedSettings, options: Any) -> Settings:
-    """Return the loaded settings with the limits of the command line (None = not given) and what it allows."""
+    """Return the loaded settings with the limits (None = not set) and allow rules of the command line."""
     limits = replace(loaded_settings.settings.limits, **_read_limits(options))
     rules = loaded_settings.settings.permissions
     return replace(
@@ -184,7 +185,7 @@ def apply_limit_options(loaded_settings: LoadedSettings, options: Any) -> Settin
 
 
 def list_command_line_values(options: Any) -> dict[str, CommandLineValue]:
-    """Return what the command line sets in place of a setting, or beside it, by its dotted key."""
+    """Return the options of the command line that replace or extend settings, by dotted key."""
     limits = ((f"limits.{name}", name, value) for name, value in _read_limits(options).items())
     others = (
         ("mode", "mode", options.mode),
@@ -193,9 +194,11 @@ def list_command_line_values(options: Any) -> dict[str, CommandLineValue]:
         ("privacy", "no-private" if options.private is False else "private", options.private),
         ("permissions.allow", "allow", options.allow or None),
     )
-    every = (*limits, *others)
+    all_options = (*limits, *others)
     return {
-        key: CommandLineValue(f"--{name.replace('_', '-')}", value) for key, name, value in every if value is not None
+        key: CommandLineValue(f"--{name.replace('_', '-')}", value)
+        for key, name, value in all_options
+        if value is not None
     }
 
 
@@ -204,7 +207,7 @@ def _read_limits(options: Any) -> dict[str, Any]:
 
 
 def prepare_policy(session: Session, command: cmd.PolicySet) -> Effect:
-    """Change who types the commands. Raises `CommandRejected` if the project forbids it."""
+    """Change the command policy. Raises `CommandRejected` if the project forbids it."""
     _check_bound(session, "commands", "policy", command.policy)
     return partial(_apply_limits, session, PolicyChanged(policy=command.policy, by="user"))
 
@@ -233,7 +236,7 @@ def _build_limits_event(limits: TurnLimits, *, by_user: bool) -> LimitsChanged:
 
 
 def _apply_limits(session: Session, event: LimitsChanged | PolicyChanged) -> None:
-    """Apply the change at once, also to the turn that runs and to subagents."""
+    """Apply a change at once, also to the running turn and to subagents."""
     session.emit_outside_turn(event)
     now = session.settings
     if (context := session.context) is not None:
@@ -246,8 +249,8 @@ def _apply_limits(session: Session, event: LimitsChanged | PolicyChanged) -> Non
 
 
 def announce_limits(session: Session, options: Any = None) -> None:
-    """Record the limits and policy that hold now where that is news: on opening, or when the configuration changed.
-    `options`: those of the command line, which outweigh what was chosen in the session before."""
+    """Record the effective limits and policy if they have changed, on opening or by the configuration. `options`: those
+    of the command line, which override earlier choices in the session."""
     state = session.state
     option_limits = _read_limits(options) if options is not None else {}
     if option_limits and state.limits.by == "user":

@@ -38,7 +38,7 @@ MAX_TEXT: Final = 4_000_000  # characters
 LOOK_AGAIN: Final = "Look at /context again: it has moved on."
 HUMAN_POLICY: Final = "you type the commands here (policy `human`), and no model is asked."
 HUMAN_POLICY_HINT: Final = "Send it as `!command`, ask the agent with `?question`, or let it work with /policy confirm."
-MAX_ANSWER = 100_000  # characters of an answer in the user's own words
+MAX_ANSWER = 100_000  # characters of a free-text answer
 _LATE_ANSWER_INSTRUCTION = "I have answered what you asked before. Go on with that."
 
 
@@ -83,7 +83,7 @@ def _check_tools(session: Session, command: cmd.TurnSubmit) -> None:
 async def _find_items(
     session: Session, command: cmd.TurnSubmit, text: str, expanded_prompt: ExpandedPrompt | None
 ) -> tuple[ContextItem, ...]:
-    """Return what goes with a prompt; of one that was expanded, with the words of its file and its arguments."""
+    """Return the context items of a prompt; of an expanded one, those in its file's text and arguments."""
     if expanded_prompt is None:
         return await find_prompt_items(session, command, text)
     return await find_prompt_items(
@@ -92,7 +92,7 @@ async def _find_items(
 
 
 async def _render_instruction(session: Session, text: str, labels: str, expanded_prompt: ExpandedPrompt | None) -> str:
-    """Render what the model is sent in place of a prompt, "" = the prompt. `labels`: those that were put first."""
+    """Render the instruction that replaces a prompt, "" = none. `labels`: attachment labels at its start."""
     if expanded_prompt is not None:
         return f"{labels}{expanded_prompt.text}"
     wish = parse_init(text)
@@ -127,7 +127,7 @@ def _check_can_steer(session: Session) -> None:
 
 
 def prepare_unsteer(session: Session, command: cmd.TurnUnsteer) -> Effect:
-    """Give back messages that no model was sent yet."""
+    """Return messages to the user that no model was sent yet."""
     waiting = session.state.pending_steers
     if not (waiting.keys() & set(command.ids) if command.ids else waiting):
         raise CommandRejected("nothing waits: the model was sent all that was said.", code="nothing_queued")
@@ -135,7 +135,7 @@ def prepare_unsteer(session: Session, command: cmd.TurnUnsteer) -> Effect:
 
 
 def prepare_draft(session: Session, command: cmd.DraftKeep) -> Effect:
-    """Save the text of the prompt if it is news."""
+    """Save the draft of the prompt if it has changed."""
 
     def save() -> None:
         if command.text != session.state.draft:
@@ -145,7 +145,7 @@ def prepare_draft(session: Session, command: cmd.DraftKeep) -> Effect:
 
 
 def prepare_interrupt(session: Session, _: cmd.TurnInterrupt) -> Effect:
-    """Interrupt the turn; where none runs, the user's own commands."""
+    """Interrupt the turn; if none runs, stop the user's commands."""
     if not session.turn_slot.is_running and session.tasks.has_running_commands:
         return session.tasks.stop_commands
     _check_turn_running(session)
@@ -154,7 +154,7 @@ def prepare_interrupt(session: Session, _: cmd.TurnInterrupt) -> Effect:
 
 
 async def prepare_compaction(session: Session, _: cmd.ContextCompact) -> Effect:
-    """Replace the history by a summary; nothing else runs meanwhile."""
+    """Replace the history by a summary, in the session's turn."""
     if not session.state.messages:
         raise CommandRejected("there is nothing to compact yet.", code="nothing_to_compact")
     await reserve_turn(session)
@@ -162,7 +162,7 @@ async def prepare_compaction(session: Session, _: cmd.ContextCompact) -> Effect:
 
 
 def prepare_context_drop(session: Session, command: cmd.ContextDrop) -> Effect:
-    """Leave a part of the history out of later requests."""
+    """Exclude a part of the history from later requests."""
     if session.turn_slot.is_running:
         raise CommandRejected("a turn is running.", hint="Wait for its end, or stop it first.", code="turn_running")
     parts_by_id = {history_part.id: history_part for history_part in list_history_parts(session.state.messages)}
@@ -177,7 +177,7 @@ def prepare_context_drop(session: Session, command: cmd.ContextDrop) -> Effect:
         tokens = (memory.meter if memory is not None else TokenMeter()).estimate(part.size)
         note = f"(left out by the user: about {tokens:,} tokens)"
         session.emit_outside_turn(ContextDropped(name=part.name, spans=part.spans, note=note, tokens=tokens))
-        if memory is not None:  # it was read, but can't be seen any more
+        if memory is not None:  # files in the part no longer count as read
             memory.read_digests.clear()
             memory.meter.reset()
         cache_hint = "What the provider has cached is lost from there on; the next request is read anew once."
@@ -189,8 +189,8 @@ def prepare_context_drop(session: Session, command: cmd.ContextDrop) -> Effect:
 
 
 async def check_prompt(session: Session, command: cmd.TurnSubmit | cmd.TurnSteer | cmd.BestRun, subject: str) -> str:
-    """Return the text of a prompt with the labels that are missing from it put first. Raises `CommandRejected` for an
-    unknown label, for no or too much text, and for what the model can't be sent."""
+    """Return the text of a prompt, with missing attachment labels added at the start. Raises `CommandRejected` for an
+    unknown label, an empty or too long text, and an attachment that the model does not accept."""
     attachments, text = session.state.attachments, command.text
     if unknown := [label for label in command.attachments if label not in attachments]:
         raise CommandRejected(
@@ -221,7 +221,8 @@ def check_text(text: str, subject: str) -> None:
 
 
 def prepare_approval(session: Session, command: cmd.ApprovalAnswer) -> Effect:
-    """Check the decision on an approval, also a subagent's. Raises `CommandRejected`, `AgentTuiError` for a pattern."""
+    """Check the decision on an approval, also of a subagent. Raises `CommandRejected`, `AgentTuiError` for a
+    pattern."""
     _check_unanswered(session, command.id, "approval")
     request = session.state.approvals.get(command.id)
     asking = session.subagents.get(request.subagent, session) if request is not None else session
@@ -244,7 +245,7 @@ def prepare_approval(session: Session, command: cmd.ApprovalAnswer) -> Effect:
 
 def prepare_question_reply(session: Session, command: cmd.QuestionReply, *, begins: bool = True) -> Effect:
     """Check the answers to a question and return their effect. Raises `CommandRejected` if they do not fit it.
-    `begins`: a late answer starts a turn. For a subagent's question it does not: its build starts that turn."""
+    `begins`: a late answer starts a turn; False for a subagent's question, since its build starts that turn."""
     _check_unanswered(session, command.id, "question")
     question_event = session.state.questions.get(command.id)
     if question_event is not None and question_event.subagent in session.subagents:
@@ -258,14 +259,14 @@ def prepare_question_reply(session: Session, command: cmd.QuestionReply, *, begi
     if command.by == "program" and command.answers:
         raise _build_rejection("answers are the user's.", "Give none where nobody answered.")
     if command.answers and not is_awaited and not session.turn_slot.is_running:
-        session.routes.open()  # whether there is a model to tell
+        session.routes.open()  # raises if there is no model
     session.user.answered.add(command.id)
     answer_event = QuestionAnswered(id=question_event.id, answers=command.answers, by=command.by)
     return partial(_apply_answers, session, question_event, answer_event, begins=begins)
 
 
 def _check_unanswered(session: Session, identity: str, kind: str) -> None:
-    """Raise `CommandRejected` for what another client was faster with: two answers may come at the same moment."""
+    """Raise `CommandRejected` if another client has answered already."""
     if identity in session.user.answered:
         raise CommandRejected(
             f"this {kind} was answered already.", hint="The first answer holds.", code="already_answered"
@@ -273,7 +274,7 @@ def _check_unanswered(session: Session, identity: str, kind: str) -> None:
 
 
 def _check_answers(question_event: QuestionAsked, answers: tuple[QuestionAnswer, ...]) -> None:
-    """Raise `CommandRejected` unless each answer names a part of the question once and has a sensible length."""
+    """Raise `CommandRejected` unless the answers name parts of the question, once each, and have a valid length."""
     questions = {question.id: question for question in question_event.questions}
     for answer in answers:
         question = questions.get(answer.question)
@@ -313,7 +314,7 @@ def _build_rejection(message: str, hint: str = "") -> CommandRejected:
 async def _apply_answers(
     session: Session, question_event: QuestionAsked, answer_event: QuestionAnswered, *, begins: bool
 ) -> None:
-    """Hand the answers to the waiting turn, else record them and start a turn."""
+    """Resolve the waiting turn with the answers, else record them and start a turn."""
     if session.user.resolve_question(answer_event.id, answer_event.answers, answerer=answer_event.by):
         return
     if question_event.id not in session.state.questions:
@@ -323,11 +324,11 @@ async def _apply_answers(
         return
     turn = session.state.current_turn
     if turn is not None and question_event.call in turn.calls:
-        await session.turn_slot.wait_ended()  # it asked, and is being stopped
+        await session.turn_slot.wait_ended()  # the turn that asked is being stopped
     if not session.turn_slot.is_running:
         from core.agent.context.reminders import summarize_answers
 
-        with suppress(CommandRejected):  # a turn has begun meanwhile: it is told at its next step
+        with suppress(CommandRejected):  # a turn has begun meanwhile, which gets the answers at its next step
             await reserve_turn(session)
             prompt = summarize_answers(question_event.questions, answer_event.answers)
             start_turn(session, partial(ask_model, prompt=prompt, instruction=_LATE_ANSWER_INSTRUCTION), prompt)

@@ -42,8 +42,8 @@ _TOPIC: Final = re.compile(r"(?m)^[ \t]*(?:[-*][ \t]*)?(\d+(?:[ \t]*,[ \t]*\d+)*
 
 
 async def ask_side_models(context: TurnContext, template: str, request: str) -> AsyncIterator[tuple[str, str]]:
-    """Yield the answer of one model after the other, with the model's id. One that fails is passed over; none is asked
-    any more when the user, or another client, interrupts: what is made without a model stands."""
+    """Yield the answers of the models, one after the other, with the model's id. A model that fails is skipped. An
+    interruption ends the iteration, and the caller uses its result without a model."""
     side, system, messages = build_side_requests(context), render(template), [UserMessage(content=request)]
     for route in (*side.routes.small, replace(side.routes.current, effort="")):
         try:
@@ -56,14 +56,14 @@ async def ask_side_models(context: TurnContext, template: str, request: str) -> 
 
 
 class DraftGroup(Struct, frozen=True):
-    """One commit, and its diff as far as there is room for it."""
+    """One commit, and its clipped diff."""
 
     group: CommitGroup
     diff: str
 
 
 async def draft_messages(session: Session, context: TurnContext, groups: Sequence[Sequence[str]]) -> None:
-    """Have the small model, else the session's, write the messages of groups of edits; emit them."""
+    """Have a model write the messages of groups of edits; emit them."""
     log, draft_groups = await asyncio.to_thread(_describe_groups, session, groups)
     drafts = [draft_group.group.message for draft_group in draft_groups]
     async for reply, model in ask_side_models(context, "commit_messages", _render_request(log, draft_groups)):
@@ -75,7 +75,7 @@ async def draft_messages(session: Session, context: TurnContext, groups: Sequenc
 
 
 def parse_messages(text: str, count: int) -> dict[int, str]:
-    """Return the messages of an answer by the index of their group; a single one needs no mark."""
+    """Parse the messages of an answer, by the index of their group; a single one needs no mark."""
     parts = _MARK.split(text.strip())
     messages = {int(number) - 1: _clean(message) for number, message in zip(parts[1::2], parts[2::2], strict=True)}
     if not messages and count == 1:
@@ -138,7 +138,7 @@ def _render_request(log: Sequence[str], groups: Sequence[DraftGroup]) -> str:
 
 
 async def sort_edits(session: Session, context: TurnContext, ids: Sequence[str]) -> None:
-    """Have the small model, else the session's, sort edits by topic; emit which belong together."""
+    """Have a model sort edits by topic; emit the topics."""
     request = await asyncio.to_thread(_describe_edits, session, ids)
     async for reply, model in ask_side_models(context, "commit_topics", request):
         if topics := parse_topics(reply, ids):
@@ -148,7 +148,8 @@ async def sort_edits(session: Session, context: TurnContext, ids: Sequence[str])
 
 
 def parse_topics(text: str, ids: Sequence[str]) -> list[CommitTopic]:
-    """Return the topics of an answer, a line `1, 3: words` for each. An edit belongs to the first one that names it."""
+    """Parse the topics of an answer, one per line as `1, 3: words`. An edit belongs to the first topic that names
+    it."""
     rest = dict(enumerate(ids, 1))
     commit_topics = [
         CommitTopic(

@@ -1,6 +1,6 @@
-"""Pending or accepted changes as one patch that `git apply` takes to the byte: binary content, modes, links, renames.
+"""Pending or accepted changes as one patch that `git apply` reproduces exactly: binary content, modes, links, renames.
 
-Git writes it, from objects in a repository that is made for this alone.
+Git writes the patch, from objects in a temporary repository.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SECONDS = 60.0
 
 
 def build_patch(session: Session, query: q.PatchQuery) -> q.PatchAnswer:
-    """Return pending or accepted changes as a patch; slow, for a thread. Raises `AgentTuiError`."""
+    """Return pending or accepted changes as a patch. Slow: call it in a thread. Raises `AgentTuiError`."""
     left_out: dict[str, str] = {}
     if query.which == "pending":
         versions = _read_pending(session, query, left_out)
@@ -46,7 +46,7 @@ def build_patch(session: Session, query: q.PatchQuery) -> q.PatchAnswer:
 def _read_pending(
     session: Session, query: q.PatchQuery, left_out: dict[str, str]
 ) -> dict[str, tuple[PathVersion, PathVersion]]:
-    """Return the sides of pending changes; what can't be read goes to `left_out`."""
+    """Return the two versions of pending changes by path; unreadable ones are added to `left_out` with a reason."""
     contents, versions = session.shadow.merged_tree.contents, dict[str, tuple[PathVersion, PathVersion]]()
     for path, change in sorted(session.state.changes.items()):
         if not is_selected(path, query.paths):
@@ -64,7 +64,7 @@ def _read_pending(
 
 
 def _select_hunks(change: Change, base: PathVersion, pending: PathVersion, hunk_ids: Sequence[str]) -> PathVersion:
-    """Return the pending version with some hunks only; what can't be divided is there as a whole, or not at all."""
+    """Return the pending version with only these hunks; an indivisible change is included as a whole or not at all."""
     hunks = [hunk for hunk in change.hunks if hunk.id in hunk_ids]
     if not hunks or change.source is not None or not is_divisible(base.data, pending.data):
         return pending if hunks else base
@@ -73,14 +73,14 @@ def _select_hunks(change: Change, base: PathVersion, pending: PathVersion, hunk_
 
 
 def is_selected(path: str, paths: Sequence[str]) -> bool:
-    """True if a path is one of `paths` or lies below one; none of them means all."""
+    """True if a path is one of `paths` or below one, or if `paths` is empty."""
     return not paths or any(
         path == ancestor or path.startswith(f"{ancestor}/") or ancestor == "." for ancestor in paths
     )
 
 
 def render_patch(root: Path, versions: Mapping[str, tuple[PathVersion, PathVersion]]) -> bytes:
-    """Return the patch from the first to the second version of each path; slow. Raises `GitFailed`, and OSError."""
+    """Return the patch from the first to the second version of every path. Slow. Raises `GitFailed`, OSError."""
     with make_temporary_directory() as directory:
         for name in ("objects", "refs"):
             (directory / name).mkdir()

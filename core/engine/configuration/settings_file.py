@@ -1,8 +1,8 @@
-"""Write choices into the user's own config.toml: one key is set, every other line stays as the user wrote it.
+"""Write settings into the user's config.toml: only the changed keys are touched, all other lines stay.
 
-What the loader would refuse is not written: its errors are those of the change. A link to the file stays a link, and
-the file keeps its mode; one that its user made read-only is left alone. Who writes at the same time waits, and what an
-editor saved meanwhile is read again.
+A change that the loader would refuse is not written; its errors are raised. A link to the file stays a link, the file
+keeps its mode, and a read-only file is not changed. Concurrent writers wait for a lock, and the file is read again if
+an editor saved it meanwhile.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from core.records import parse_toml
 from core.user_dirs import get_config_dir
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
-_TRIES: Final = 3  # times that a file is read which changes meanwhile
+_TRIES: Final = 3  # attempts while the file changes meanwhile
 _WRITABLE: Final = 0o222
 
 
@@ -47,7 +47,7 @@ def save_settings(*, model: str = "", provider: str = "", base_url: str = "", th
 
 
 def save_setting(command: cmd.SettingKeep) -> None:
-    """Save one setting, or take it out. Raises `ConfigError` (nothing is written then), `StateError`."""
+    """Save one setting, or remove it. Raises `ConfigError` (then nothing is written), `StateError`."""
     path = split_key(command.key)
     setting = find_setting(path)
     if setting is None or NAME in path:
@@ -60,7 +60,7 @@ def save_setting(command: cmd.SettingKeep) -> None:
 
 
 def _read_value(setting: Setting, text: str) -> Any:
-    """Read a value as it stands in the file; a text or a choice has no quotes. Raises `ConfigError`."""
+    """Parse a value in TOML; a text or a choice has no quotes. Raises `ConfigError`."""
     kind = find_value_kind(setting)
     value: Any = text
     hint = f"Valid: {describe_valid_values(setting.path)}."
@@ -94,12 +94,12 @@ def _change_file(change: Callable[[str], str]) -> None:
 
 
 def _apply(change: Callable[[str], str], path: Path, before: bytes | None) -> bytes:
-    """Return the changed file. Raises `ConfigError` if it is not valid, or was not before."""
-    parse_settings(path, before)  # a file with a fault in it is not made worse
+    """Return the changed file. Raises `ConfigError` if it is invalid, before or after the change."""
+    parse_settings(path, before)  # an invalid file is not changed
     after = change((before or b"").decode()).encode()
     try:
         parse_settings(path, after)
-    except ConfigError as problem:  # its lines are those of a file that nobody sees
+    except ConfigError as problem:  # without its line numbers, which refer to the unwritten file
         pattern = re.compile(rf"^{re.escape(str(path))}(, line \d+)?: ", re.MULTILINE)
         raise ConfigError(pattern.sub("", problem.message), hint=problem.hint) from None
     return after
@@ -114,7 +114,7 @@ def _write(target: Path, data: bytes) -> None:
 
 @contextmanager
 def _lock(directory: Path) -> Iterator[None]:
-    """Keep other processes, and other threads, from writing; where the file system locks nothing, nobody waits."""
+    """Lock out other processes and threads; without effect on file systems without locks."""
     descriptor = os.open(directory, DIRECTORY)
     try:
         with suppress(OSError):
@@ -125,7 +125,7 @@ def _lock(directory: Path) -> Iterator[None]:
 
 
 def save_provider(command: cmd.ProviderConfigure, settings: Settings) -> None:
-    """Store the key for the address it is meant for; save the address and the model."""
+    """Store the key for the provider's address; save the address and the model."""
     from core.providers.connection.keys import store_key
     from core.providers.registry import find_base_url, split_model_id
 

@@ -1,7 +1,7 @@
-"""All that is wrong with the configuration of a project and its user, of every kind and at once.
+"""Find all problems in the configuration of a project and its user at once.
 
-What makes a settings file unusable is an error. The rest has no effect, or not the one that was meant: a model of a
-provider that there is not, a tool that there is not, an entry of an MCP server, a hook, a skill that is not used.
+A problem that makes a settings file unusable is an error. The others are warnings about entries without the intended
+effect: a model of an unknown provider, an unknown tool, an unused MCP server, hook or skill.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ InterfaceCheck = Callable[[InterfaceSettings], Iterable[LintMessage]]
 def check_configuration(
     workspace: Workspace, is_trusted: TrustCheck | None, check_interface: InterfaceCheck
 ) -> list[SettingsProblem]:
-    """Return all problems. `is_trusted` None: nothing of the project is read. `check_interface`: what the screen says
-    of its own part, which nobody else knows."""
+    """Return all problems. `is_trusted` None: nothing of the project is read. `check_interface`: the client's check of
+    its own part of the settings."""
     user_path = get_config_dir() / FILE_NAME
     try:
         settings_problems = check_text(user_path, read_settings_bytes(user_path) or b"", check_interface)
@@ -46,7 +46,7 @@ def check_configuration(
 
 
 def check_text(path: Path, data: bytes, check_interface: InterfaceCheck) -> list[SettingsProblem]:
-    """Return the problems of the user's settings file, if these bytes stand in it."""
+    """Return the problems of the user's settings file with this content."""
     try:
         text, table = parse_table(path, data)
     except ConfigError as problem:
@@ -54,29 +54,29 @@ def check_text(path: Path, data: bytes, check_interface: InterfaceCheck) -> list
     settings = _convert_valid(table)
     problems = [_fail(config_error) for config_error in find_problems(path, text, table)]
     problems += lint_settings(settings, text, check_interface(settings.ui))
-    return problems + [_place(text, key, *details) for key, *details in _check_machine(settings)]
+    return problems + [_build_warning(text, key, *details) for key, *details in _check_machine(settings)]
 
 
 def lint_settings(settings: Settings, text: str, of_interface: Iterable[LintMessage] = ()) -> list[SettingsProblem]:
-    """Return what can be said of settings that are valid by themselves: names in them that there are not. `text`: the
-    user's file, for the lines."""
+    """Return warnings about valid settings that name unknown things. `text`: the user's file, for line numbers;
+    `of_interface`: warnings about the client's part."""
     doubts = (*_check_models(settings), *_check_providers(settings), *of_interface)
     unknown = Toolset().explain_unknown(settings.list_tool_keys())
-    return [_place(text, *doubt) for doubt in doubts] + [_warn(message) for message in unknown]
+    return [_build_warning(text, *doubt) for doubt in doubts] + [_warn(message) for message in unknown]
 
 
 def lint_interface(check_interface: InterfaceCheck) -> list[SettingsProblem]:
-    """Return what the screen says of its part of the user's settings, whatever else is wrong with them."""
+    """Return the client's warnings about its part of the user's settings, even if other parts are invalid."""
     try:
         text, table = parse_table(get_config_dir() / FILE_NAME, read_user_text().encode())
-    except ConfigError:  # which is told where the settings are loaded
+    except ConfigError:  # reported when the settings are loaded
         return []
     settings = _convert_valid(table)
-    return [_place(text, *doubt) for doubt in check_interface(settings.ui)]
+    return [_build_warning(text, *doubt) for doubt in check_interface(settings.ui)]
 
 
 def _convert_valid(table: Mapping[str, Any]) -> Settings:
-    """Return the settings as far as they are valid."""
+    """Return the settings without the invalid values."""
     return convert(drop_values(table, {misfit.path for misfit in find_misfits(table)}), Settings)
 
 
@@ -85,14 +85,14 @@ def read_user_text() -> str:
     return (read_settings_bytes(get_config_dir() / FILE_NAME) or b"").decode("utf-8", "replace")
 
 
-def _place(text: str, key: KeyPath, reason: str, hint: str) -> SettingsProblem:
+def _build_warning(text: str, key: KeyPath, reason: str, hint: str) -> SettingsProblem:
     line = find_line(text, key)
     location = f"{get_config_dir() / FILE_NAME}, line {line}: " if line else ""
     return _warn(f"{location}`{'.'.join(key)}`: {reason.rstrip('.')}.", hint)
 
 
 def _check_project_file(root: Path, is_trusted: TrustCheck) -> list[SettingsProblem]:
-    """Return the errors of the project's file, or which of its lines are not heard."""
+    """Return the errors of the project's file, or warnings about settings that it may not set."""
     data = read_settings_bytes(root / PROJECT_FILE)
     if data is None:
         return []
@@ -103,7 +103,7 @@ def _check_project_file(root: Path, is_trusted: TrustCheck) -> list[SettingsProb
         return [_fail(problem) for problem in problems]
     try:
         return [_warn(notice) for notice in load_with_notices(root, is_trusted).notices]
-    except ConfigError:  # of the user's own file, whose problems are told
+    except ConfigError:  # an error of the user's file, which is in the list already
         return []
 
 
@@ -116,7 +116,7 @@ def _warn(message: str, hint: str = "") -> SettingsProblem:
 
 
 def _check_models(settings: Settings) -> Iterator[LintMessage]:
-    """Look at every model that is named: there has to be a provider of that name."""
+    """Check that every model in the settings has a known provider."""
     from core.providers.registry import split_model_id
 
     references: list[tuple[KeyPath, str]] = [((key,), getattr(settings, key)) for key in SHORT_KEYS.values()]
@@ -153,7 +153,7 @@ def _check_providers(settings: Settings) -> Iterator[LintMessage]:
 
 
 def _check_machine(settings: Settings) -> Iterator[LintMessage]:
-    """Look for what settings name on this machine: variables, programs, files."""
+    """Check that variables, programs and files in the settings exist on this machine."""
     for name, provider in settings.providers.items():
         if (variable := provider.api_key_env) and not os.environ.get(variable):
             yield ("providers", name, "api_key_env"), f"{variable} is not set in this shell", ""
@@ -168,7 +168,7 @@ def _check_machine(settings: Settings) -> Iterator[LintMessage]:
 
 
 def _check_extensions(workspace: Workspace, is_trusted: TrustCheck | None) -> Iterator[str]:
-    """Look at what stands in files of its own: MCP servers, hooks, rules, skills, commands, subagents, plug-ins."""
+    """Check the configuration in other files: MCP servers, hooks, rules, skills, commands, subagents, plug-ins."""
     from core.config.rules.loading import load_rule_files
     from core.extensions.agents import load_agents
     from core.extensions.commands import load_commands

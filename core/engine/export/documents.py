@@ -33,7 +33,7 @@ from core.protocol.review import DiffLine
 from core.sessions.log import SessionLog
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~])")
-OPEN_LINES: Final = 14  # of code, more of it is folded
+OPEN_LINES: Final = 14  # longer code is folded
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _STYLE: Final = """
 :root { color-scheme: light dark; --bg: #fff; --fg: #1c1e21; --soft: #667; --box: #f4f5f7; --line: #d8dbe0;
@@ -190,7 +190,7 @@ def _load_renderer() -> Any:
 
 
 def _render_picture(_: Any, tokens: Any, index: int, *__: Any) -> str:
-    """Return a picture as its words: the page loads nothing."""
+    """Render a picture as its text, since the page loads nothing."""
     return f"[{escape(tokens[index].content or 'picture')}: {escape(str(tokens[index].attrGet('src') or ''))}]"
 
 
@@ -210,8 +210,8 @@ def export_session(directory: Path, export_format: ExportFormat, log: SessionLog
 
 
 def write_export(answer: ExportAnswer, target: Path) -> Path:
-    """Write a document to a new file, or into a directory under its own name. Returns the path. Raises `StateError`:
-    there is a file of this name already, or it can't be written."""
+    """Write a document to a new file, or into a directory under its own name. Return the path. Raises `StateError`: the
+    file exists already, or it can't be written."""
     path = target.expanduser()
     path = path / answer.name if path.is_dir() else path
     try:

@@ -41,9 +41,9 @@ from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 _HARMLESS: Final = frozenset({"read", "search", "think", "edit", "delete", "move"})
 _DECISIONS: Final[tuple[ApprovalDecision, ...]] = ("allow_once", "allow_always", "reject_once", "reject_always")
 _CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
-STOP_LIMIT: Final = 15.0  # seconds that an interrupted turn has to end by itself
-MAX_HISTORY: Final = 40_000  # characters of what was said before
-MAX_TURNS: Final = 50  # prompts that messages of the user's make of one turn
+STOP_LIMIT: Final = 15.0  # seconds for an interrupted turn to end
+MAX_HISTORY: Final = 40_000  # characters of the conversation that the agent is sent
+MAX_TURNS: Final = 50  # prompts in one turn, if the user sends messages meanwhile
 NOT_STARTED_HINT: Final = "Its words are above. agent-tui doctor says what holds it; [agent_servers] can name its mode."
 DROPPED_NOTICE: Final = "{} mode keeps nothing: what it wrote in its box was thrown away."
 _ENDS: Final[Mapping[str, ev.TurnEnd]] = {
@@ -63,7 +63,7 @@ _REASONS: Final[Mapping[str, str]] = {
 
 
 class AgentRequests:
-    """The answers to one agent's requests. `agent`: its name."""
+    """Answers the requests of one agent. `agent`: its name."""
 
     def __init__(self, agent: str, context: TurnContext, reader: UpdateReader) -> None:
         self._agent, self._context, self._reader = agent, context, reader
@@ -89,12 +89,12 @@ class AgentRequests:
             return _select(options["reject_once"]) if "reject_once" in options else _CANCELLED
         decision, by_user = await self._ask_user(call, policy_decision.reason, options)
         call.is_refused = not by_user or decision.startswith("reject")
-        # Nobody's answer is no refusal: the agent learns that the request was not answered.
+        # Without an answer of the user the request is cancelled, not refused.
         return _select(options[decision]) if by_user and decision in options else _CANCELLED
 
     def find_breach(self, update: Mapping[str, Any]) -> str:
-        """Return the words for a command that an update says to run, that the agent did not ask about and that the
-        user's rules deny; "" = it is none."""
+        """Return a message if an update reports a command that the agent runs without permission and that the user's
+        rules deny; "" = it reports none."""
         call = self._reader.calls.get(str(update.get("toolCallId")))
         if call is None or call.was_asked or call.kind != "execute" or call.status not in {"in_progress", "completed"}:
             return ""
@@ -107,7 +107,7 @@ class AgentRequests:
         )
 
     def _decide(self, call: HostedCall) -> PolicyDecision:
-        """Decide on a call before anybody is asked."""
+        """Decide on a call by rules and policy."""
         if call.kind in _HARMLESS:
             return PolicyDecision(choice="allow")
         if call.kind == "execute" and call.command:
@@ -135,7 +135,7 @@ class AgentRequests:
 
 
 def _read_options(params: Mapping[str, Any]) -> dict[ApprovalDecision, str]:
-    """Return the ids of the offered options by their kind, the first of each."""
+    """Return the ids of the offered options by kind, the first of a kind."""
     option_ids: dict[ApprovalDecision, str] = {}
     options = params.get("options")
     for option in options if isinstance(options, list) else ():
@@ -156,12 +156,12 @@ async def ask_hosted(
     surroundings: PromptSurroundings,
     instruction: str,
 ) -> None:
-    """Let a hosted agent answer. `instruction`: what it is sent in place of the prompt, "" = the prompt."""
+    """Let a hosted agent answer. `instruction`: sent instead of the prompt, "" = the prompt."""
     await HostedTurn(context, session, agent).run(prompt, surroundings, instruction or prompt)
 
 
 class HostedTurn:
-    """One turn of a hosted agent; the ears of its connection."""
+    """One turn of a hosted agent. It receives the requests and notifications of the connection."""
 
     def __init__(self, context: TurnContext, session: Session, agent: HostedAgent) -> None:
         self._context, self._session, self._agent = context, session, agent
@@ -178,10 +178,10 @@ class HostedTurn:
         return await self._requests.answer(method, params)
 
     def notice(self, method: str, params: Mapping[str, Any]) -> None:
-        """Take an update; what comes while a session is loaded was said before."""
+        """Apply an update. Updates while a session is loaded are skipped: they repeat the past conversation."""
         update = params.get("update")
         if method == "session/update" and self._is_prompted and isinstance(update, dict):
-            self._reader.take(update)
+            self._reader.apply(update)
             if self._process is not None:
                 self._process.restore_mode(update)
                 if breach := self._requests.find_breach(update):
@@ -225,7 +225,7 @@ class HostedTurn:
             await process.start()
             remembers = await process.open_session(context.state.agent_sessions.get(agent.name, ""))
             context.emit(ev.AgentSessionOpened(agent=agent.name, id=process.id))
-            blocks = [*self._build_news(before, remembers=remembers), *self._build_prompt(text, surroundings)]
+            blocks = [*self._build_updates(before, remembers=remembers), *self._build_prompt(text, surroundings)]
             await self._converse(process, blocks)
             if self._end[0] == "done" and (failure := self._reader.find_failure()):
                 raise AgentFailed(failure, hint=NOT_STARTED_HINT)
@@ -237,7 +237,7 @@ class HostedTurn:
             await asyncio.shield(self._finish(process, keeps_effects=keeps_effects))
 
     async def _converse(self, process: AgentProcess, blocks: list[Mapping[str, Any]]) -> None:
-        """Send the prompt, then what the user said meanwhile: an agent hears nothing while it works."""
+        """Send the prompt, then messages that the user sent meanwhile, since an agent takes none while it works."""
         state, self._is_prompted = self._context.state, True
         for _ in range(MAX_TURNS):
             reason = await process.prompt(blocks)
@@ -251,13 +251,13 @@ class HostedTurn:
             blocks = [{"type": "text", "text": message.content}]
 
     def _append_answer(self) -> None:
-        """Keep what the agent said as the answer: a model that answers next is told of it."""
+        """Record the agent's text as the answer, so that the next model has it in its history."""
         answer, self._reader.answer_text = self._reader.answer_text, ""
         message = AssistantMessage(content=answer or "(nothing)", model=self._context.routes.current.id)
         self._context.emit(ev.MessageAppended(message=message))
 
     async def _finish(self, process: AgentProcess, *, keeps_effects: bool) -> None:
-        """End the process and take in what it left, whatever became of the turn."""
+        """End the process and propose its writes, after any outcome of the turn."""
         await process.stop()
         self._is_prompted = False
         try:
@@ -272,10 +272,10 @@ class HostedTurn:
         self._reader.close()
         self._append_answer()
 
-    # what it is sent
+    # messages to the agent
 
     def _build_prompt(self, text: str, surroundings: PromptSurroundings) -> list[Mapping[str, Any]]:
-        """Return the prompt, the files that it mentions as links, and its pictures as far as the agent takes them."""
+        """Build the blocks of the prompt: text, mentioned files as links, and pictures if the agent accepts them."""
         root = self._session.workspace.root
         blocks: list[Mapping[str, Any]] = [{"type": "text", "text": text}]
         paths = dict.fromkeys(context_item.path for context_item in surroundings.items or () if context_item.path)
@@ -305,9 +305,9 @@ class HostedTurn:
             for picture in pictures
         ]
 
-    def _build_news(self, before: tuple[Message, ...], *, remembers: bool) -> list[Mapping[str, Any]]:
-        """Return what the agent can't know: what was said before it came, and the verdicts on what it wrote."""
-        paragraphs = [_retell(self._find_unknown(before) if remembers else before)]
+    def _build_updates(self, before: tuple[Message, ...], *, remembers: bool) -> list[Mapping[str, Any]]:
+        """Build the blocks that the agent can't know: the conversation without it, and verdicts on its changes."""
+        paragraphs = [_render_history(self._list_unknown_messages(before) if remembers else before)]
         verdicts = self._context.state.unreported_verdicts
         if verdicts:
             lines = [
@@ -325,8 +325,8 @@ class HostedTurn:
             self._context.emit(ev.VerdictsReported(ids=tuple(verdicts)))
         return [{"type": "text", "text": paragraph} for paragraph in paragraphs if paragraph]
 
-    def _find_unknown(self, before: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return what was said since the agent last answered: somebody else did meanwhile."""
+    def _list_unknown_messages(self, before: tuple[Message, ...]) -> tuple[Message, ...]:
+        """Return the messages since the agent's last answer, in which another model answered."""
         model = self._context.routes.current.id
         answers = [
             index
@@ -336,8 +336,8 @@ class HostedTurn:
         return before[answers[-1] + 1 :] if answers else before
 
 
-def _retell(messages: tuple[Message, ...]) -> str:
-    """Return the conversation so far as text, its end if it is long; "" = there was none."""
+def _render_history(messages: tuple[Message, ...]) -> str:
+    """Render the conversation as text, only its end if it is long; "" = there is none."""
     lines = [
         f"{'User' if isinstance(message, UserMessage) else 'Assistant'}: {message.content}"
         for message in messages

@@ -1,4 +1,4 @@
-"""The queries, each with the function that answers it. None has an effect; slow ones run in a thread.
+"""The queries and the functions that answer them. No query has an effect; slow ones run in a thread.
 
 A query is added with its records in `core/protocol/queries/`, a function here, and a row.
 """

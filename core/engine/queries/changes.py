@@ -1,4 +1,4 @@
-"""Queries about what is pending, and about the checkpoints to which it can be taken back."""
+"""Queries about pending changes, commits, checkpoints and candidates."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def answer_conflict(source: QuerySource, query: q.ConflictQuery) -> q.ConflictAn
 
 
 def mask_answer(answer: AnswerT) -> AnswerT:
-    """Return what git says of a repository without the credentials that stand in its addresses."""
+    """Return an answer with git's output without the credentials in remote addresses."""
     raw = repr(answer)
     return convert_record(answer, mask_secrets) if any(value in raw for value in list_masked_values()) else answer
 
@@ -89,7 +89,7 @@ def answer_checkpoints(source: QuerySource, query: q.CheckpointsQuery) -> q.Chec
 
 
 def answer_checkpoint_preview(source: QuerySource, query: q.CheckpointPreviewQuery) -> q.CheckpointPreviewAnswer:
-    """Return what a restore would change. `CommandRejected`: there is no checkpoint of that id."""
+    """Return the changes that a restore would make. Raises `CommandRejected` for an unknown id."""
     session = source.require_session(query.session)
     mark, files = find_checkpoint(session, query.id), session.shadow.checkpoints
     restored_paths = (_describe_path(step) for step in files.plan(query.id))
@@ -145,7 +145,7 @@ def _disk_effect(now: FileState, checkpoint_state: FileState) -> q.DiskEffect:
 
 
 async def answer_candidates(source: QuerySource, query: q.CandidatesQuery) -> q.CandidatesAnswer:
-    """Return how a prompt was tried, with what each candidate changed."""
+    """Return the candidates of a prompt with their changes."""
     from core.engine.subagents.best_of import list_candidates
 
     session = source.require_session(query.session)

@@ -40,7 +40,7 @@ def _get_check(source: QuerySource) -> TrustCheck | None:
 
 
 async def answer_commands(source: QuerySource, query: q.CommandsQuery) -> q.CommandsAnswer:
-    """Return all that a prompt can call by name."""
+    """Return everything that a prompt can call by name."""
     answer = await asyncio.to_thread(list_commands, source.services.workspace, _get_check(source))
     if (session := source.sessions.get(query.session)) is not None:
         prompts = await list_prompt_commands(session.server_access.servers)
@@ -49,7 +49,7 @@ async def answer_commands(source: QuerySource, query: q.CommandsQuery) -> q.Comm
 
 
 def list_commands(workspace: Workspace, check: TrustCheck | None) -> q.CommandsAnswer:
-    """List all that a prompt can call by name in a workspace. Reads many files."""
+    """List the skills and commands of a workspace that a prompt can call. Reads many files."""
     prompt_commands = load_prompt_commands(workspace, check)
     skills = [skill for skill in prompt_commands.skills.skills if skill.is_user_invocable]
     names = {skill.name for skill in skills}
@@ -87,7 +87,7 @@ def _list_skipped(skipped_files: Iterable[SkippedFile]) -> tuple[q.SkippedExtens
 
 
 async def answer_command_preview(source: QuerySource, query: q.CommandPreviewQuery) -> q.CommandPreviewAnswer:
-    """Return the prompt that a call would send. Raises `CommandRejected` where it calls nothing."""
+    """Return the prompt that a call would send. Raises `CommandRejected` if the text calls nothing."""
     if calls_server(query.text):
         raise CommandRejected("a prompt of an MCP server is known when it is sent.", code="command_unknown")
     call = await find_called(source.require_session(query.session), query.text)
@@ -98,7 +98,7 @@ async def answer_command_preview(source: QuerySource, query: q.CommandPreviewQue
 
 
 def preview_command(command: Skill | CommandFile, arguments: str) -> q.CommandPreviewAnswer:
-    """Render what a skill or a command would send. Nothing runs, and what it would run is named."""
+    """Render the prompt of a skill or a command without running its shell commands, which are listed."""
     if isinstance(command, Skill):
         prompt_arguments = PromptArguments(text=arguments, names=command.arguments, variables=command.list_variables())
         parts = render_parts(command.body, prompt_arguments)
@@ -110,7 +110,7 @@ def preview_command(command: Skill | CommandFile, arguments: str) -> q.CommandPr
 
 
 async def answer_snippets(source: QuerySource, _: q.SnippetsQuery) -> q.SnippetsAnswer:
-    """Return all texts that can be put into a prompt by name."""
+    """Return all snippets."""
     return await asyncio.to_thread(list_snippets, source.services.workspace, _get_check(source))
 
 
@@ -132,7 +132,7 @@ def list_snippets(workspace: Workspace, check: TrustCheck | None) -> q.SnippetsA
 
 
 async def answer_skills(source: QuerySource, query: q.SkillsQuery) -> q.SkillsAnswer:
-    """Return every skill. With an open session: as its model is told of them."""
+    """Return all skills; with an open session, with their state for its model."""
     session, check = source.sessions.get(query.session), _get_check(source)
     if session is None or session.context is None:
         return await asyncio.to_thread(list_skills, source.services.workspace, check)
@@ -142,12 +142,12 @@ async def answer_skills(source: QuerySource, query: q.SkillsQuery) -> q.SkillsAn
 
 
 async def answer_servers(source: QuerySource, query: q.ServersQuery) -> q.ServersAnswer:
-    """Return the MCP servers of a session, as they are configured now and as they go. Raises `StateError`."""
+    """Return the MCP servers of a session with their configuration and state. Raises `StateError`."""
     return await source.require_session(query.session).server_access.servers.load_rows()
 
 
 def list_skills(workspace: Workspace, check: TrustCheck | None, paths: tuple[str, ...] = ()) -> q.SkillsAnswer:
-    """List every skill as a session that began now would be told of it, for files at hand. Reads many files."""
+    """List all skills as for a new session. `paths`: files in its context. Reads many files."""
     skills = load_skills(find_extension_places(workspace, check).folders)
     return _build_answer(choose_skills(skills.skills, SkillOccasion(paths=paths)), skills, set(), check)
 
@@ -175,7 +175,7 @@ def _to_loaded(choice: SkillChoice, *, is_open: bool) -> q.LoadedSkill:
 
 
 async def answer_hooks(source: QuerySource, query: q.HooksQuery) -> q.HooksAnswer:
-    """Return every hook as its file has it now. With an open session: how each ended last in it."""
+    """Return all hooks in their files; with an open session, with their last results in it."""
     services = source.services
     trust, session = services.trust, source.sessions.get(query.session)
     table = await asyncio.to_thread(load_trusted_hooks, services.workspace, trust)
@@ -186,7 +186,7 @@ async def answer_hooks(source: QuerySource, query: q.HooksQuery) -> q.HooksAnswe
 
 
 def list_hooks(table: HookTable, root: Path, last: Mapping[str, HookRan]) -> tuple[q.HookRow, ...]:
-    """Return a row for each hook, those that run first, in their order. `last`: how each ended, by its id."""
+    """Return the rows of hooks in their order, those that run first. `last`: the last results by hook id."""
     return (
         *(_build_hook_row(hook, "yours" if hook.scope == "user" else "trusted", root, last) for hook in table.hooks),
         *(_build_hook_row(hook, "held", root, last) for hook in table.held),
@@ -209,7 +209,7 @@ def _build_hook_row(hook: Hook, trust: q.HookTrust, root: Path, last: Mapping[st
 
 
 async def answer_rules(source: QuerySource, query: q.RulesQuery) -> q.RulesAnswer:
-    """Return every rule. With an open session: as its model was told of them."""
+    """Return all rules; with an open session, with their state for its model."""
     session, trust = source.sessions.get(query.session), source.services.trust
     if session is None or session.context is None:
         check = trust.is_readable if trust.trusted else None
@@ -226,7 +226,7 @@ async def answer_rules(source: QuerySource, query: q.RulesQuery) -> q.RulesAnswe
 
 
 def list_rules(workspace: Workspace, check: TrustCheck | None, paths: tuple[str, ...] = ()) -> tuple[LoadedRule, ...]:
-    """List every rule as it would bind for files at hand in a session that began now. Reads the tree."""
+    """List all rules as for a new session. `paths`: files in its context. Reads the tree."""
     nearby_paths = (*_list_places(workspace), *paths) if check is not None else ()
     files = load_rule_files(workspace, check, nearby_paths=nearby_paths)
     return list_loaded(files, choose_rules(files, RuleOccasion(paths)))

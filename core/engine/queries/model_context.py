@@ -40,7 +40,7 @@ Measured = tuple[ContextPart, int]  # a part whose tokens are not counted yet, a
 
 
 async def answer_tools(source: QuerySource, query: q.ToolsQuery) -> q.ToolsAnswer:
-    """Return the tools as the next request would have them. No server is started, and nobody is asked."""
+    """Return the tools of the next request. Starts no server and asks for no consent."""
     from core.agent.context.prompt_setup import load_setup
     from core.engine.turns.lifecycle import build_context
 
@@ -76,7 +76,7 @@ def _list_builtin(context: TurnContext, token_counts: dict[str, int], offer_text
 
 
 async def answer_agents(source: QuerySource, query: q.AgentsQuery) -> q.AgentsAnswer:
-    """Return every kind of subagent, with what its file says that is not used, or keeps it from starting."""
+    """Return all kinds of subagents, with ignored parts of their files and reasons why one can't start."""
     session, trust = source.sessions.get(query.session), source.services.trust
     check = trust.is_readable if trust.trusted else None
     tools = session.tools if session is not None else Toolset()
@@ -105,8 +105,8 @@ async def answer_agents(source: QuerySource, query: q.AgentsQuery) -> q.AgentsAn
 
 
 async def report_context(context: TurnContext | None, state: SessionState) -> ContextAnswer:
-    """Return the parts of the next request, whose tokens add up to those used. Before the first turn of this engine:
-    only what the log tells."""
+    """Return the parts of the next request, whose tokens add up to those used. Before the first turn of this engine,
+    only the history in the log is known by part."""
     history = list(_list_history(state))
     if context is None:
         used_tokens, window = state.context_used, state.context_window
@@ -128,8 +128,8 @@ async def report_context(context: TurnContext | None, state: SessionState) -> Co
 
 
 def distribute_tokens(measurements: Sequence[Measured], used_tokens: int) -> tuple[ContextPart, ...]:
-    """Give each part its share of the tokens, by its bytes; the shares add up to `used_tokens`. What stands between the
-    parts (tags, names) is counted with them."""
+    """Distribute the tokens over the parts by their bytes; the shares add up to `used_tokens`, including the tags and
+    names between the parts."""
     ends = list(accumulate((size for _, size in measurements), initial=0))
     total = ends[-1] or 1
     return tuple(
@@ -151,14 +151,14 @@ def _describe_losses(state: SessionState) -> tuple[str, ...]:
 
 
 def _describe_variant(context: TurnContext) -> str:
-    """Name the dialect and prompt variant unless they are the default ones."""
+    """Return the dialect and prompt variant unless they are the default ones."""
     short = context.memory.variants.is_short(context.routes.current.id) and context.dialect != "command"
     words = (context.dialect if context.dialect != "native" else "", "short" if short else "")
     return ", ".join(filter(None, words))
 
 
 def _list_prefix(context: TurnContext, prefix: Prefix) -> Iterator[Measured]:
-    """List what every request begins with: system prompt, the rules in it, tools."""
+    """List the parts at the start of every request: system prompt, the rules in it, tools."""
     rules = [(match[1], _measure(match[0])) for match in _RULE.finditer(prefix.system)]
     reason = "who the agent is, fixed when the session begins"
     variant = _describe_variant(context)
