@@ -85,10 +85,10 @@ class Engine:
             cmd.SessionFork: self._fork_session,
             cmd.SessionClose: self._close_session,
             cmd.SessionDetach: self._refuse_detach,
-            cmd.PendingKeep: self._keep_pending,
+            cmd.PendingKeep: self._save_pending,
             cmd.ProviderConfigure: self._save_provider,
             cmd.ThemeKeep: self._save_theme,
-            cmd.SettingKeep: self._keep_setting,
+            cmd.SettingKeep: self._save_setting,
             cmd.TrustSet: self._set_trust,
         }
 
@@ -183,7 +183,7 @@ class Engine:
             self._source.services.index.on_disk_changed(paths)
             trust = self._source.services.trust
             trust.check_paths(paths) if paths else trust.check_all()
-        for session in self._with_subagents():
+        for session in self._iter_sessions():
             session.on_disk_changed(paths)
         for session in self._sessions.values():
             record_branch(session)
@@ -207,7 +207,7 @@ class Engine:
             code="session_unknown",
         )
 
-    def _with_subagents(self) -> Iterator[Session]:
+    def _iter_sessions(self) -> Iterator[Session]:
         for session in list(self._sessions.values()):
             yield from (session, *session.subagents.values())
 
@@ -268,7 +268,7 @@ class Engine:
 
         return self._register(fill_directory(store.create(), partial(fork_session, source, checkpoint)))
 
-    async def _keep_pending(self, command: cmd.PendingKeep) -> cmd.Ack:
+    async def _save_pending(self, command: cmd.PendingKeep) -> cmd.Ack:
         session = await save_pending(self._sessions, command.session, self._load().services)
         await session.close()
         return _ack(session)
@@ -354,7 +354,7 @@ class Engine:
         await asyncio.to_thread(save_settings, theme=command.theme)
         return cmd.Ack()
 
-    async def _keep_setting(self, command: cmd.SettingKeep) -> cmd.Ack:
+    async def _save_setting(self, command: cmd.SettingKeep) -> cmd.Ack:
         services = self._load().services
         services.trust.load_settings()  # raises before the write if the files can't be loaded
         before = services.settings

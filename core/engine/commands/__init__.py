@@ -1,7 +1,7 @@
 """The commands of a session, each with the function that checks it and returns its effect.
 
-A check looks at the state as it is and raises `AgentTuiError` for what can't be carried out; the effect is carried out
-after the answer. A command is added with its record in `core/protocol/commands/`, a function here, and a row.
+A check reads the present state and raises `AgentTuiError` for a command that can't be carried out; the effect runs
+after the answer. To add a command, add its record in `core/protocol/commands/`, a function here, and a row.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ async def prepare_best_run(session: Session, command: cmd.BestRun) -> Effect:
 
 def prepare_best_take(session: Session, command: cmd.BestTake) -> Effect:
     """Merge parts of candidates, and run their check command over the result."""
-    from core.engine.subagents.best_of import read_candidate, take_picks
+    from core.engine.subagents.best_of import merge_picks, read_candidate
 
     if session.turn_slot.is_running:
         raise CommandRejected("a turn is running.", hint="Wait for its end, or stop it first.", code="turn_running")
@@ -71,13 +71,15 @@ def prepare_best_take(session: Session, command: cmd.BestTake) -> Effect:
             work.select(work.find(pick.path), pick.hunks)
 
     async def take() -> None:
-        await take_picks(session, command.picks)
-        await _check_again(session, [session.state.subagents[candidate_pick.id] for candidate_pick in command.picks])
+        await merge_picks(session, command.picks)
+        await _run_check_command(
+            session, [session.state.subagents[candidate_pick.id] for candidate_pick in command.picks]
+        )
 
     return take
 
 
-async def _check_again(session: Session, subagents: list[SubagentState]) -> None:
+async def _run_check_command(session: Session, subagents: list[SubagentState]) -> None:
     """Run the check command of candidates, if it can run in a box."""
     check = next(
         (subagent.rating.check for subagent in subagents if subagent.rating is not None and subagent.rating.check), None

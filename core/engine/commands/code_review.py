@@ -70,7 +70,7 @@ class ReviewedCode(Struct, frozen=True, kw_only=True):
     source: str = ""
 
     @property
-    def shown(self) -> str:
+    def sent_patch(self) -> str:
         """The diff as far as it is sent, cut at a line."""
         return self.diff.patch[: len(self.diff.patch) - self.cut]
 
@@ -176,7 +176,7 @@ def _render_instruction(code: ReviewedCode) -> str:
         "code_review",
         subject=diff.subject,
         log=escape_tags(diff.log),
-        diff=escape_tags(code.shown),
+        diff=escape_tags(code.sent_patch),
         cut=f"{code.cut:,}" if code.cut else "",
         left_out=diff.left_out,
         is_on_disk=not diff.revision,

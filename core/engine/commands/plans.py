@@ -7,7 +7,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from core.agent.turn.turn_context import BuildTarget
-from core.engine.commands.terminal import build_not_proved, run_verify
+from core.engine.commands.terminal import build_verification_error, run_verify
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.engine.subagents.sessions import find_unresolved_paths, has_unfinished_todos
@@ -150,7 +150,7 @@ def prepare_todo_status(session: Session, command: cmd.TodoSet) -> Effect:
         raise CommandRejected(f"there is no todo {command.id!r}.", code="todo_unknown")
     check_not_blocked(todos, command.id, command.status, anyway=command.anyway)
     if command.status == "completed" != todo.status and todo.verify:
-        work = partial(_complete_proved, session, command, path, todo)
+        work = partial(_complete_verified, session, command, path, todo)
         return partial(session.run_in_parallel, work, name=f"proof of {todo.id}")
     return partial(_set_status, session, command, path)
 
@@ -162,11 +162,11 @@ def complete_resolved_todos(session: Session, path: str) -> None:
         return
     working = {todo.id for todo in state.todos if todo.status == "in_progress"}
     for subagent in state.subagents.values():
-        is_meant = (
+        is_affected = (
             subagent.state == "merged" and path in {"", *subagent.conflicts} and subagent.plan == state.todos_plan_path
         )
         if (
-            is_meant
+            is_affected
             and subagent.conflicts
             and subagent.todo in working
             and not find_unresolved_paths(session, subagent)
@@ -184,9 +184,9 @@ def _set_status(session: Session, command: cmd.TodoSet, path: str) -> None:
     session.emit(TodoChanged(todos=new_todos))
 
 
-async def _complete_proved(session: Session, command: cmd.TodoSet, path: str, todo: Todo) -> None:
+async def _complete_verified(session: Session, command: cmd.TodoSet, path: str, todo: Todo) -> None:
     """Complete a todo if its `verify` passes. The command is recorded like one of the user."""
     verification = await run_verify(session.terminal, session.hooks, path, todo)
     if verification is None or not verification.has_passed:
-        raise build_not_proved(todo, verification)
+        raise build_verification_error(todo, verification)
     _set_status(session, command, path)

@@ -1,7 +1,7 @@
-"""Commands of the review and of commits: verdicts, hunks split, edited and commented, conflicts resolved, commits made.
+"""Commands of the review and of commits: verdicts, hunks split, edited and commented, conflicts resolved, and commits.
 
 A protected change and the state of git are accepted only when the user has confirmed exactly that one. Commits of
-accepted hunks are made in parallel to whatever else runs.
+accepted hunks are made in parallel to turns.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Commands on the settings of a session and on what is saved.
+"""Commands on the settings of a session, and on saved permissions, notes and consents.
 
-The settings are title, mode, model, effort, limits and the command policy; saved are permissions, notes and the consent
-to MCP servers, which is bound to the entry that was shown. The user may widen limits that they configured themselves;
-what a project's file made stricter stays so in its sessions.
+The settings are title, mode, model, effort, limits and the command policy. Consent to an MCP server is bound to the
+entry that the user saw. The user may widen limits that they configured themselves, but not those that the project's
+file narrows.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ async def run_verify(terminal: Terminal, hooks: SessionHooks, plan: str, todo: T
     return verify_todo_run(terminal.host, todo, plan=plan, result=command.result, emit=emit)
 
 
-def build_not_proved(todo: Todo, verification: TodoVerified | None) -> CommandRejected:
+def build_verification_error(todo: Todo, verification: TodoVerified | None) -> CommandRejected:
     """Return the error for a todo whose command did not pass."""
     code = verification.exit_code if verification is not None else None
     outcome = "it did not come to an end" if code is None else f"exit code {code}"

@@ -1,7 +1,7 @@
 """Commands that start, steer and stop turns, those on the prompt, and replies to approvals and questions.
 
-A reply resolves the waiting turn. A late answer starts another turn; it is recorded first, so the model learns of it
-whatever happens then.
+A reply resolves the waiting turn. A late answer is recorded first, so that the model has it in any case, and then
+starts another turn.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Commit messages and topics by a model: the small one first, else the session's.
 
-Messages are written from the prompts, the todos, the checks and the diff, in the style of the log. Every group has a
-message, whatever the model answers: where it gives none, the one that is made without a model is used.
+Messages are written from the prompts, the todos, the checks and the diff, in the style of the log. A group
+without a message in the model's answer gets one that is written without a model.
 """
 
 from __future__ import annotations
@@ -39,20 +39,6 @@ _MARK: Final = re.compile(r"(?m)^[ \t]*={2,}[ \t]*(\d+)[ \t]*={2,}[ \t]*$")
 _FENCE: Final = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
 _MAX_TITLE: Final = 120  # characters
 _TOPIC: Final = re.compile(r"(?m)^[ \t]*(?:[-*][ \t]*)?(\d+(?:[ \t]*,[ \t]*\d+)*)[ \t]*(?::(.*))?$")
-
-
-async def ask_side_models(context: TurnContext, template: str, request: str) -> AsyncIterator[tuple[str, str]]:
-    """Yield the answers of the models, one after the other, with the model's id. A model that fails is skipped. An
-    interruption ends the iteration, and the caller uses its result without a model."""
-    side, system, messages = build_side_requests(context), render(template), [UserMessage(content=request)]
-    for route in (*side.routes.small, replace(side.routes.current, effort="")):
-        try:
-            reply = await side.ask("small", route, system, messages, max_tokens=_MAX_TOKENS)
-        except ProviderError:
-            continue
-        except asyncio.CancelledError:
-            return
-        yield reply, route.id
 
 
 class DraftGroup(Struct, frozen=True):
@@ -176,3 +162,17 @@ def _describe_edits(session: Session, ids: Sequence[str]) -> str:
         tags = [wrap_tag(name, escape_tags(text)) for name, text in sections.items() if text]
         parts += [f'<edit number="{number}">', *tags, "</edit>"]
     return "\n".join(parts)
+
+
+async def ask_side_models(context: TurnContext, template: str, request: str) -> AsyncIterator[tuple[str, str]]:
+    """Yield the answers of the models, one after the other, with the model's id. A model that fails is skipped. An
+    interruption ends the iteration, and the caller uses its result without a model."""
+    side, system, messages = build_side_requests(context), render(template), [UserMessage(content=request)]
+    for route in (*side.routes.small, replace(side.routes.current, effort="")):
+        try:
+            reply = await side.ask("small", route, system, messages, max_tokens=_MAX_TOKENS)
+        except ProviderError:
+            continue
+        except asyncio.CancelledError:
+            return
+        yield reply, route.id

@@ -80,98 +80,6 @@ _LOCKED: Final = "another git is at work here: there is {}."
 _NO_GIT_RUNS: Final = "Commit again when it is done; if none runs, delete that file."
 
 
-class HookTrial(Struct, frozen=True, kw_only=True):
-    """The result of a trial. `changed`: files of the commit that the hooks changed, by path; `tree`: the tree of the
-    trial's commit."""
-
-    has_passed: bool
-    output: str
-    problem: str = ""
-    tree: str = ""
-    changed: dict[str, bytes] = {}
-
-
-async def try_commit(
-    host: CommandHost,
-    directory: Path,
-    paths: Sequence[str],
-    hooks_directory: Path | None,
-    on_output: Callable[[str], None],
-) -> HookTrial:
-    """Try the commit in `directory` (files `index`, `message`). `hooks_directory`: the hooks' directory in the user's
-    git configuration. Raises `AgentTuiError` if the box can't start it."""
-    box = await host.box.find()
-    if box is None or not box.tier.can_run_unasked:
-        raise AgentTuiError("nothing on this machine can hold what hooks do.", code="not_contained")
-    (directory / "after").mkdir()
-    (directory / "paths").write_bytes(b"".join(to_os_name(path) + b"\0" for path in paths))
-    chunks: list[str] = []
-
-    def record_output(text: str) -> None:
-        plain = strip_escapes(text)
-        if sum(map(len, chunks)) < OUTPUT_LIMIT:
-            chunks.append(plain)
-            on_output(plain)
-
-    box_result = await _run_trial(host, box, directory, hooks_directory, record_output)
-    return HookTrial(
-        has_passed=box_result.exit_code == 0,
-        output="".join(chunks).strip(),
-        problem="" if box_result.exit_code is not None else box_result.end_reason.replace("_", " "),
-        tree=_read(directory / "tree").decode("ascii", "replace").strip(),
-        changed=await asyncio.to_thread(_read_changed, host.workspace.root, directory, paths),
-    )
-
-
-async def _run_trial(
-    host: CommandHost, box: Box, directory: Path, hooks_directory: Path | None, on_output: Callable[[str], None]
-) -> BoxResult:
-    settings = f"-c core.hooksPath={shlex.quote(str(hooks_directory))}" if hooks_directory else ""
-    command = _TRIAL_SCRIPT.format(place=shlex.quote(str(directory)), settings=settings)
-    limits = BoxLimits(seconds=TIME_LIMIT)
-    request = await host.build_passing_request(command, lowers=(), cwd=".", limits=limits)
-    view = await asyncio.to_thread(host.repository)
-    readable = (*request.readable, *([hooks_directory] if hooks_directory else ()))
-    request = replace(
-        request,
-        env={**request.env, **view.get_environment(), **_build_identity(os.environ, is_known=bool(view.settings))},
-        repository=view.directory,
-        git_settings=view.settings,
-        readable=readable,
-        writable=((directory, directory),),
-    )
-    running = await box.start(request, on_output)
-    try:
-        return await running.wait()
-    except asyncio.CancelledError:
-        await asyncio.shield(asyncio.ensure_future(running.stop()))
-        raise
-
-
-def _build_identity(environment: Mapping[str, str], *, is_known: bool) -> dict[str, str]:
-    """Return the variables of author and committer. Without a name in environment or configuration a placeholder is
-    used: git itself decides at the real commit whether a name is required."""
-    identity = {variable: environment[variable] for variable in _IDENTITY if variable in environment}
-    return identity if is_known or identity else dict.fromkeys(_IDENTITY, "nobody")
-
-
-def _read_changed(root: Path, directory: Path, paths: Sequence[str]) -> dict[str, bytes]:
-    changed_files: dict[str, bytes] = {}
-    for path in paths:
-        with suppress(OSError):
-            data = read_small_file(directory / "after" / path, _MAX_FILE)
-            if data != read_small_file(root / path, _MAX_FILE):
-                changed_files[path] = data
-    return changed_files
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return read_small_file(path)
-    except OSError:
-        return b""
-
-
 class CommitProblem(AgentTuiError, code="commit_failed"):
     """A commit was not made."""
 
@@ -371,10 +279,10 @@ async def _try_hooks(session: Session, basis: CommitBasis, preparation: _Prepare
 
 
 def _build_progress_callback(session: Session) -> Callable[[str], None]:
-    def tell(text: str) -> None:
+    def report_progress(text: str) -> None:
         session.emit_outside_turn(ev.CommitProgressed(text=text))
 
-    return tell
+    return report_progress
 
 
 def _describe_trial(trial: HookTrial, changed_paths: tuple[str, ...], *, is_other: bool) -> ev.CommitFailed:
@@ -443,3 +351,95 @@ def _describe_end(command_result: CommandResult | None, output: str, changed_pat
         )
         message = f"git commit {outcome}."
     return ev.CommitFailed(stage="git", message=message, output=output)
+
+
+class HookTrial(Struct, frozen=True, kw_only=True):
+    """The result of a trial. `changed`: files of the commit that the hooks changed, by path; `tree`: the tree of the
+    trial's commit."""
+
+    has_passed: bool
+    output: str
+    problem: str = ""
+    tree: str = ""
+    changed: dict[str, bytes] = {}
+
+
+async def try_commit(
+    host: CommandHost,
+    directory: Path,
+    paths: Sequence[str],
+    hooks_directory: Path | None,
+    on_output: Callable[[str], None],
+) -> HookTrial:
+    """Try the commit in `directory` (files `index`, `message`). `hooks_directory`: the hooks' directory in the user's
+    git configuration. Raises `AgentTuiError` if the box can't start it."""
+    box = await host.box.find()
+    if box is None or not box.tier.can_run_unasked:
+        raise AgentTuiError("nothing on this machine can hold what hooks do.", code="not_contained")
+    (directory / "after").mkdir()
+    (directory / "paths").write_bytes(b"".join(to_os_name(path) + b"\0" for path in paths))
+    chunks: list[str] = []
+
+    def record_output(text: str) -> None:
+        plain = strip_escapes(text)
+        if sum(map(len, chunks)) < OUTPUT_LIMIT:
+            chunks.append(plain)
+            on_output(plain)
+
+    box_result = await _run_trial(host, box, directory, hooks_directory, record_output)
+    return HookTrial(
+        has_passed=box_result.exit_code == 0,
+        output="".join(chunks).strip(),
+        problem="" if box_result.exit_code is not None else box_result.end_reason.replace("_", " "),
+        tree=_read(directory / "tree").decode("ascii", "replace").strip(),
+        changed=await asyncio.to_thread(_read_changed, host.workspace.root, directory, paths),
+    )
+
+
+async def _run_trial(
+    host: CommandHost, box: Box, directory: Path, hooks_directory: Path | None, on_output: Callable[[str], None]
+) -> BoxResult:
+    settings = f"-c core.hooksPath={shlex.quote(str(hooks_directory))}" if hooks_directory else ""
+    command = _TRIAL_SCRIPT.format(place=shlex.quote(str(directory)), settings=settings)
+    limits = BoxLimits(seconds=TIME_LIMIT)
+    request = await host.build_passing_request(command, lowers=(), cwd=".", limits=limits)
+    view = await asyncio.to_thread(host.repository)
+    readable = (*request.readable, *([hooks_directory] if hooks_directory else ()))
+    request = replace(
+        request,
+        env={**request.env, **view.get_environment(), **_build_identity(os.environ, is_known=bool(view.settings))},
+        repository=view.directory,
+        git_settings=view.settings,
+        readable=readable,
+        writable=((directory, directory),),
+    )
+    running = await box.start(request, on_output)
+    try:
+        return await running.wait()
+    except asyncio.CancelledError:
+        await asyncio.shield(asyncio.ensure_future(running.stop()))
+        raise
+
+
+def _build_identity(environment: Mapping[str, str], *, is_known: bool) -> dict[str, str]:
+    """Return the variables of author and committer. Without a name in environment or configuration a placeholder is
+    used: git itself decides at the real commit whether a name is required."""
+    identity = {variable: environment[variable] for variable in _IDENTITY if variable in environment}
+    return identity if is_known or identity else dict.fromkeys(_IDENTITY, "nobody")
+
+
+def _read_changed(root: Path, directory: Path, paths: Sequence[str]) -> dict[str, bytes]:
+    changed_files: dict[str, bytes] = {}
+    for path in paths:
+        with suppress(OSError):
+            data = read_small_file(directory / "after" / path, _MAX_FILE)
+            if data != read_small_file(root / path, _MAX_FILE):
+                changed_files[path] = data
+    return changed_files
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return read_small_file(path)
+    except OSError:
+        return b""

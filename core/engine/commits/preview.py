@@ -67,7 +67,7 @@ def _list_groups(
 
 
 def find_asking_turns(state: SessionState) -> dict[str, str]:
-    """Map each turn to the turn whose prompt asked for its work: for a turn that only sent comments, the one before."""
+    """Map turns to the turn whose prompt asked for its work: for a turn that only sent comments, the one before."""
     askers, last = dict[str, str](), ""
     for turn in sorted((*state.turns, *state.left_turns.values()), key=lambda turn_state: turn_state.seq):
         if not last or COMMENTS_TITLE not in turn.prompt:

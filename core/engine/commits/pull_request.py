@@ -297,11 +297,13 @@ async def _run(session: Session, words: Sequence[str]) -> CommandResult:
     source = restore_users(os.environ) if words[0].startswith("/") else os.environ
     environment = build_machine_environment(source) | {"GIT_TERMINAL_PROMPT": "0"}
 
-    def tell(text: str) -> None:
+    def report_progress(text: str) -> None:
         session.emit_outside_turn(ev.CommitProgressed(text=text))
 
     root = session.workspace.root
-    return await run_unboxed(shlex.join(words), cwd=root, env=environment, time_limit=PUSH_SECONDS, on_output=tell)
+    return await run_unboxed(
+        shlex.join(words), cwd=root, env=environment, time_limit=PUSH_SECONDS, on_output=report_progress
+    )
 
 
 def _describe_failure(stage: Literal["push", "pull_request"], program: str, result: CommandResult) -> ev.CommitFailed:

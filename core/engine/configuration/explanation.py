@@ -94,7 +94,7 @@ class SettingSources:
             convert(drop_values(self._user_table, {misfit.path for misfit in find_misfits(self._user_table)}), Settings)
         )
 
-    def list_named(self) -> Iterator[KeyPath]:
+    def list_named_paths(self) -> Iterator[KeyPath]:
         """Iterate over the settings in tables whose names the user chose."""
         for _, _, table in self._files:
             yield from (path for path in _list_paths(table, ()) if NAME in make_general(path).split("."))
@@ -115,7 +115,7 @@ class SettingSources:
         alone = msgspec.to_builtins(setting.default) if alone is None and setting is not None else alone
         return bool(value != alone)
 
-    def find_own(self, path: KeyPath) -> Any:
+    def find_user_value(self, path: KeyPath) -> Any:
         """Return a setting's value in the user's file, None = it is not set."""
         return _look_up(self._user_table, path)
 
@@ -139,7 +139,7 @@ def explain_settings(settings: Settings, sources: SettingSources, key: str = "")
     all_settings = [setting for setting in list_settings() if NAME not in setting.path]
     custom_settings = [
         custom_setting
-        for key_path in dict.fromkeys(sources.list_named())
+        for key_path in dict.fromkeys(sources.list_named_paths())
         if (custom_setting := find_setting(key_path)) is not None
     ]
     if path and (exact := find_setting(path)) is not None and NAME not in path:
@@ -188,15 +188,13 @@ def _build_row(setting: Setting, settings: Settings, sources: SettingSources) ->
     value, kind = _look_up(msgspec.to_builtins(settings), setting.path), find_value_kind(setting)
     default = msgspec.to_builtins(setting.default)
     value = default if value is None else value
-    if (
-        setting.dotted in sources.command_line_values and kind != "list"
-    ):  # options extend a list, so it has their values
+    if setting.dotted in sources.command_line_values and kind != "list":  # a list contains the options already
         value = sources.command_line_values[setting.dotted].value
     source, variable = sources.find(setting.path, value), _find_variable(setting.path)
     if variable:
         value, source = os.environ[variable], ValueSource("environment", variable)
     hide = partial(_hide_keys, hides_all=setting.path[-1] in _MAY_HOLD_KEYS)
-    user_value = sources.find_own(setting.path)
+    user_value = sources.find_user_value(setting.path)
     return SettingRow(
         key=setting.dotted,
         value=hide(value),

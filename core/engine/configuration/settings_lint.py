@@ -27,7 +27,7 @@ from core.tools.toolset import Toolset
 from core.user_dirs import get_config_dir
 from core.workspace import Workspace
 
-LintMessage = tuple[KeyPath, str, str]  # the key, what is wrong with it, what to do
+LintMessage = tuple[KeyPath, str, str]  # key, problem, hint
 InterfaceCheck = Callable[[InterfaceSettings], Iterable[LintMessage]]
 
 
@@ -57,10 +57,12 @@ def check_text(path: Path, data: bytes, check_interface: InterfaceCheck) -> list
     return problems + [_build_warning(text, key, *details) for key, *details in _check_machine(settings)]
 
 
-def lint_settings(settings: Settings, text: str, of_interface: Iterable[LintMessage] = ()) -> list[SettingsProblem]:
+def lint_settings(
+    settings: Settings, text: str, interface_messages: Iterable[LintMessage] = ()
+) -> list[SettingsProblem]:
     """Return warnings about valid settings that name unknown things. `text`: the user's file, for line numbers;
-    `of_interface`: warnings about the client's part."""
-    doubts = (*_check_models(settings), *_check_providers(settings), *of_interface)
+    `interface_messages`: warnings about the client's part."""
+    doubts = (*_check_models(settings), *_check_providers(settings), *interface_messages)
     unknown = Toolset().explain_unknown(settings.list_tool_keys())
     return [_build_warning(text, *doubt) for doubt in doubts] + [_warn(message) for message in unknown]
 

@@ -128,7 +128,7 @@ def _format_questions(metadata: d.ClarificationMetadata) -> Iterator[str]:
         yield f"? {question.text} {answer_text or '(no answer)'}"
 
 
-def title_change(change: ExportedChange) -> str:
+def format_change_title(change: ExportedChange) -> str:
     """Return the title of a change: its path and verdict."""
     verdict = {"accept": "accepted", "reject": "rejected", None: "waits for a review"}[change.verdict]
     names = [format_line(path) for path in (change.renamed_from, change.path) if path]

@@ -19,12 +19,12 @@ from core.engine.export.blocks import (
     Block,
     build_diff_block,
     describe_turn,
+    format_change_title,
     format_line,
     list_change_facts,
     list_facts,
     list_turn_blocks,
     split_changes,
-    title_change,
 )
 from core.engine.export.record import ExportedChange, ExportedSession, ExportedTurn, format_json, read_export
 from core.errors import StateError
@@ -61,6 +61,36 @@ td, th { border: 1px solid var(--line); padding: .2rem .6rem; }
 """
 
 
+def export_session(directory: Path, export_format: ExportFormat, log: SessionLog | None = None) -> ExportAnswer:
+    """Return the session in a directory, or from its open log, as a document. Raises `StateError`."""
+    session = read_export(directory, log)
+    match export_format:
+        case "json":
+            text = format_json(session)
+        case "md":
+            text = format_markdown(session)
+        case "html":
+            text = format_page(session)
+        case _:
+            assert_never(export_format)
+    return ExportAnswer(name=build_export_name(session.title, export_format), text=text)
+
+
+def write_export(answer: ExportAnswer, target: Path) -> Path:
+    """Write a document to a new file, or into a directory under its own name. Return the path. Raises `StateError`: the
+    file exists already, or it can't be written."""
+    path = target.expanduser()
+    path = path / answer.name if path.is_dir() else path
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(answer.text)
+    except FileExistsError:
+        raise StateError(f"{path} is there already.", hint="Name another file.", code="file_exists") from None
+    except OSError as problem:
+        raise StateError(f"{path} can't be written: {problem.strerror}.", hint="Name another place.") from problem
+    return path
+
+
 def format_markdown(session: ExportedSession) -> str:
     """Return an export as Markdown."""
     parts = [f"# {_escape_markdown(session.title)}", " · ".join(map(_escape_markdown, list_facts(session)))]
@@ -69,7 +99,7 @@ def format_markdown(session: ExportedSession) -> str:
     for heading, changes in split_changes(session.changes).items():
         parts.append(f"## {heading}")
         for change in changes:
-            parts.append(f"### {_escape_markdown(title_change(change))}")
+            parts.append(f"### {_escape_markdown(format_change_title(change))}")
             parts.append("\n".join(f"- {_escape_markdown(fact)}" for fact in list_change_facts(change)))
             if (block := build_diff_block(change)) is not None:
                 parts.append(_write_markdown_block(block))
@@ -152,7 +182,7 @@ def _format_change(change: ExportedChange) -> str:
     facts = "".join(f"<li>{escape(fact)}</li>" for fact in list_change_facts(change))
     block = build_diff_block(change)
     lines = _format_block(block) if block is not None else ""
-    title = f'<h3 class="{change.verdict or "wait"}">{escape(title_change(change))}</h3>'
+    title = f'<h3 class="{change.verdict or "wait"}">{escape(format_change_title(change))}</h3>'
     return f'{title}<ul class="facts">{facts}</ul>{lines}\n'
 
 
@@ -192,33 +222,3 @@ def _load_renderer() -> Any:
 def _render_picture(_: Any, tokens: Any, index: int, *__: Any) -> str:
     """Render a picture as its text, since the page loads nothing."""
     return f"[{escape(tokens[index].content or 'picture')}: {escape(str(tokens[index].attrGet('src') or ''))}]"
-
-
-def export_session(directory: Path, export_format: ExportFormat, log: SessionLog | None = None) -> ExportAnswer:
-    """Return the session in a directory, or from its open log, as a document. Raises `StateError`."""
-    session = read_export(directory, log)
-    match export_format:
-        case "json":
-            text = format_json(session)
-        case "md":
-            text = format_markdown(session)
-        case "html":
-            text = format_page(session)
-        case _:
-            assert_never(export_format)
-    return ExportAnswer(name=build_export_name(session.title, export_format), text=text)
-
-
-def write_export(answer: ExportAnswer, target: Path) -> Path:
-    """Write a document to a new file, or into a directory under its own name. Return the path. Raises `StateError`: the
-    file exists already, or it can't be written."""
-    path = target.expanduser()
-    path = path / answer.name if path.is_dir() else path
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(answer.text)
-    except FileExistsError:
-        raise StateError(f"{path} is there already.", hint="Name another file.", code="file_exists") from None
-    except OSError as problem:
-        raise StateError(f"{path} can't be written: {problem.strerror}.", hint="Name another place.") from problem
-    return path

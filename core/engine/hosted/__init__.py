@@ -1,1 +1,1 @@
-"""Hosted agents: programs that answer instead of a model, each in the box over the shadow, connected by ACP."""
+"""Hosted agents: programs that answer instead of a model, in the box over the shadow, connected by ACP."""

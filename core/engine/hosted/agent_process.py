@@ -58,75 +58,6 @@ CANCEL_SECONDS: Final = 5.0
 MAX_MODE_RETURNS: Final = 20  # times that an agent is reset to the mode of its turn
 
 
-class LoginCopy:
-    """The copy of one agent's login in one session, below `directory`."""
-
-    def __init__(self, agent: HostedAgent, directory: Path) -> None:
-        self._agent, self._directory = agent, directory
-        self.is_by_key = False  # logged in by a key, so no token is written back
-
-    def _iter_pairs(self) -> Iterator[tuple[Path, Path]]:
-        """Yield the copied directories with their originals."""
-        for number, original in enumerate(self._agent.list_login_directories()):
-            yield self._directory / self._agent.name / str(number), original
-
-    def prepare(self) -> tuple[tuple[Path, Path], ...]:
-        """Create the copies, or update the tokens in existing ones; return pairs of copy and original, in whose place
-        the box mounts the copy. Raises `StateError`."""
-        try:
-            for copy, original in self._iter_pairs():
-                if copy.is_dir():
-                    self._copy_tokens(original, copy)
-                else:
-                    make_private_directory(copy.parent)
-                    copy.mkdir(mode=0o700)
-                    _copy_directory(original, copy)
-        except OSError as problem:
-            raise StateError(f"The login of {self._agent.name} can't be copied: {problem.strerror}.") from problem
-        return tuple(self._iter_pairs())
-
-    def save_tokens(self) -> None:
-        """Write refreshed tokens back to the user's directories, but no new token files. After a login by a key of the
-        environment the tokens are deleted instead, so that the key is on no disk."""
-        for copy, original in self._iter_pairs():
-            if self.is_by_key:
-                self._forget_tokens(copy)
-            else:
-                self._copy_tokens(copy, original, only_known=True)
-
-    def _forget_tokens(self, copy: Path) -> None:
-        for name in self._agent.tokens:
-            (copy / name).unlink(missing_ok=True)
-
-    def _copy_tokens(self, source: Path, target: Path, *, only_known: bool = False) -> None:
-        for name in self._agent.tokens:
-            data, current_data = _read_small(source / name), _read_small(target / name)
-            if data is not None and data != current_data and (current_data is not None or not only_known):
-                replace_file(target / name, data)
-
-
-def _read_small(path: Path) -> bytes | None:
-    """Return the bytes of a small regular file; None: it is none. Links are not followed: they may be the agent's."""
-    with suppress(OSError):
-        return read_small_file(path, MAX_FILE)
-    return None
-
-
-def _copy_directory(source: Path, target: Path) -> None:
-    remaining_size = MAX_TOTAL
-    for above, directories, names in os.walk(source):
-        directories[:] = [directory for directory in directories if directory not in _LEFT_OUT]
-        target_directory = target / Path(above).relative_to(source)
-        target_directory.mkdir(mode=0o700, exist_ok=True)
-        for name in names:
-            path = Path(above) / name
-            file_stat = path.lstat()
-            if stat.S_ISREG(file_stat.st_mode) and file_stat.st_size <= min(MAX_FILE, remaining_size):
-                remaining_size -= file_stat.st_size
-                shutil.copyfile(path, target_directory / name)
-                (target_directory / name).chmod(stat.S_IMODE(file_stat.st_mode) & 0o700)
-
-
 class AgentFailed(AgentTuiError, code="agent_failed"):
     """A hosted agent could not be started, died, or does not speak the protocol."""
 
@@ -369,3 +300,72 @@ class AgentProcess:
             self._process.drop()
             return ""
         return self._process.absorb(origin)
+
+
+class LoginCopy:
+    """The copy of one agent's login in one session, below `directory`."""
+
+    def __init__(self, agent: HostedAgent, directory: Path) -> None:
+        self._agent, self._directory = agent, directory
+        self.is_by_key = False  # logged in by a key, so no token is written back
+
+    def _iter_pairs(self) -> Iterator[tuple[Path, Path]]:
+        """Yield the copied directories with their originals."""
+        for number, original in enumerate(self._agent.list_login_directories()):
+            yield self._directory / self._agent.name / str(number), original
+
+    def prepare(self) -> tuple[tuple[Path, Path], ...]:
+        """Create the copies, or update the tokens in existing ones; return pairs of copy and original, in whose place
+        the box mounts the copy. Raises `StateError`."""
+        try:
+            for copy, original in self._iter_pairs():
+                if copy.is_dir():
+                    self._copy_tokens(original, copy)
+                else:
+                    make_private_directory(copy.parent)
+                    copy.mkdir(mode=0o700)
+                    _copy_directory(original, copy)
+        except OSError as problem:
+            raise StateError(f"The login of {self._agent.name} can't be copied: {problem.strerror}.") from problem
+        return tuple(self._iter_pairs())
+
+    def save_tokens(self) -> None:
+        """Write refreshed tokens back to the user's directories, but no new token files. After a login by a key of the
+        environment the tokens are deleted instead, so that the key is on no disk."""
+        for copy, original in self._iter_pairs():
+            if self.is_by_key:
+                self._forget_tokens(copy)
+            else:
+                self._copy_tokens(copy, original, only_known=True)
+
+    def _forget_tokens(self, copy: Path) -> None:
+        for name in self._agent.tokens:
+            (copy / name).unlink(missing_ok=True)
+
+    def _copy_tokens(self, source: Path, target: Path, *, only_known: bool = False) -> None:
+        for name in self._agent.tokens:
+            data, current_data = _read_small(source / name), _read_small(target / name)
+            if data is not None and data != current_data and (current_data is not None or not only_known):
+                replace_file(target / name, data)
+
+
+def _read_small(path: Path) -> bytes | None:
+    """Return the bytes of a small regular file; None: it is none. Links are not followed: they may be the agent's."""
+    with suppress(OSError):
+        return read_small_file(path, MAX_FILE)
+    return None
+
+
+def _copy_directory(source: Path, target: Path) -> None:
+    remaining_size = MAX_TOTAL
+    for above, directories, names in os.walk(source):
+        directories[:] = [directory for directory in directories if directory not in _LEFT_OUT]
+        target_directory = target / Path(above).relative_to(source)
+        target_directory.mkdir(mode=0o700, exist_ok=True)
+        for name in names:
+            path = Path(above) / name
+            file_stat = path.lstat()
+            if stat.S_ISREG(file_stat.st_mode) and file_stat.st_size <= min(MAX_FILE, remaining_size):
+                remaining_size -= file_stat.st_size
+                shutil.copyfile(path, target_directory / name)
+                (target_directory / name).chmod(stat.S_IMODE(file_stat.st_mode) & 0o700)

@@ -1,4 +1,4 @@
-"""A turn that a hosted agent answers: a run of it in the box, one prompt, its requests, and what it left in its layer.
+"""A turn that a hosted agent answers: a run of it in the box, one prompt, its requests, and the changes in its layer.
 
 The process starts with each turn, so it sees what is pending and what was accepted since. An agent that can load a
 session continues it; any other is sent the conversation so far. In Ask and Plan mode its layer is in memory and is
@@ -60,92 +60,6 @@ _REASONS: Final[Mapping[str, str]] = {
     "max_turn_requests": "The agent reached its own limit of model calls in one turn.",
     "refusal": "The agent refused to go on.",
 }
-
-
-class AgentRequests:
-    """Answers the requests of one agent. `agent`: its name."""
-
-    def __init__(self, agent: str, context: TurnContext, reader: UpdateReader) -> None:
-        self._agent, self._context, self._reader = agent, context, reader
-
-    async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
-        """Return the result of a request. Raises `AcpError`."""
-        if method == "session/request_permission":
-            return await self._answer_permission(params)
-        raise AcpError(f"{method} is not offered here", number=METHOD_NOT_FOUND)
-
-    async def _answer_permission(self, params: Mapping[str, Any]) -> Any:
-        tool_call, options = params.get("toolCall"), _read_options(params)
-        if not isinstance(tool_call, dict) or not options:
-            raise AcpError("a request for permission needs a toolCall and options", number=INVALID_PARAMS)
-        call = self._reader.describe_call(tool_call)
-        if call is None:
-            raise AcpError("the toolCall has no toolCallId", number=INVALID_PARAMS)
-        policy_decision, call.was_asked = self._decide(call), True
-        call.is_refused = policy_decision.choice == "deny"
-        if policy_decision.choice == "allow" and "allow_once" in options:
-            return _select(options["allow_once"])
-        if policy_decision.choice == "deny":
-            return _select(options["reject_once"]) if "reject_once" in options else _CANCELLED
-        decision, by_user = await self._ask_user(call, policy_decision.reason, options)
-        call.is_refused = not by_user or decision.startswith("reject")
-        # Without an answer of the user the request is cancelled, not refused.
-        return _select(options[decision]) if by_user and decision in options else _CANCELLED
-
-    def find_breach(self, update: Mapping[str, Any]) -> str:
-        """Return a message if an update reports a command that the agent runs without permission and that the user's
-        rules deny; "" = it reports none."""
-        call = self._reader.calls.get(str(update.get("toolCallId")))
-        if call is None or call.was_asked or call.kind != "execute" or call.status not in {"in_progress", "completed"}:
-            return ""
-        policy_decision = self._decide(call)
-        if policy_decision.choice != "deny":
-            return ""
-        call.is_refused = True
-        return (
-            f"{self._agent} ran a command without asking, and was ended: {call.command[:300]}\n{policy_decision.reason}"
-        )
-
-    def _decide(self, call: HostedCall) -> PolicyDecision:
-        """Decide on a call by rules and policy."""
-        if call.kind in _HARMLESS:
-            return PolicyDecision(choice="allow")
-        if call.kind == "execute" and call.command:
-            command = cast("Tool[object]", RunTerminalCmd(command=call.command))
-            return self._context.permissions.decide(Access.EXEC, command)
-        return PolicyDecision(choice="ask", reason=f"{self._agent} asks before it does this.")
-
-    async def _ask_user(
-        self, call: HostedCall, reason: str, options: Mapping[ApprovalDecision, str]
-    ) -> tuple[ApprovalDecision, bool]:
-        is_command = call.kind == "execute" and bool(call.command)
-        approval = await self._context.user.approve(
-            ApprovalRequested(
-                id=new_id("apr"),
-                call=call.id,
-                kind="command" if is_command else "tool",
-                subject=call.command if is_command else call.title,
-                containment=f"in the box of {self._agent}, over the shadow",
-                options=tuple(decision for decision in _DECISIONS if decision in options),
-                reason=reason,
-                mode=self._context.state.mode,
-            )
-        )
-        return approval.decision, approval.by == "user"
-
-
-def _read_options(params: Mapping[str, Any]) -> dict[ApprovalDecision, str]:
-    """Return the ids of the offered options by kind, the first of a kind."""
-    option_ids: dict[ApprovalDecision, str] = {}
-    options = params.get("options")
-    for option in options if isinstance(options, list) else ():
-        if isinstance(option, dict) and isinstance(option.get("optionId"), str) and option.get("kind") in _DECISIONS:
-            option_ids.setdefault(option["kind"], option["optionId"])
-    return option_ids
-
-
-def _select(option: str) -> Mapping[str, Any]:
-    return {"outcome": {"outcome": "selected", "optionId": option}}
 
 
 async def ask_hosted(
@@ -345,3 +259,89 @@ def _render_history(messages: tuple[Message, ...]) -> str:
     ]
     text = "\n\n".join(lines)[-MAX_HISTORY:]
     return f"What was said before:\n\n{text}" if text else ""
+
+
+class AgentRequests:
+    """Answers the requests of one agent. `agent`: its name."""
+
+    def __init__(self, agent: str, context: TurnContext, reader: UpdateReader) -> None:
+        self._agent, self._context, self._reader = agent, context, reader
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
+        """Return the result of a request. Raises `AcpError`."""
+        if method == "session/request_permission":
+            return await self._answer_permission(params)
+        raise AcpError(f"{method} is not offered here", number=METHOD_NOT_FOUND)
+
+    async def _answer_permission(self, params: Mapping[str, Any]) -> Any:
+        tool_call, options = params.get("toolCall"), _read_options(params)
+        if not isinstance(tool_call, dict) or not options:
+            raise AcpError("a request for permission needs a toolCall and options", number=INVALID_PARAMS)
+        call = self._reader.describe_call(tool_call)
+        if call is None:
+            raise AcpError("the toolCall has no toolCallId", number=INVALID_PARAMS)
+        policy_decision, call.was_asked = self._decide(call), True
+        call.is_refused = policy_decision.choice == "deny"
+        if policy_decision.choice == "allow" and "allow_once" in options:
+            return _select(options["allow_once"])
+        if policy_decision.choice == "deny":
+            return _select(options["reject_once"]) if "reject_once" in options else _CANCELLED
+        decision, by_user = await self._ask_user(call, policy_decision.reason, options)
+        call.is_refused = not by_user or decision.startswith("reject")
+        # Without an answer of the user the request is cancelled, not refused.
+        return _select(options[decision]) if by_user and decision in options else _CANCELLED
+
+    def find_breach(self, update: Mapping[str, Any]) -> str:
+        """Return a message if an update reports a command that the agent runs without permission and that the user's
+        rules deny; "" = it reports none."""
+        call = self._reader.calls.get(str(update.get("toolCallId")))
+        if call is None or call.was_asked or call.kind != "execute" or call.status not in {"in_progress", "completed"}:
+            return ""
+        policy_decision = self._decide(call)
+        if policy_decision.choice != "deny":
+            return ""
+        call.is_refused = True
+        return (
+            f"{self._agent} ran a command without asking, and was ended: {call.command[:300]}\n{policy_decision.reason}"
+        )
+
+    def _decide(self, call: HostedCall) -> PolicyDecision:
+        """Decide on a call by rules and policy."""
+        if call.kind in _HARMLESS:
+            return PolicyDecision(choice="allow")
+        if call.kind == "execute" and call.command:
+            command = cast("Tool[object]", RunTerminalCmd(command=call.command))
+            return self._context.permissions.decide(Access.EXEC, command)
+        return PolicyDecision(choice="ask", reason=f"{self._agent} asks before it does this.")
+
+    async def _ask_user(
+        self, call: HostedCall, reason: str, options: Mapping[ApprovalDecision, str]
+    ) -> tuple[ApprovalDecision, bool]:
+        is_command = call.kind == "execute" and bool(call.command)
+        approval = await self._context.user.approve(
+            ApprovalRequested(
+                id=new_id("apr"),
+                call=call.id,
+                kind="command" if is_command else "tool",
+                subject=call.command if is_command else call.title,
+                containment=f"in the box of {self._agent}, over the shadow",
+                options=tuple(decision for decision in _DECISIONS if decision in options),
+                reason=reason,
+                mode=self._context.state.mode,
+            )
+        )
+        return approval.decision, approval.by == "user"
+
+
+def _read_options(params: Mapping[str, Any]) -> dict[ApprovalDecision, str]:
+    """Return the ids of the offered options by kind, the first of a kind."""
+    option_ids: dict[ApprovalDecision, str] = {}
+    options = params.get("options")
+    for option in options if isinstance(options, list) else ():
+        if isinstance(option, dict) and isinstance(option.get("optionId"), str) and option.get("kind") in _DECISIONS:
+            option_ids.setdefault(option["kind"], option["optionId"])
+    return option_ids
+
+
+def _select(option: str) -> Mapping[str, Any]:
+    return {"outcome": {"outcome": "selected", "optionId": option}}

@@ -1,6 +1,6 @@
 """The queries and the functions that answer them. No query has an effect; slow ones run in a thread.
 
-A query is added with its records in `core/protocol/queries/`, a function here, and a row.
+To add a query, add its records in `core/protocol/queries/`, a function here, and a row.
 """
 
 from __future__ import annotations

@@ -124,11 +124,13 @@ def _describe_path(step: RestoreStep) -> q.RestoredPath:
     if step.reason:
         return q.RestoredPath(path=step.path, reason=step.reason)
     return q.RestoredPath(
-        path=step.path, pending=_pending_effect(step.now, step.change), disk=_disk_effect(step.disk, step.target)
+        path=step.path,
+        pending=_classify_pending_effect(step.now, step.change),
+        disk=_classify_disk_effect(step.disk, step.target),
     )
 
 
-def _pending_effect(now: Change | None, checkpoint_change: Change | None) -> q.PendingEffect:
+def _classify_pending_effect(now: Change | None, checkpoint_change: Change | None) -> q.PendingEffect:
     if now == checkpoint_change:
         return ""
     if checkpoint_change is None:
@@ -136,7 +138,7 @@ def _pending_effect(now: Change | None, checkpoint_change: Change | None) -> q.P
     return "propose" if now is None else "revise"
 
 
-def _disk_effect(now: FileState, checkpoint_state: FileState) -> q.DiskEffect:
+def _classify_disk_effect(now: FileState, checkpoint_state: FileState) -> q.DiskEffect:
     if now == checkpoint_state:
         return ""
     if checkpoint_state.kind == "absent":

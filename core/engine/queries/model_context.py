@@ -31,7 +31,7 @@ from core.state.session import SessionState
 from core.tools.toolset import Toolset
 
 _WORD = re.compile(r"\w+")
-_FORMATS = frozenset(each.name for each in EDIT_TOOLS)
+_FORMATS = frozenset(tool.name for tool in EDIT_TOOLS)
 FORMAT = "an edit format of other models"
 LATER = "the model is told of it when a turn, a mode or a model has a use for it"
 FIXED: Final = "it is the beginning of every request, the same bytes for the whole session"

@@ -1,4 +1,5 @@
-"""Commits that a killed program had begun: finished or undone at the next start, whatever session that opens.
+"""Commits that a killed program had begun: finished or undone at the next start, regardless of the session that is
+opened.
 
 The repository is repaired at once. The event belongs to the log of the session that made the commit, so its note stays
 in that session's directory, with the outcome, until the session is opened.
@@ -57,7 +58,7 @@ def finish_own_commit(session: Session) -> str:
     return sentence
 
 
-def finish_other_commit(session: Path, root: Path) -> str:
+def finish_commit_of_other_session(session: Path, root: Path) -> str:
     """Finish or undo the commit that another session had begun, unless that is open. Return a report, "" = none."""
     try:
         directory = SessionDirectory(session)
@@ -78,7 +79,7 @@ def _settle(session: Path, root: Path) -> tuple[PendingCommit | None, str]:
         pending = load_pending_commit(session)
         if pending is None or pending.made is not None:
             return pending, ""
-        _end_left_git(Path(pending.place))
+        _end_leftover_git(Path(pending.place))
         commit = settle_commit(root, pending)
     except (AgentTuiError, OSError) as error:
         message = error.message if isinstance(error, GitFailed) else str(error)
@@ -91,7 +92,7 @@ def _settle(session: Path, root: Path) -> tuple[PendingCommit | None, str]:
     return settled_commit, " ".join(filter(None, (_FINISHED.format(commit.id[:10], commit.subject), commit.problem)))
 
 
-def _end_left_git(directory: Path) -> None:
+def _end_leftover_git(directory: Path) -> None:
     """Wait for the git of a killed program, which may be about to commit; end it after a grace period."""
     end = monotonic() + _GRACE_SECONDS
     while is_in_use(directory):

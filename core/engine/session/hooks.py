@@ -1,4 +1,4 @@
-"""The hooks of an open session: which ones run, what they are given, and the events that no turn raises.
+"""The hooks of an open session: which ones run, the state that they receive, and the events that no turn raises.
 
 Hooks are asked before any pending change is accepted, by a verdict of the user or of `-p` or by the policy that accepts
 automatically, and are notified of the files written. They run in the box like all others, over what is pending: a

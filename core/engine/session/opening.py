@@ -108,9 +108,9 @@ def finish_interrupted_sessions(directory: SessionDirectory, services: EngineSer
 
 def _finish_interrupted_session(path: Path, services: EngineServices) -> None:
     if (path / NOTE_FILE).exists():
-        from core.engine.session.commit_recovery import finish_other_commit
+        from core.engine.session.commit_recovery import finish_commit_of_other_session
 
-        services.notices += filter(None, [finish_other_commit(path, services.workspace.root)])
+        services.notices += filter(None, [finish_commit_of_other_session(path, services.workspace.root)])
     if Journal(path / JOURNAL_FILE).has_ended:
         return
     with suppress(StateError):  # it is open elsewhere, or can't be read, which is reported when it is opened

@@ -50,6 +50,108 @@ AUDITED: Final[Mapping[type, tuple[str, tuple[str, ...]]]] = {
 }
 
 
+class EventRecorder:
+    """Records the events of one session. `turn_id` stamps events, "" = no turn runs. `preparations`: handlers that run
+    before an event of a turn, by its class, and may emit others. `listeners` get the events of their classes after
+    these are recorded."""
+
+    def __init__(
+        self,
+        session: str,
+        log: SessionLog,
+        state: SessionState,
+        *,
+        audit: AuditLog,
+        preparations: Mapping[type, Listener],
+    ) -> None:
+        self.turn_id = ""
+        self.listeners: list[tuple[tuple[type, ...], Listener]] = []
+        self.bus = EventBus(session, lambda after, limit, brief: log.read(after=after, limit=limit, brief=brief))
+        self._session = session
+        self._log = log
+        self._state = state
+        self._audit = audit
+        self._preparations = preparations
+        self._redactor = EventRedactor()
+
+    def emit(self, event: ev.AnyEvent, *, in_turn: bool = True, may_defer: bool = False) -> None:
+        """Record, fold and publish an event; a lossy one is only published. Raises `StateError`, with no effect, if the
+        event can't be recorded. `may_defer`: then the event waits in memory instead."""
+        redacted_event = self._redactor.redact_event(event)
+        if redacted_event is None:
+            return
+        if in_turn and not may_defer and (prepare := self._preparations.get(type(redacted_event))) is not None:
+            prepare(redacted_event)
+        is_live = isinstance(redacted_event, ev.LossyEvent)
+        seq, turn = self._state.seq + (not is_live), self.turn_id if in_turn or is_live else ""
+        envelope = ev.Envelope(seq=seq, session=self._session, at=now_ms(), event=redacted_event, turn=turn)
+        if is_live:
+            self.bus.publish(envelope)
+            return
+        try:
+            if (audit_entry := AUDITED.get(type(redacted_event))) is not None:
+                kind, fields = audit_entry
+                self._audit.record(kind, {name: getattr(redacted_event, name) for name in fields})
+            self._log.append(envelope)
+        except StateError:
+            if not may_defer:
+                raise
+            self._log.defer(envelope)
+        apply_event(self._state, envelope)
+        self.bus.publish(envelope)
+        for kinds, listener in tuple(self.listeners):
+            if isinstance(redacted_event, kinds):
+                listener(redacted_event)
+
+    def emit_outside_turn(self, event: ev.AnyEvent) -> None:
+        """Emit an event that belongs to no turn, though one may run."""
+        self.emit(event, in_turn=False)
+
+    def emit_or_defer(self, event: ev.AnyEvent) -> None:
+        """Emit an event; if the disk refuses it, hold it in memory and write it as soon as the disk accepts it."""
+        self.emit(event, may_defer=True)
+
+
+class EventRedactor:
+    """Redacts the events of one session before they reach the log, the clients and the output of `-p`.
+
+    Afterwards every text is Unicode that JSON accepts, and contains no known API key: a key that a model, a tool or a
+    file repeats is masked, even if a stream splits it. A text that only looks like a key stays, since it may belong to
+    the project's code. Contents of files are blobs and are not redacted.
+    """
+
+    def __init__(self) -> None:
+        self._held_back: dict[str, str] = {}
+
+    def redact_event(self, event: ev.AnyEvent) -> ev.AnyEvent | None:
+        """Return the redacted event; None: all of its text is held back for now."""
+        match event:
+            case ev.DocumentDelta(id=key) | ev.ToolOutput(call=key):
+                text = self._redact_chunk(key, event.text)
+                return replace(event, text=text) if text else None
+            case ev.DocumentFinished(document=document):
+                self._held_back.pop(document.id, None)
+            case ev.ToolFinished(call=key):
+                self._held_back.pop(key, None)
+            case ev.TurnFinished():
+                self._held_back.clear()
+        try:
+            raw = _encoder.encode(event)
+        except UnicodeEncodeError:
+            event = convert_record(event)
+            raw = _encoder.encode(event)
+        if any(_encoder.encode(value)[1:-1] in raw for value in list_masked_values()):
+            return convert_record(event, mask_secrets)
+        return event
+
+    def _redact_chunk(self, key: str, text: str) -> str:
+        """Return the next piece of a streamed text; a tail that may be the start of a key is held back."""
+        text = mask_secrets(make_well_formed(self._held_back.pop(key, "") + text))
+        if count := count_begun(text):
+            self._held_back[key], text = text[-count:], text[:-count]
+        return text
+
+
 class _LiveText(Struct, eq=False):
     """Queued deltas of one document, or output of one call; joined only when the client takes them."""
 
@@ -170,105 +272,3 @@ class EventBus(Struct, eq=False):
         for subscription in self.subscriptions:
             subscription.close()
         self.subscriptions.clear()
-
-
-class EventRedactor:
-    """Redacts the events of one session before they reach the log, the clients and the output of `-p`.
-
-    Afterwards every text is Unicode that JSON accepts, and contains no known API key: a key that a model, a tool or a
-    file repeats is masked, even if a stream splits it. A text that only looks like a key stays, since it may belong to
-    the project's code. Contents of files are blobs and are not redacted.
-    """
-
-    def __init__(self) -> None:
-        self._held_back: dict[str, str] = {}
-
-    def redact_event(self, event: ev.AnyEvent) -> ev.AnyEvent | None:
-        """Return the redacted event; None: all of its text is held back for now."""
-        match event:
-            case ev.DocumentDelta(id=key) | ev.ToolOutput(call=key):
-                text = self._redact_chunk(key, event.text)
-                return replace(event, text=text) if text else None
-            case ev.DocumentFinished(document=document):
-                self._held_back.pop(document.id, None)
-            case ev.ToolFinished(call=key):
-                self._held_back.pop(key, None)
-            case ev.TurnFinished():
-                self._held_back.clear()
-        try:
-            raw = _encoder.encode(event)
-        except UnicodeEncodeError:
-            event = convert_record(event)
-            raw = _encoder.encode(event)
-        if any(_encoder.encode(value)[1:-1] in raw for value in list_masked_values()):
-            return convert_record(event, mask_secrets)
-        return event
-
-    def _redact_chunk(self, key: str, text: str) -> str:
-        """Return the next piece of a streamed text; a tail that may be the start of a key is held back."""
-        text = mask_secrets(make_well_formed(self._held_back.pop(key, "") + text))
-        if count := count_begun(text):
-            self._held_back[key], text = text[-count:], text[:-count]
-        return text
-
-
-class EventRecorder:
-    """Records the events of one session. `turn_id` stamps events, "" = no turn runs. `preparations`: handlers that run
-    before an event of a turn, by its class, and may emit others. `listeners` get the events of their classes after
-    these are recorded."""
-
-    def __init__(
-        self,
-        session: str,
-        log: SessionLog,
-        state: SessionState,
-        *,
-        audit: AuditLog,
-        preparations: Mapping[type, Listener],
-    ) -> None:
-        self.turn_id = ""
-        self.listeners: list[tuple[tuple[type, ...], Listener]] = []
-        self.bus = EventBus(session, lambda after, limit, brief: log.read(after=after, limit=limit, brief=brief))
-        self._session = session
-        self._log = log
-        self._state = state
-        self._audit = audit
-        self._preparations = preparations
-        self._redactor = EventRedactor()
-
-    def emit(self, event: ev.AnyEvent, *, in_turn: bool = True, may_defer: bool = False) -> None:
-        """Record, fold and publish an event; a lossy one is only published. Raises `StateError`, with no effect, if the
-        event can't be recorded. `may_defer`: then the event waits in memory instead."""
-        redacted_event = self._redactor.redact_event(event)
-        if redacted_event is None:
-            return
-        if in_turn and not may_defer and (prepare := self._preparations.get(type(redacted_event))) is not None:
-            prepare(redacted_event)
-        is_live = isinstance(redacted_event, ev.LossyEvent)
-        seq, turn = self._state.seq + (not is_live), self.turn_id if in_turn or is_live else ""
-        envelope = ev.Envelope(seq=seq, session=self._session, at=now_ms(), event=redacted_event, turn=turn)
-        if is_live:
-            self.bus.publish(envelope)
-            return
-        try:
-            if (audit_entry := AUDITED.get(type(redacted_event))) is not None:
-                kind, fields = audit_entry
-                self._audit.record(kind, {name: getattr(redacted_event, name) for name in fields})
-            self._log.append(envelope)
-        except StateError:
-            if not may_defer:
-                raise
-            self._log.defer(envelope)
-        apply_event(self._state, envelope)
-        self.bus.publish(envelope)
-        for kinds, listener in tuple(self.listeners):
-            if isinstance(redacted_event, kinds):
-                listener(redacted_event)
-
-    def emit_outside_turn(self, event: ev.AnyEvent) -> None:
-        """Emit an event that belongs to no turn, though one may run."""
-        self.emit(event, in_turn=False)
-
-    def emit_or_defer(self, event: ev.AnyEvent) -> None:
-        """Emit an event; if the disk refuses it, hold it in memory and write it as soon as the disk accepts it."""
-        self.emit(event, may_defer=True)

@@ -48,6 +48,165 @@ STOPPED: Final = "The checks were stopped before they ended, so nothing was acce
 FindRefusal = Callable[[str], Awaitable[str]]
 
 
+class Verifier:
+    """One `changes.verify`. Call `run` once. `find_refusal` returns why a hook refuses a command, "" = none does."""
+
+    def __init__(self, session: Session, command: ChangesVerify, find_refusal: FindRefusal) -> None:
+        self._session = session
+        self._command = command
+        self._find_refusal = find_refusal
+        self._disk = DiskDigest(session.workspace)
+        self._disk_before = ""
+        self._accepted: tuple[str, ...] = ()
+        self._is_over = False
+
+    async def run(self) -> None:
+        """Run the checks and accept what they prove. Always emits `verification.finished`."""
+        session, reason = self._session, STOPPED
+        if session.is_verifying:  # the event of the verification that runs already answers both commands
+            return
+        session.is_verifying = True
+        try:
+            reason = await self._verify()
+        except AgentTuiError as problem:
+            reason = problem.format_with_hint()
+        finally:
+            session.is_verifying, self._is_over = False, True
+            session.emit_outside_turn(VerificationProgressed(command=""))
+            if reason:
+                session.emit_outside_turn(Notice(level="warning", message=reason))
+            session.emit_outside_turn(VerificationFinished(accepted=self._accepted, reason=reason))
+
+    async def _verify(self) -> str:
+        """Verify, and return why some changes were not accepted, "" = all were."""
+        session = self._session
+        if not await session.terminal.find_box():
+            return NO_BOX
+        session.check_disk()
+        plan = plan_verification(session.state, session.settings.commands.checks, self._command)
+        if plan.refused:
+            return plan.refused
+        self._disk_before = await asyncio.to_thread(self._disk.compute)
+        results = [await self._check(check, plan) for check in plan.checks]
+        proven = [change for change in plan.chosen if self._is_proven(change, results)]
+        reasons = _list_reasons(results)
+        if proven:
+            reasons += await self._accept(plan, proven, results)
+        left_count = len(plan.chosen) - len(self._accepted)
+        if left_count and not reasons:
+            verb = "is" if left_count == 1 else "are"
+            reasons = [f"{count('file', left_count)} of those that wait {verb} not covered by them."]
+        return " ".join(reasons) if left_count else ""
+
+    def _is_proven(self, change: Change, results: Sequence[Verification]) -> bool:
+        covering = [result for result in results if result.build_check().covers(change.path)]
+        kinds = {result.kind for result in covering}
+        is_enough = "tests" in kinds if self._command.tests_only else bool(kinds)
+        return is_enough and all(result.is_proof for result in covering)
+
+    # one check
+
+    async def _check(self, check: SingleCheck, plan: VerificationPlan) -> Verification:
+        """Return the result of one check over this content: the recorded one if it passed, else that of a run. A failed
+        check is run again, since a program may have been installed meanwhile."""
+        digest = self._digest_content(check.command, plan)
+        verification = self._session.review.verifications.get(check.command)
+        if verification is not None and verification.outcome == "passed" and digest and verification.content == digest:
+            return verification
+        result = await self._run_check(check, plan, digest)
+        self._session.emit_outside_turn(VerificationRecorded(result=result))
+        return result
+
+    def _digest_content(self, command: str, plan: VerificationPlan) -> str:
+        """Return the digest of everything that the result depends on; "" if the disk can't be digested."""
+        if not self._disk_before:
+            return ""
+        text = [(path, change.pending) for path, change in sorted(plan.text.items())]
+        environment = sorted(self._session.terminal.host.build_environment().items())
+        return hashlib.sha256(repr((command, text, environment, self._disk_before)).encode()).hexdigest()
+
+    async def _run_check(self, check: SingleCheck, plan: VerificationPlan, digest: str) -> Verification:
+        command, session = check.command, self._session
+
+        def report_progress(text: str) -> None:
+            session.emit_outside_turn(VerificationProgressed(command=command, text=text))
+
+        report_progress("")
+        if refusal := await self._find_refusal(command):
+            problem = f"`{command}` was not run again: {refusal}"
+            return Verification(command=command, outcome="unclear", problem=problem)
+        result = await CleanRun(session.terminal.host, plan.text, command, report_progress).run()
+        host = session.terminal.host
+        verification = build_verification(command, check.result, text=plan.text, result=result, host=host)
+        return replace(verification, content=digest)
+
+    # acceptance of proven changes
+
+    async def _accept(
+        self, plan: VerificationPlan, proven: Sequence[Change], results: Sequence[Verification]
+    ) -> list[str]:
+        """Accept changes, queued after earlier effects, if nothing has changed since. Return why not."""
+        session, reasons, completion = self._session, list[str](), asyncio.Event()
+        paths = tuple(change.path for change in proven)
+
+        async def accept() -> None:
+            has_changed = await self._has_changed(plan)
+            if has_changed or self._is_over:  # a stopped verification accepts nothing
+                reasons.append(CHANGED_MEANWHILE)
+                return
+            session.log.sync()
+            session.accept_all(None, paths)
+            self._accepted = tuple(path for path in paths if path not in session.review.changes)
+            if self._accepted:
+                session.emit(Notice(level="info", message=_describe_proof(self._accepted, results, plan)))
+
+        async def settle() -> None:
+            try:
+                if inspect.isawaitable(result := session.promotion_hooks.guard(lambda: list(paths), accept)()):
+                    await result
+            finally:
+                completion.set()
+
+        session.tasks.schedule(settle)
+        await completion.wait()
+        left_paths = [path for path in paths if path not in self._accepted]
+        return reasons or ([f"{NOT_WRITTEN} {format_paths(left_paths)}."] if left_paths else [])
+
+    async def _has_changed(self, plan: VerificationPlan) -> bool:
+        """Return True if the judged changes or the disk have changed since the checks ran."""
+        disk = await asyncio.to_thread(self._disk.compute)
+        now = self._session.review.changes
+        is_same = all(
+            (current_change := now.get(path)) is not None
+            and (current_change.base, current_change.pending) == (change.base, change.pending)
+            for path, change in plan.text.items()
+        )
+        return not is_same or disk != self._disk_before
+
+
+def _list_reasons(results: Sequence[Verification]) -> list[str]:
+    reasons = [result.problem for result in results if result.problem]
+    for result in results:
+        if result.outcome == "passed" and result.changed_here:
+            names = format_paths(result.changed_here)
+            reasons.append(
+                f"`{result.command}` passed, by tests or settings changed here ({names}): look at these and accept them"
+                " yourself, then it can be verified by them."
+            )
+    return reasons
+
+
+def _format_extent(result: Verification, plan: VerificationPlan) -> str:
+    is_part = any(check.narrowed_by for check in plan.checks if check.command == result.command)
+    facts = ([f"{result.passed:,} passed"] if result.passed else []) + (["a part of the tests"] if is_part else [])
+    return f" ({', '.join(facts)})" if facts else ""
+
+
+def _describe_proof(paths: Sequence[str], results: Sequence[Verification], plan: VerificationPlan) -> str:
+    ran = [f"`{result.command}`{_format_extent(result, plan)}" for result in results if result.is_proof]
+    return f"Verified by {', '.join(ran)}, run again in a clean layer, and written: {format_paths(paths)}."
+
+
 class VerificationPlan(Struct, frozen=True, kw_only=True):
     """The checks and what they judge. `chosen`: the judged changes, as a list shows them; `text`: the changes of all
     paths that belong to them. `refused`: why nothing can be verified, as a sentence."""
@@ -130,162 +289,3 @@ def _explain_refusal(checks_by_command: Mapping[str, tuple[SingleCheck, ...] | N
 
 def _has_wildcard(pattern: str) -> bool:
     return any(sign in pattern for sign in "*?[")
-
-
-class Verifier:
-    """One `changes.verify`. Call `run` once. `find_refusal` returns why a hook refuses a command, "" = none does."""
-
-    def __init__(self, session: Session, command: ChangesVerify, find_refusal: FindRefusal) -> None:
-        self._session = session
-        self._command = command
-        self._find_refusal = find_refusal
-        self._disk = DiskDigest(session.workspace)
-        self._disk_before = ""
-        self._accepted: tuple[str, ...] = ()
-        self._is_over = False
-
-    async def run(self) -> None:
-        """Run the checks and accept what they prove. Always emits `verification.finished`."""
-        session, reason = self._session, STOPPED
-        if session.is_verifying:  # the event of the verification that runs already answers both commands
-            return
-        session.is_verifying = True
-        try:
-            reason = await self._verify()
-        except AgentTuiError as problem:
-            reason = problem.format_with_hint()
-        finally:
-            session.is_verifying, self._is_over = False, True
-            session.emit_outside_turn(VerificationProgressed(command=""))
-            if reason:
-                session.emit_outside_turn(Notice(level="warning", message=reason))
-            session.emit_outside_turn(VerificationFinished(accepted=self._accepted, reason=reason))
-
-    async def _verify(self) -> str:
-        """Verify, and return why some changes were not accepted, "" = all were."""
-        session = self._session
-        if not await session.terminal.find_box():
-            return NO_BOX
-        session.check_disk()
-        plan = plan_verification(session.state, session.settings.commands.checks, self._command)
-        if plan.refused:
-            return plan.refused
-        self._disk_before = await asyncio.to_thread(self._disk.compute)
-        results = [await self._check(check, plan) for check in plan.checks]
-        proven = [change for change in plan.chosen if self._is_proven(change, results)]
-        reasons = _list_reasons(results)
-        if proven:
-            reasons += await self._accept(plan, proven, results)
-        left_count = len(plan.chosen) - len(self._accepted)
-        if left_count and not reasons:
-            verb = "is" if left_count == 1 else "are"
-            reasons = [f"{count('file', left_count)} of those that wait {verb} not covered by them."]
-        return " ".join(reasons) if left_count else ""
-
-    def _is_proven(self, change: Change, results: Sequence[Verification]) -> bool:
-        covering = [result for result in results if result.build_check().covers(change.path)]
-        kinds = {result.kind for result in covering}
-        is_enough = "tests" in kinds if self._command.tests_only else bool(kinds)
-        return is_enough and all(result.is_proof for result in covering)
-
-    # one check
-
-    async def _check(self, check: SingleCheck, plan: VerificationPlan) -> Verification:
-        """Return the result of one check over this content: the recorded one if it passed, else that of a run. A failed
-        check is run again, since a program may have been installed meanwhile."""
-        digest = self._digest_content(check.command, plan)
-        verification = self._session.review.verifications.get(check.command)
-        if verification is not None and verification.outcome == "passed" and digest and verification.content == digest:
-            return verification
-        result = await self._run_check(check, plan, digest)
-        self._session.emit_outside_turn(VerificationRecorded(result=result))
-        return result
-
-    def _digest_content(self, command: str, plan: VerificationPlan) -> str:
-        """Return the digest of everything that the result depends on; "" if the disk can't be digested."""
-        if not self._disk_before:
-            return ""
-        text = [(path, change.pending) for path, change in sorted(plan.text.items())]
-        environment = sorted(self._session.terminal.host.build_environment().items())
-        return hashlib.sha256(repr((command, text, environment, self._disk_before)).encode()).hexdigest()
-
-    async def _run_check(self, check: SingleCheck, plan: VerificationPlan, digest: str) -> Verification:
-        command, session = check.command, self._session
-
-        def tell(text: str) -> None:
-            session.emit_outside_turn(VerificationProgressed(command=command, text=text))
-
-        tell("")
-        if refusal := await self._find_refusal(command):
-            problem = f"`{command}` was not run again: {refusal}"
-            return Verification(command=command, outcome="unclear", problem=problem)
-        result = await CleanRun(session.terminal.host, plan.text, command, tell).run()
-        host = session.terminal.host
-        verification = build_verification(command, check.result, text=plan.text, result=result, host=host)
-        return replace(verification, content=digest)
-
-    # acceptance of proven changes
-
-    async def _accept(
-        self, plan: VerificationPlan, proven: Sequence[Change], results: Sequence[Verification]
-    ) -> list[str]:
-        """Accept changes, queued after earlier effects, if nothing has changed since. Return why not."""
-        session, reasons, completion = self._session, list[str](), asyncio.Event()
-        paths = tuple(change.path for change in proven)
-
-        async def accept() -> None:
-            has_changed = await self._has_changed(plan)
-            if has_changed or self._is_over:  # a stopped verification accepts nothing
-                reasons.append(CHANGED_MEANWHILE)
-                return
-            session.log.sync()
-            session.accept_all(None, paths)
-            self._accepted = tuple(path for path in paths if path not in session.review.changes)
-            if self._accepted:
-                session.emit(Notice(level="info", message=_describe_proof(self._accepted, results, plan)))
-
-        async def settle() -> None:
-            try:
-                if inspect.isawaitable(result := session.promotion_hooks.guard(lambda: list(paths), accept)()):
-                    await result
-            finally:
-                completion.set()
-
-        session.tasks.schedule(settle)
-        await completion.wait()
-        left_paths = [path for path in paths if path not in self._accepted]
-        return reasons or ([f"{NOT_WRITTEN} {format_paths(left_paths)}."] if left_paths else [])
-
-    async def _has_changed(self, plan: VerificationPlan) -> bool:
-        """Return True if the judged changes or the disk have changed since the checks ran."""
-        disk = await asyncio.to_thread(self._disk.compute)
-        now = self._session.review.changes
-        is_same = all(
-            (current_change := now.get(path)) is not None
-            and (current_change.base, current_change.pending) == (change.base, change.pending)
-            for path, change in plan.text.items()
-        )
-        return not is_same or disk != self._disk_before
-
-
-def _list_reasons(results: Sequence[Verification]) -> list[str]:
-    reasons = [result.problem for result in results if result.problem]
-    for result in results:
-        if result.outcome == "passed" and result.changed_here:
-            names = format_paths(result.changed_here)
-            reasons.append(
-                f"`{result.command}` passed, by tests or settings changed here ({names}): look at these and accept them"
-                " yourself, then it can be verified by them."
-            )
-    return reasons
-
-
-def _format_extent(result: Verification, plan: VerificationPlan) -> str:
-    is_part = any(check.narrowed_by for check in plan.checks if check.command == result.command)
-    facts = ([f"{result.passed:,} passed"] if result.passed else []) + (["a part of the tests"] if is_part else [])
-    return f" ({', '.join(facts)})" if facts else ""
-
-
-def _describe_proof(paths: Sequence[str], results: Sequence[Verification], plan: VerificationPlan) -> str:
-    ran = [f"`{result.command}`{_format_extent(result, plan)}" for result in results if result.is_proof]
-    return f"Verified by {', '.join(ran)}, run again in a clean layer, and written: {format_paths(paths)}."

@@ -1,4 +1,4 @@
-"""The index of a project as its sessions use it: shared by them, read in threads, built by a process of its own.
+"""The index of a project, shared by its sessions: read in threads, built by a separate process.
 
 The first process that asks for the index holds a lock and passes it on to the builder that it starts, so the lock is
 free when the builder dies. Other processes read what the builder writes, and take over at their next change or query.
@@ -43,98 +43,6 @@ CATCH_UP_SECONDS: Final = 5.0
 _FOLLOW_SECONDS: Final = 1.0
 _WATCH_SECONDS: Final = 30.0
 _SWEEP_SECONDS: Final = 60.0
-
-
-class BuilderLink:
-    """The builder that this process has started, if any. `on_status` is called with every status of it."""
-
-    def __init__(self, root: Path, database: Path, on_status: Callable[[IndexStatus], None]) -> None:
-        self._root = root
-        self._database = database
-        self._on_status = on_status
-        self._process: asyncio.subprocess.Process | None = None
-        self._tasks = TaskOwner()
-        self._starting = asyncio.Lock()
-        self._starts = 0
-        self._closed = False
-
-    @property
-    def is_ours(self) -> bool:
-        """True while a builder of this process runs."""
-        return self._process is not None and self._process.returncode is None
-
-    @property
-    def has_given_up(self) -> bool:
-        """True if builders of this process have crashed too often for another start."""
-        return self._starts >= _STARTS
-
-    async def ensure(self) -> bool:
-        """Start the builder unless one runs. Return True if it belongs to this process. Raises OSError."""
-        async with self._starting:
-            if self._closed or self.is_ours or self.has_given_up:
-                return self.is_ours
-            if (lock := await asyncio.to_thread(lock_for_building, self._database)) is None:
-                return False
-            try:
-                self._process = await asyncio.create_subprocess_exec(
-                    *build_builder_command(self._root, self._database),
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.DEVNULL,
-                    limit=_LINE_LIMIT,
-                    pass_fds=(lock,),
-                    start_new_session=True,
-                    env={**os.environ, "TMPDIR": tempfile.gettempdir()},
-                )
-            finally:
-                os.close(lock)
-            self._tasks.spawn(self._follow(self._process), name="index builder")
-            return True
-
-    def send(self, paths: Iterable[str]) -> bool:
-        """Send the changed paths to our builder, () = too many to name. Return False if there is no builder."""
-        process = self._process
-        if process is None or process.stdin is None or not self.is_ours or process.stdin.is_closing():
-            return False
-        changed_paths = tuple(from_os_name(os.fsencode(path)) for path in paths)
-        process.stdin.write(msgspec.json.encode(BuilderRequest(changed=changed_paths)) + b"\n")
-        return True
-
-    async def _follow(self, process: asyncio.subprocess.Process) -> None:
-        """Forward the status of a builder; start another one if it crashed."""
-        assert process.stdout is not None
-        with suppress(ValueError):
-            async for line in process.stdout:
-                with suppress(msgspec.DecodeError):
-                    self._on_status(decode_json(line, IndexStatus))
-        if await process.wait() == 0 or self._closed:
-            return
-        self._starts += 1
-        if self.has_given_up:
-            self._on_status(
-                IndexStatus(state="failed", problem="its builder died again and again; `agent-tui index build`")
-            )
-            return
-        await pause(self._starts)
-        with suppress(OSError):
-            await self.ensure()
-
-    async def close(self, *, at_once: bool = False) -> None:
-        """End our builder; its commits stay. `at_once`: do not wait for it. Safe to call twice."""
-        self._closed = True
-        async with self._starting:  # also ends a builder that is just being started
-            process = self._process
-        if process is not None and self.is_ours:
-            assert process.stdin is not None
-            process.stdin.close()
-            try:
-                async with asyncio.timeout(0 if at_once else _END_SECONDS):
-                    await process.wait()
-            except TimeoutError:
-                process.kill()
-                await process.wait()
-        await self._tasks.cancel()
-        self._process = None
 
 
 class ProjectIndex:
@@ -339,3 +247,95 @@ class ProjectIndex:
         await self._link.close(at_once=self._watcher is None)
         async with self._reading:
             self._reader.close()
+
+
+class BuilderLink:
+    """The builder that this process has started, if any. `on_status` is called with every status of it."""
+
+    def __init__(self, root: Path, database: Path, on_status: Callable[[IndexStatus], None]) -> None:
+        self._root = root
+        self._database = database
+        self._on_status = on_status
+        self._process: asyncio.subprocess.Process | None = None
+        self._tasks = TaskOwner()
+        self._starting = asyncio.Lock()
+        self._starts = 0
+        self._closed = False
+
+    @property
+    def is_ours(self) -> bool:
+        """True while a builder of this process runs."""
+        return self._process is not None and self._process.returncode is None
+
+    @property
+    def has_given_up(self) -> bool:
+        """True if builders of this process have crashed too often for another start."""
+        return self._starts >= _STARTS
+
+    async def ensure(self) -> bool:
+        """Start the builder unless one runs. Return True if it belongs to this process. Raises OSError."""
+        async with self._starting:
+            if self._closed or self.is_ours or self.has_given_up:
+                return self.is_ours
+            if (lock := await asyncio.to_thread(lock_for_building, self._database)) is None:
+                return False
+            try:
+                self._process = await asyncio.create_subprocess_exec(
+                    *build_builder_command(self._root, self._database),
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.DEVNULL,
+                    limit=_LINE_LIMIT,
+                    pass_fds=(lock,),
+                    start_new_session=True,
+                    env={**os.environ, "TMPDIR": tempfile.gettempdir()},
+                )
+            finally:
+                os.close(lock)
+            self._tasks.spawn(self._follow(self._process), name="index builder")
+            return True
+
+    def send(self, paths: Iterable[str]) -> bool:
+        """Send the changed paths to our builder, () = too many to name. Return False if there is no builder."""
+        process = self._process
+        if process is None or process.stdin is None or not self.is_ours or process.stdin.is_closing():
+            return False
+        changed_paths = tuple(from_os_name(os.fsencode(path)) for path in paths)
+        process.stdin.write(msgspec.json.encode(BuilderRequest(changed=changed_paths)) + b"\n")
+        return True
+
+    async def _follow(self, process: asyncio.subprocess.Process) -> None:
+        """Forward the status of a builder; start another one if it crashed."""
+        assert process.stdout is not None
+        with suppress(ValueError):
+            async for line in process.stdout:
+                with suppress(msgspec.DecodeError):
+                    self._on_status(decode_json(line, IndexStatus))
+        if await process.wait() == 0 or self._closed:
+            return
+        self._starts += 1
+        if self.has_given_up:
+            self._on_status(
+                IndexStatus(state="failed", problem="its builder died again and again; `agent-tui index build`")
+            )
+            return
+        await pause(self._starts)
+        with suppress(OSError):
+            await self.ensure()
+
+    async def close(self, *, at_once: bool = False) -> None:
+        """End our builder; its commits stay. `at_once`: do not wait for it. Safe to call twice."""
+        self._closed = True
+        async with self._starting:  # also ends a builder that is just being started
+            process = self._process
+        if process is not None and self.is_ours:
+            assert process.stdin is not None
+            process.stdin.close()
+            try:
+                async with asyncio.timeout(0 if at_once else _END_SECONDS):
+                    await process.wait()
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+        await self._tasks.cancel()
+        self._process = None

@@ -1,6 +1,6 @@
-"""Embeddings by the model of the `embed` route: an API, or a model on this machine that runs in a process of its own.
+"""Embeddings by the model of the `embed` route: an API, or a local model in a separate process.
 
-Vectors are requested slowly, beside the sessions, and stored. The model that comes with the program serves until most
+Vectors are requested slowly, in the background, and stored. The model that comes with the program is used until most
 chunks have a vector, and whenever the route's model fails, so a search never waits long. With privacy on, nothing is
 sent to an API; a model on this machine is asked all the same. Texts are those on the disk, never pending ones.
 """
@@ -58,81 +58,6 @@ _RETRY_SECONDS: Final = 300.0  # after a failure
 _SUFFICIENT_SHARE: Final = 0.9
 _TOO_FEW: Final = "Until it knows nine tenths of them, the program's own model compares."
 _MOST_CHARACTERS: Final = 6_000
-
-
-class LocalModel:
-    """An `EmbeddingProvider`. Its process is started with the first texts, and again after a crash."""
-
-    name = MINILM
-
-    def __init__(self) -> None:
-        self._process: asyncio.subprocess.Process | None = None
-        self._turn = asyncio.Lock()
-
-    async def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
-        """Return the vectors of the texts, in their order. Raises `ProviderError`."""
-        vectors: list[list[float]] = []
-        for begin in range(0, len(texts), _BATCH_TEXTS):
-            async with self._turn:
-                vectors += await self._ask(VectorRequest(tuple(texts[begin : begin + _BATCH_TEXTS])))
-        return vectors
-
-    async def _ask(self, request: VectorRequest) -> list[list[float]]:
-        """Return the answer to one request. A cancelled request kills the process: its answer would be read as that of
-        the next request."""
-        process = await self._start()
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            process.stdin.write(msgspec.json.encode(request) + b"\n")
-            await process.stdin.drain()
-            answer = decode_json(await process.stdout.readline(), VectorAnswer)
-        except asyncio.CancelledError:
-            await self._kill(process)
-            raise
-        except (OSError, ValueError, msgspec.DecodeError) as problem:
-            await self._kill(process)
-            raise ProviderError(f"the process of {MINILM} has died.", code="bad_answer") from problem
-        if answer.problem:
-            raise ProviderError(answer.problem, code="bad_answer")
-        if [len(vector) for vector in answer.vectors] != [DIMENSIONS] * len(request.texts):
-            raise ProviderError(f"{MINILM} answered no vectors of {DIMENSIONS} numbers.", code="bad_answer")
-        return [list(vector) for vector in answer.vectors]
-
-    async def _start(self) -> asyncio.subprocess.Process:
-        if self._process is None or self._process.returncode is not None:
-            try:
-                self._process = await asyncio.create_subprocess_exec(
-                    *build_model_command(),
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.DEVNULL,
-                    limit=_LINE_LIMIT,
-                    start_new_session=True,
-                    env={**os.environ, "TMPDIR": tempfile.gettempdir()},
-                )
-            except OSError as problem:
-                raise ProviderError(f"the process of {MINILM} can't be started: {problem}.") from problem
-        return self._process
-
-    async def _kill(self, process: asyncio.subprocess.Process) -> None:
-        self._process = None
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-
-    async def close(self) -> None:
-        """End the process. Safe to call twice."""
-        process, self._process = self._process, None
-        if process is None or process.returncode is not None:
-            return
-        assert process.stdin is not None
-        process.stdin.close()
-        try:
-            async with asyncio.timeout(_END_SECONDS):
-                await process.wait()
-        except TimeoutError:
-            await self._kill(process)
 
 
 class RemoteEmbeddings:
@@ -383,3 +308,78 @@ async def embed_from_shell(
     finally:
         await route.close()
         await index.close()
+
+
+class LocalModel:
+    """An `EmbeddingProvider`. Its process is started with the first texts, and again after a crash."""
+
+    name = MINILM
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+        self._turn = asyncio.Lock()
+
+    async def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
+        """Return the vectors of the texts, in their order. Raises `ProviderError`."""
+        vectors: list[list[float]] = []
+        for begin in range(0, len(texts), _BATCH_TEXTS):
+            async with self._turn:
+                vectors += await self._ask(VectorRequest(tuple(texts[begin : begin + _BATCH_TEXTS])))
+        return vectors
+
+    async def _ask(self, request: VectorRequest) -> list[list[float]]:
+        """Return the answer to one request. A cancelled request kills the process: its answer would be read as that of
+        the next request."""
+        process = await self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(msgspec.json.encode(request) + b"\n")
+            await process.stdin.drain()
+            answer = decode_json(await process.stdout.readline(), VectorAnswer)
+        except asyncio.CancelledError:
+            await self._kill(process)
+            raise
+        except (OSError, ValueError, msgspec.DecodeError) as problem:
+            await self._kill(process)
+            raise ProviderError(f"the process of {MINILM} has died.", code="bad_answer") from problem
+        if answer.problem:
+            raise ProviderError(answer.problem, code="bad_answer")
+        if [len(vector) for vector in answer.vectors] != [DIMENSIONS] * len(request.texts):
+            raise ProviderError(f"{MINILM} answered no vectors of {DIMENSIONS} numbers.", code="bad_answer")
+        return [list(vector) for vector in answer.vectors]
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        if self._process is None or self._process.returncode is not None:
+            try:
+                self._process = await asyncio.create_subprocess_exec(
+                    *build_model_command(),
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.DEVNULL,
+                    limit=_LINE_LIMIT,
+                    start_new_session=True,
+                    env={**os.environ, "TMPDIR": tempfile.gettempdir()},
+                )
+            except OSError as problem:
+                raise ProviderError(f"the process of {MINILM} can't be started: {problem}.") from problem
+        return self._process
+
+    async def _kill(self, process: asyncio.subprocess.Process) -> None:
+        self._process = None
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+    async def close(self) -> None:
+        """End the process. Safe to call twice."""
+        process, self._process = self._process, None
+        if process is None or process.returncode is not None:
+            return
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            async with asyncio.timeout(_END_SECONDS):
+                await process.wait()
+        except TimeoutError:
+            await self._kill(process)

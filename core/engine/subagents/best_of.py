@@ -101,14 +101,14 @@ def choose_check(works: Iterable[CandidateWork]) -> str:
     return max(commands, key=commands.count, default="")
 
 
-async def take_picks(parent: Session, picks: Sequence[CandidatePick]) -> None:
+async def merge_picks(parent: Session, picks: Sequence[CandidatePick]) -> None:
     """Merge parts of candidates into the pending changes, candidate by candidate. Raises `StateError`."""
     for name in dict.fromkeys(pick.id for pick in picks):
         candidate_picks = [pick for pick in picks if pick.id == name]
         if any(not pick.path for pick in candidate_picks):
-            merge = await _take_all(parent, name)
+            merge = await _merge_all(parent, name)
         else:
-            merge = _take_parts(parent, name, candidate_picks)
+            merge = _merge_parts(parent, name, candidate_picks)
             parent.emit(merge)
             parent.log.sync()
         if merge.conflicts:
@@ -117,7 +117,7 @@ async def take_picks(parent: Session, picks: Sequence[CandidatePick]) -> None:
             parent.emit(Notice(level="warning", message=message, hint="Settle it in the review (t)."))
 
 
-async def _take_all(parent: Session, name: str) -> SubagentMerged:
+async def _merge_all(parent: Session, name: str) -> SubagentMerged:
     child = open_subagent_session(parent, name)
     if child is None:
         raise StateError("what this candidate changed is not there any more.", hint="Try the prompt again.")
@@ -128,7 +128,7 @@ async def _take_all(parent: Session, name: str) -> SubagentMerged:
         await child.close()
 
 
-def _take_parts(parent: Session, name: str, picks: Sequence[CandidatePick]) -> SubagentMerged:
+def _merge_parts(parent: Session, name: str, picks: Sequence[CandidatePick]) -> SubagentMerged:
     work, origin = read_candidate(parent, name), build_origin(parent.state.subagents[name])
     paths, notes, refused_paths = [], [], []
     for pick in picks:
@@ -173,7 +173,7 @@ class CandidateRunner(SubagentRunner):
             self.reporter.report_wait("waits for the others")
         else:
             self.report_end(end)
-        command = await self._best.agree_on_check(self.id)
+        command = await self._best.wait_for_check(self.id)
         self.reporter.report_wait("")
         if command and is_checkable and all(past_check.command != command for past_check in work.checks):
             await self._check(command)
@@ -207,7 +207,7 @@ class BestOf(SubagentTurn):
         self._answered = asyncio.Event()
         self._check: str | None = None
 
-    async def agree_on_check(self, name: str) -> str:
+    async def wait_for_check(self, name: str) -> str:
         """Mark `name` as answered, wait until all candidates have answered, and return the common check command, "" =
         none."""
         self._mark_answered(name)

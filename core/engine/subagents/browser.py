@@ -66,12 +66,14 @@ class BrowserCaller(Struct, eq=False):
             outcome = await self._caller.call(name, arguments)
         finally:
             permissions.record_foreign(grants.take_received())
-        return replace(outcome, content=f"{_HEAD}\n{escape_tags(outcome.content)}\n</web_page>{self._name_refused()}")
+        return replace(
+            outcome, content=f"{_HEAD}\n{escape_tags(outcome.content)}\n</web_page>{self._describe_refused()}"
+        )
 
     async def describe_tools(self, query: str) -> str:
         return await self._caller.describe_tools(query)
 
-    def _name_refused(self) -> str:
+    def _describe_refused(self) -> str:
         hosts = dict.fromkeys(target.host for target in self._approver.permissions.network_grants.take_refused())
         refused_hosts = tuple(host for host in hosts if host not in _CHROMIUM_HOSTS)
         suffix = f" and {len(refused_hosts) - MAX_NAMED} more" if len(refused_hosts) > MAX_NAMED else ""

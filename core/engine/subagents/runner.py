@@ -38,6 +38,93 @@ MAX_LAST_WORDS: Final = 2_000  # characters of its last words in reports
 _RUNNING: Final = frozenset({Access.EXEC, Access.JOB, Access.EXTERNAL})
 
 
+class SubagentEnd(Struct, frozen=True, kw_only=True):
+    """The end of a subagent's run. `message`: why its work is not done."""
+
+    reason: TurnEnd
+    message: str = ""
+
+
+class SubagentRunner(ABC):
+    """Runs one subagent. `close` must be called after any outcome."""
+
+    def __init__(self, parent: Session, child: Session, start_event: SubagentStarted, limits: SubagentLimits) -> None:
+        self.parent = parent
+        self.child = child
+        self.is_resumed = child.id in parent.state.subagents
+        self._is_finished = False
+        child.call_permissions.subagent_limits = limits
+        self._requested_tools = parent.call_permissions.requested_tools
+        child.call_permissions.record_foreign(parent.state.foreign_sources)
+        parent.emit(replace(start_event, model=child.state.model, again=self.is_resumed))
+        self.reporter = SubagentReporter(parent, child, start_event)
+
+    @property
+    def id(self) -> str:
+        return self.child.id
+
+    @abstractmethod
+    async def work(self) -> SubagentEnd:
+        """Do the work. Raises `AgentTuiError`."""
+
+    async def run(self) -> SubagentEnd:
+        """Run the subagent to its end, including its processes. Raises `AgentTuiError`."""
+        end = await self.work()
+        await self.child.terminal.close()
+        self.report_end(end)
+        return end
+
+    async def run_turn(
+        self, prompt: str, instruction: str, surroundings: PromptSurroundings | None = None
+    ) -> SubagentEnd:
+        """Run one turn. `instruction`: sent to the model instead of the prompt, "" = the prompt; `surroundings`: those
+        of the prompt."""
+        child = self.child
+        await reserve_turn(child)
+        child.call_permissions.requested_tools = self._requested_tools
+        start_turn(child, partial(ask_model, prompt=prompt, surroundings=surroundings, instruction=instruction), prompt)
+        await child.turn_slot.wait_ended()
+        turn = child.state.turns[-1]
+        return SubagentEnd(reason=turn.reason or "failed", message=turn.message)
+
+    def report_end(self, end: SubagentEnd) -> None:
+        """Report its end, once."""
+        if self._is_finished:
+            return
+        self._is_finished = True
+        self.parent.call_permissions.record_foreign(self.child.state.foreign_sources)
+        self.reporter.close()
+        self.parent.emit_or_defer(
+            SubagentFinished(
+                id=self.id,
+                reason=end.reason,
+                message=end.message,
+                said=self.reporter.last_words[-MAX_LAST_WORDS:],
+                acts=self.reporter.final_acts,
+                steps=sum(turn.steps for turn in self.child.state.turns),
+                usage=self.reporter.usage,
+                duration_ms=self.reporter.worked_ms,
+            )
+        )
+
+    async def close(self, end: SubagentEnd) -> None:
+        """Stop it if it still works, and close its session."""
+        await self.child.stop_turn()
+        await self.child.terminal.close()
+        self.report_end(end)
+        self.parent.subagents.pop(self.id, None)
+        await self.child.close()
+
+
+def set_model(child: Session, model: str, effort: Effort | Literal[""]) -> None:
+    """Set model and effort of a subagent, "" = those of the subagent route."""
+    model = model or child.settings.resolve_route("chat").model
+    if model and model != child.state.model:
+        child.emit(ModelChanged(model=model))
+    if effort != child.state.model_choices.effort:
+        child.emit(EffortChanged(effort=effort))
+
+
 class SubagentReporter:
     """Follows one subagent while it works. `last_words`: its latest answer; `calls`: the number of its tool calls."""
 
@@ -222,93 +309,6 @@ class SubagentReporter:
 def _clip(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= MAX_ACT_LENGTH else f"{line[: MAX_ACT_LENGTH - 1]}…"
-
-
-class SubagentEnd(Struct, frozen=True, kw_only=True):
-    """The end of a subagent's run. `message`: why its work is not done."""
-
-    reason: TurnEnd
-    message: str = ""
-
-
-class SubagentRunner(ABC):
-    """Runs one subagent. `close` must be called after any outcome."""
-
-    def __init__(self, parent: Session, child: Session, start_event: SubagentStarted, limits: SubagentLimits) -> None:
-        self.parent = parent
-        self.child = child
-        self.is_resumed = child.id in parent.state.subagents
-        self._is_finished = False
-        child.call_permissions.subagent_limits = limits
-        self._requested_tools = parent.call_permissions.requested_tools
-        child.call_permissions.record_foreign(parent.state.foreign_sources)
-        parent.emit(replace(start_event, model=child.state.model, again=self.is_resumed))
-        self.reporter = SubagentReporter(parent, child, start_event)
-
-    @property
-    def id(self) -> str:
-        return self.child.id
-
-    @abstractmethod
-    async def work(self) -> SubagentEnd:
-        """Do the work. Raises `AgentTuiError`."""
-
-    async def run(self) -> SubagentEnd:
-        """Run the subagent to its end, including its processes. Raises `AgentTuiError`."""
-        end = await self.work()
-        await self.child.terminal.close()
-        self.report_end(end)
-        return end
-
-    async def run_turn(
-        self, prompt: str, instruction: str, surroundings: PromptSurroundings | None = None
-    ) -> SubagentEnd:
-        """Run one turn. `instruction`: sent to the model instead of the prompt, "" = the prompt; `surroundings`: those
-        of the prompt."""
-        child = self.child
-        await reserve_turn(child)
-        child.call_permissions.requested_tools = self._requested_tools
-        start_turn(child, partial(ask_model, prompt=prompt, surroundings=surroundings, instruction=instruction), prompt)
-        await child.turn_slot.wait_ended()
-        turn = child.state.turns[-1]
-        return SubagentEnd(reason=turn.reason or "failed", message=turn.message)
-
-    def report_end(self, end: SubagentEnd) -> None:
-        """Report its end, once."""
-        if self._is_finished:
-            return
-        self._is_finished = True
-        self.parent.call_permissions.record_foreign(self.child.state.foreign_sources)
-        self.reporter.close()
-        self.parent.emit_or_defer(
-            SubagentFinished(
-                id=self.id,
-                reason=end.reason,
-                message=end.message,
-                said=self.reporter.last_words[-MAX_LAST_WORDS:],
-                acts=self.reporter.final_acts,
-                steps=sum(turn.steps for turn in self.child.state.turns),
-                usage=self.reporter.usage,
-                duration_ms=self.reporter.worked_ms,
-            )
-        )
-
-    async def close(self, end: SubagentEnd) -> None:
-        """Stop it if it still works, and close its session."""
-        await self.child.stop_turn()
-        await self.child.terminal.close()
-        self.report_end(end)
-        self.parent.subagents.pop(self.id, None)
-        await self.child.close()
-
-
-def set_model(child: Session, model: str, effort: Effort | Literal[""]) -> None:
-    """Set model and effort of a subagent, "" = those of the subagent route."""
-    model = model or child.settings.resolve_route("chat").model
-    if model and model != child.state.model:
-        child.emit(ModelChanged(model=model))
-    if effort != child.state.model_choices.effort:
-        child.emit(EffortChanged(effort=effort))
 
 
 def is_granted_to_subagent(context: TurnContext, access: Access, *, keeps_effects: bool = True) -> bool:

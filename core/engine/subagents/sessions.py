@@ -1,4 +1,4 @@
-"""The sessions of subagents: each begins with a copy of what is pending in its parent, and is merged back into it.
+"""The sessions of subagents: one begins with a copy of what is pending in its parent, and is merged back into it.
 
 A subagent session is a session like any other, with its own log, blobs, layers and box, in a directory below its
 parent's. It never writes to the project, and it is removed with its parent. A merge is recorded as begun, carried out

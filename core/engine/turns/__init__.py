@@ -1,1 +1,1 @@
-"""Turns of a session: their prompts, what these name, and how a turn runs from its start to its end."""
+"""Turns of a session: their prompts with mentions and commands, and the run of a turn from start to end."""
