@@ -92,9 +92,7 @@ class Session:
         self.services = services
         self.workspace, self.review = services.workspace, state.review
         audit = AuditLog(directory.path)
-        recorder = self.recorder = EventRecorder(
-            self.id, log, state, audit=audit, preparations=self._map_preparations()
-        )
+        recorder = self.recorder = EventRecorder(self.id, log, state, audit=audit, preparations=self._map_handlers())
         self.emit, self.emit_or_defer = recorder.emit, recorder.emit_or_defer
         self.emit_outside_turn = recorder.emit_outside_turn
         blobs = BlobStore(directory.blobs_path)
@@ -217,7 +215,7 @@ class Session:
             return model_settings.price.compute_cost(usage)
         return self.services.models.cost(model, usage)
 
-    def _map_preparations(self) -> Mapping[type, Listener]:
+    def _map_handlers(self) -> Mapping[type, Listener]:
         """Return the handlers that run before the event of a start or end of a turn, of a step, or of a mode change."""
         return {
             ev.TurnStarted: self._on_turn_started,
