@@ -72,7 +72,7 @@ async def test_it_fills_beside_the_own_one_also_with_privacy_on_and_says_how_far
         services = engine._load().services
         await services.index.wait_ready(30)
         await ask(engine, session, "send a letter to a customer")
-        await services._search._route._meaning.wait()
+        await services._search._route._embeddings.wait()
         answer = await ask(engine, session, "send a letter to a customer")
         assert (answer.hits[0].path, answer.status.problem) == ("mail.py", "")
         assert (answer.status.model, answer.status.known_to_model) == ("local/minilm", 2)

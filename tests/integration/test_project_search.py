@@ -163,7 +163,7 @@ async def test_any_question_is_answered(project):
 
 
 async def test_of_more_pending_files_than_are_searched_the_rest_is_found_as_it_is_on_disk(project, monkeypatch):
-    monkeypatch.setattr(project_search, "MOST_PENDING", 1)
+    monkeypatch.setattr(project_search, "MAX_PENDING", 1)
     async with session_in(project, access()) as (engine, session):
         await engine._load().services.index.wait_ready(30)
         for path, text in (("shop/mail.py", MAIL), ("shop/till.py", TILL)):

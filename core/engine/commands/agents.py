@@ -28,7 +28,7 @@ from core.protocol import commands as cmd
 from core.protocol.events import Notice
 from core.state.session import SubagentState
 
-LEAST: Final = 2  # candidates of a comparison
+MIN_CANDIDATES: Final = 2  # candidates of a comparison
 
 
 async def prepare_best_run(session: Session, command: cmd.BestRun) -> Effect:
@@ -39,9 +39,11 @@ async def prepare_best_run(session: Session, command: cmd.BestRun) -> Effect:
     text = await check_prompt(session, command, "prompt")
     if session.settings.commands.policy == "human":
         raise CommandRejected(HUMAN_POLICY, hint=HUMAN_POLICY_HINT, code="typed_by_user")
-    if not LEAST <= len(command.models) <= cmd.MAX_SUBAGENTS:
+    if not MIN_CANDIDATES <= len(command.models) <= cmd.MAX_SUBAGENTS:
         message = f"a prompt can't be tried {len(command.models)} times."
-        raise CommandRejected(message, hint=f"From {LEAST} to {cmd.MAX_SUBAGENTS} can be compared.", code="best_count")
+        raise CommandRejected(
+            message, hint=f"From {MIN_CANDIDATES} to {cmd.MAX_SUBAGENTS} can be compared.", code="best_count"
+        )
     if not Mode(session.state.mode).rules.keeps_effects:
         message = f"in {session.state.mode.capitalize()} mode nothing is kept that could be compared."
         raise CommandRejected(message, hint="Switch to Agent mode first.", code="mode_keeps_nothing")

@@ -33,7 +33,7 @@ from core.tools.toolset import Toolset
 _WORD = re.compile(r"\w+")
 _FORMATS = frozenset(tool.name for tool in EDIT_TOOLS)
 FORMAT = "an edit format of other models"
-LATER = "the model is told of it when a turn, a mode or a model has a use for it"
+ANNOUNCED_LATER = "the model is told of it when a turn, a mode or a model has a use for it"
 FIXED: Final = "it is the beginning of every request, the same bytes for the whole session"
 _RULE: Final = re.compile(r'<rule path="([^"]*)"[^>\n]*>\n.*?\n</rule>', re.DOTALL)
 Measured = tuple[ContextPart, int]  # a part whose tokens are not counted yet, and its bytes
@@ -72,7 +72,7 @@ def _list_builtin(context: TurnContext, token_counts: dict[str, int], offer_text
         elif name in _WORD.findall(offer_text):
             yield replace(row, state="told", reason="told beside the list")
         else:
-            yield replace(row, state="callable", reason=FORMAT if name in _FORMATS else LATER)
+            yield replace(row, state="callable", reason=FORMAT if name in _FORMATS else ANNOUNCED_LATER)
 
 
 async def answer_agents(source: QuerySource, query: q.AgentsQuery) -> q.AgentsAnswer:

@@ -29,10 +29,10 @@ from core.notebooks.reading import choose_limit, find_notebook_text
 from core.protocol.queries.search import IndexStatus, SearchAnswer, SearchHit, SearchKind, SearchQuery
 from core.tools.base import Reader
 
-MOST: Final = 200
+MAX_HITS: Final = 200
 """Hits of an answer at most."""
 
-MOST_PENDING: Final = 500
+MAX_PENDING: Final = 500
 """Pending texts that are searched; of further pending files the text on disk is searched."""
 
 _TEXT_LIMIT: Final = 1_000_000
@@ -40,7 +40,7 @@ _SHOWN_LINES: Final = 8
 _SHOWN_CHARACTERS: Final = 1_000  # of a line
 _WEIGHTS: Final = {"symbols": 1.2, "meaning": 1.0, "text": 0.6}
 _RANK_OFFSET: Final = 20
-_MOST_WORDS: Final = 12
+_MAX_WORDS: Final = 12
 _RELATED_SHARE: Final = 4  # a quarter of an answer is reserved for related hits
 
 Part = Literal["symbols", "meaning", "text"]
@@ -59,7 +59,7 @@ class ProjectSearch:
 
     async def search(self, query: SearchQuery, reader: Reader, settings: Settings) -> SearchAnswer:
         """Return hits in the files that `reader` may read. Does not raise, even without an index."""
-        limit = max(0, min(query.limit, MOST))
+        limit = max(0, min(query.limit, MAX_HITS))
         text = query.text.strip()
         if not text or not limit:
             return SearchAnswer(status=self._index.status())
@@ -126,7 +126,7 @@ class ProjectSearch:
         words = sorted({*names, *(word for word in question.first_words if len(word) > 3)}, key=lambda word: -len(word))
         if not words:
             return []
-        pattern = "|".join(re.escape(word) for word in words[:_MOST_WORDS])
+        pattern = "|".join(re.escape(word) for word in words[:_MAX_WORDS])
         by_file: dict[str, list[SearchHit]] = {}
         async for hit in _grep(reader, pattern, query.directories):
             by_file.setdefault(hit.path, []).append(hit)
@@ -167,7 +167,7 @@ class _ReadView:
     def load_pending(self) -> dict[str, str | None]:
         """Return the pending texts by path; None: the file is deleted, is not text, or may not be read."""
         if not self._pending:
-            for path, operation in islice(self._operations.items(), MOST_PENDING):
+            for path, operation in islice(self._operations.items(), MAX_PENDING):
                 lines = None if operation == "delete" else self._read_lines(path)
                 self._pending[path] = None if lines is None else "\n".join(lines)
         return self._pending

@@ -47,17 +47,17 @@ _BATCH_TEXTS: Final = 8
 _END_SECONDS: Final = 0.3
 _LINE_LIMIT: Final = 1 << 20
 BATCH: Final = 64
-MOST_CHUNKS: Final = 50_000
+MAX_CHUNKS: Final = 50_000
 """Chunks that a model is sent in one run of an engine; the next run continues a large project."""
-_BOUND: Final = f"it is sent at most {MOST_CHUNKS:,} pieces in a run"
+_LIMIT_NOTE: Final = f"it is sent at most {MAX_CHUNKS:,} pieces in a run"
 _LOCK: Final = "vectors"
 _PAUSE: Final = 0.5
 _QUESTION_SECONDS: Final = 3.0
 _TRIES: Final = 4
 _RETRY_SECONDS: Final = 300.0  # after a failure
 _SUFFICIENT_SHARE: Final = 0.9
-_TOO_FEW: Final = "Until it knows nine tenths of them, the program's own model compares."
-_MOST_CHARACTERS: Final = 6_000
+_NOT_ENOUGH_VECTORS: Final = "Until it knows nine tenths of them, the program's own model compares."
+_MAX_CHARACTERS: Final = 6_000
 
 
 class RemoteEmbeddings:
@@ -106,10 +106,10 @@ class RemoteEmbeddings:
             self.start_filling()
         else:
             self._is_sufficient = await self._count_known()
-        self.unused_reason = self.problem or ("" if self._is_sufficient else _TOO_FEW)
+        self.unused_reason = self.problem or ("" if self._is_sufficient else _NOT_ENOUGH_VECTORS)
         if self.unused_reason:
             return STATIC_MODEL, None
-        texts = [question.text[:_MOST_CHARACTERS], question.first]
+        texts = [question.text[:_MAX_CHARACTERS], question.first]
         try:
             async with asyncio.timeout(_QUESTION_SECONDS):
                 full_vector, first = await self._provider.embed(self._name, texts)
@@ -134,19 +134,19 @@ class RemoteEmbeddings:
             finally:
                 os.close(lock)
             self._is_sufficient, self._filled = await self._count_known(), generation
-            is_cut = self.sent >= MOST_CHUNKS and not self._is_sufficient
-            self.problem = f"{self.model} knows the rest after the next start: {_BOUND}" if is_cut else ""
+            is_cut = self.sent >= MAX_CHUNKS and not self._is_sufficient
+            self.problem = f"{self.model} knows the rest after the next start: {_LIMIT_NOTE}" if is_cut else ""
         except (AgentTuiError, sqlite3.Error, OSError) as problem:
             self.problem, self._failed_at = f"{self.model} gave no vectors: {problem}", monotonic()
 
     async def _embed_missing(self) -> None:
         """Embed the chunks without a vector in batches, until the limit of the run is reached."""
         after = 0
-        while self.sent < MOST_CHUNKS and (places := await self._list_missing(after)):
+        while self.sent < MAX_CHUNKS and (places := await self._list_missing(after)):
             after = places[-1].id
             texts = await asyncio.to_thread(self._read_texts, places)
             if texts:
-                vectors = await self._embed([text[:_MOST_CHARACTERS] for text in texts.values()])
+                vectors = await self._embed([text[:_MAX_CHARACTERS] for text in texts.values()])
                 await asyncio.to_thread(self._store, list(zip(texts, map(pack_vector, vectors), strict=True)))
                 self.sent += len(texts)
                 self.known += len(texts)
@@ -164,7 +164,7 @@ class RemoteEmbeddings:
         raise AssertionError("unreachable")
 
     async def _list_missing(self, after: int) -> list[ChunkPlace]:
-        limit = min(BATCH, MOST_CHUNKS - self.sent)
+        limit = min(BATCH, MAX_CHUNKS - self.sent)
         return await self._index.read(
             lambda reader: list_without_vector(reader.connect(), self.model, after=after, limit=limit)
         )

@@ -39,7 +39,7 @@ from core.tools.base import SubagentReport, SubagentTask
 
 MAX_PICTURES: Final = 3  # in a report
 MAX_DESCRIBED: Final = 12_000  # characters of descriptions in every session's prompt: about 3,000 tokens
-FULL: Final = f"{MAX_SUBAGENTS} subagents are at work; it begins when one of them has ended."
+SLOTS_FULL: Final = f"{MAX_SUBAGENTS} subagents are at work; it begins when one of them has ended."
 
 
 class TaskRunner(SubagentRunner):
@@ -163,7 +163,7 @@ class TaskAgents:
         if not self._running:  # otherwise a session that is just being created would be pruned
             prune_subagent_sessions(self._session)
         if self._slots.locked():
-            self._session.emit(ToolOutput(call=call, text=f"{FULL}\n"))
+            self._session.emit(ToolOutput(call=call, text=f"{SLOTS_FULL}\n"))
         self._running += 1
         try:
             async with self._slots:
