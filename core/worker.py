@@ -30,7 +30,7 @@ from core.background.session_archive import SessionUpload, download_session
 from core.background.store import AgentStore, StoreUnavailable
 from core.clock import now_ms, pause
 from core.engine import Engine
-from core.engine.models import ModelAccess
+from core.engine.shared.models import ModelAccess
 from core.errors import AgentTuiError, CommandRejected
 from core.filesystem.private_directories import make_private_directory
 from core.protocol import commands as cmd

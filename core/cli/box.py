@@ -19,7 +19,7 @@ from typing import ClassVar, TextIO
 
 from core.cli.parsing import MODES, Arguments, Front, ModeName, build_parser, parse_directory, parse_seconds
 from core.engine import Engine, EngineOptions
-from core.engine.shared_box import SharedBox
+from core.engine.shared.box import SharedBox
 from core.errors import AgentTuiError
 from core.ids import new_id
 from core.protocol import commands as cmd

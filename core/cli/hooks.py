@@ -18,7 +18,7 @@ from core.cli.parsing import Arguments, Front, build_parser, parse_directory
 from core.cli.streams.input import read_input
 from core.cli.streams.json_escapes import write_json
 from core.engine import Engine, EngineOptions
-from core.engine.queries.hooks import list_hooks
+from core.engine.queries.extensions import list_hooks
 from core.errors import AgentTuiError
 from core.exits import ExitCode
 from core.hooks.answers import HookAnswer, HookRun, read_answer

@@ -265,7 +265,7 @@ def _compare_by_route(request: SearchRequest, store: Path, directory: Path) -> S
         settings = load_with_notices(directory if trust.has_trust() else None, files.is_trusted).settings
         if not settings.resolve_route("embed").model:
             return request
-        from core.engine.index.remote_meaning import embed_from_shell
+        from core.engine.shared.remote_embeddings import embed_from_shell
 
         model, vectors, problem = asyncio.run(embed_from_shell(directory, store, settings, request.text))
     except IndexFailed:

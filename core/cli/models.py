@@ -13,8 +13,8 @@ import msgspec
 from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
 from core.cli.streams.json_escapes import write_json
 from core.config.loading import load_settings
-from core.engine.models import ModelAccess
-from core.engine.queries.route_table import build_route_table
+from core.engine.session.model_routes import build_route_table
+from core.engine.shared.models import ModelAccess
 from core.exits import ExitCode
 from core.protocol.models import RouteRow
 from core.providers.catalog.choosing import find_default_model

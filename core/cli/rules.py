@@ -12,7 +12,7 @@ import msgspec
 
 from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
 from core.cli.streams.json_escapes import write_json
-from core.engine.queries.rules import list_rules
+from core.engine.queries.extensions import list_rules
 from core.exits import ExitCode
 from core.permissions.trust import TrustStore
 from core.protocol.events import LoadedRule

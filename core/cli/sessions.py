@@ -257,10 +257,10 @@ def _tag(arguments: SessionsArguments, store: SessionStore) -> int:
 
 async def _change(store: SessionStore, command: cmd.SessionRename | cmd.SessionTag) -> None:
     """Change a session where it is open, else in its log. Raises `CommandRejected`, `StateError`."""
-    from core.engine.kept.commands import KEPT_CHANGES
+    from core.engine.session.closed_sessions import CLOSED_SESSION_COMMANDS
 
     if find_socket(command.session) is None:
-        KEPT_CHANGES[type(command)](store, command)
+        CLOSED_SESSION_COMMANDS[type(command)](store, command)
         return
     from core.engine import EngineOptions
     from core.transports.engines import Engines
@@ -291,7 +291,7 @@ def _export(arguments: SessionsArguments, store: SessionStore) -> int:
 
 
 def _delete(arguments: SessionsArguments, store: SessionStore) -> int:
-    from core.engine.kept.changes import delete_session
+    from core.engine.session.closed_sessions import delete_session
 
     delete_session(store, arguments.session, is_confirmed=arguments.force)
     return _report(arguments, {"id": arguments.session, "deleted": True}, "Deleted")

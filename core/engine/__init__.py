@@ -1,7 +1,7 @@
 """The engine: three verbs (`submit`, `events`, `query`) over the sessions of one workspace.
 
 Reading order: `engine` routes; `commands` maps a command to its check and effect, `queries` a query to its answer;
-`session/session` is an open session; `subagents` runs plan todos in sessions of their own.
+`session/session` is an open session; `turns` runs its turns; `shared` holds what all sessions of an engine use.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The engine: three verbs (`submit`, `events`, `query`) over the sessions of one workspace.
 
-It routes and answers. `commands` holds the effects of commands, `queries` the answers, `session` an open session.
+`commands` holds the effects of commands, `queries` the answers, `session` an open session.
 """
 
 from __future__ import annotations
@@ -16,34 +16,30 @@ from weakref import WeakSet
 from core import demo
 from core.agent.turn.offers import Offer
 from core.config.settings import LoadedSettings
-from core.engine.background.link import BackgroundLink
 from core.engine.commands import COMMANDS
 from core.engine.commands.checkpoints import check_idle, find_checkpoint
-from core.engine.commands.limits import announce_limits, apply_limit_options
-from core.engine.configuration.doubts import find_doubts, read_user_text
-from core.engine.faults import explain_fault
-from core.engine.file_list import FileList
-from core.engine.file_watcher import FileWatcher
-from core.engine.index.project_index import ProjectIndex
-from core.engine.kept.commands import KEPT_CHANGES
-from core.engine.kept.expiry import expire_sessions
-from core.engine.models import ModelAccess
-from core.engine.privacy import Privacy, keep_pending, prune_abandoned
-from core.engine.project_trust import ProjectTrust
+from core.engine.commands.settings import announce_limits, apply_limit_options
+from core.engine.configuration.settings_file import save_provider, save_setting, save_settings
+from core.engine.configuration.settings_lint import lint_settings, read_user_text
+from core.engine.privacy import Privacy, prune_abandoned, save_pending
 from core.engine.queries import QUERIES
 from core.engine.queries.source import QuerySource
-from core.engine.server_access import ServerAccess
-from core.engine.services import EngineServices
-from core.engine.session.event_bus import Subscription
-from core.engine.session.fork import fork_session
-from core.engine.session.opening import create_session, fill_directory, note_branch, resume_session
+from core.engine.session.closed_sessions import CLOSED_SESSION_COMMANDS, expire_sessions
+from core.engine.session.opening import create_session, fill_directory, fork_session, record_branch, resume_session
+from core.engine.session.recorder import Subscription
+from core.engine.session.server_access import ServerAccess
 from core.engine.session.session import Session
-from core.engine.session.turns import on_trust_changed, preload, suggest_prompt
-from core.engine.settings_file import keep_setting, save_provider, save_settings
-from core.engine.shared_box import SharedBox
-from core.engine.subagents.merging import finish_merges
-from core.engine.subagents.sessions import find_ended_log
+from core.engine.session.tasks import explain_fault
+from core.engine.shared.background_link import BackgroundLink
+from core.engine.shared.box import SharedBox
+from core.engine.shared.models import ModelAccess
+from core.engine.shared.project_files import FileList, FileWatcher
+from core.engine.shared.project_index import ProjectIndex
+from core.engine.shared.project_trust import ProjectTrust
+from core.engine.shared.services import EngineServices
+from core.engine.subagents.sessions import find_ended_log, finish_merges
 from core.engine.subagents.task_agents import TaskAgents
+from core.engine.turns.lifecycle import on_trust_changed, preload, suggest_prompt
 from core.errors import CommandRejected
 from core.git.layout import read_branch
 from core.modes import Access
@@ -61,7 +57,7 @@ from core.workspace import Workspace
 
 
 class Engine:
-    """An engine in this process; it is its own client. Nothing is read or written until a session is opened."""
+    """An engine in this process, used without a transport. It reads and writes nothing until a session is opened."""
 
     def __init__(
         self,
@@ -89,21 +85,23 @@ class Engine:
             cmd.SessionFork: self._fork_session,
             cmd.SessionClose: self._close_session,
             cmd.SessionDetach: self._refuse_detach,
-            cmd.PendingKeep: self._keep_pending,
+            cmd.PendingKeep: self._save_pending,
             cmd.ProviderConfigure: self._save_provider,
             cmd.ThemeKeep: self._save_theme,
-            cmd.SettingKeep: self._keep_setting,
+            cmd.SettingKeep: self._save_setting,
             cmd.TrustSet: self._set_trust,
         }
 
     async def submit(self, command: cmd.AnyCommand) -> cmd.Reply:
-        """Accept or reject a command; it is answered before it has any effect."""
+        """Accept or reject a command. The answer comes before any effect."""
         try:
             if self._closed:
                 raise CommandRejected("the engine is closing.", code="closing")
             if (accept := self._commands.get(type(command))) is not None:
                 return await accept(command)
-            if (change := KEPT_CHANGES.get(type(command))) is not None and command.session not in self._sessions:
+            if (
+                change := CLOSED_SESSION_COMMANDS.get(type(command))
+            ) is not None and command.session not in self._sessions:
                 await asyncio.to_thread(change, self._load().services.store, command)
                 return cmd.Ack(session=command.session)
             session = self._find_session(command.session, subagents=isinstance(command, cmd.TurnInterrupt))
@@ -115,8 +113,8 @@ class Engine:
             return cmd.Reject(code=fault.code, message=fault.message, hint=fault.hint)
 
     async def events(self, session: str, *, after: int = 0, brief: bool = False) -> AsyncGenerator[Envelope]:
-        """Yield durable events with `seq > after`, in order and (but for `brief`) without gaps, then live ones. Those
-        of a subagent end with it: of one that has ended there are only those of its log."""
+        """Yield durable events with `seq > after`, in order and (except with `brief`) without gaps, then live ones.
+        Events of a subagent end with it; of one that has ended only those in its log are yielded."""
         if (log := find_ended_log(self._sessions.values(), session)) is not None:
             for envelope in await asyncio.to_thread(read_envelopes, log, after):
                 yield envelope
@@ -126,16 +124,16 @@ class Engine:
             yield envelope
 
     async def query(self, query: AnyQuery) -> AnyAnswer:
-        """Answer a question; it has no effect."""
+        """Answer a query. It has no effect."""
         try:
             answer = QUERIES[type(query)](self._load(), query)
             return await answer if inspect.isawaitable(answer) else answer
-        except Exception as problem:  # a fault of ours in one question must not end the engine
+        except Exception as problem:  # a fault of ours in one query must not end the engine
             fault = explain_fault(problem)
             return RefusedAnswer(code=fault.code, message=fault.message, hint=fault.hint)
 
     def _load(self) -> QuerySource:
-        """Return what the workspace and its configuration give, read once."""
+        """Return the source of answers for the workspace; workspace and configuration are read once."""
         if self._source is None:
             workspace = Workspace(self._directory)
             trust = ProjectTrust(workspace, for_now=self._options.trust)
@@ -156,12 +154,12 @@ class Engine:
                 background=BackgroundLink(lambda: services.settings, self._options.program, self._announce),
                 options=self._options,
             )
-            doubts = [f"{doubt.message} {doubt.hint}".rstrip() for doubt in find_doubts(settings, read_user_text())]
-            services.notices = [*loaded_settings.notices, *self._privacy.list_notices(), *doubts]
+            warnings = [
+                f"{problem.message} {problem.hint}".rstrip() for problem in lint_settings(settings, read_user_text())
+            ]
+            services.notices = [*loaded_settings.notices, *self._privacy.list_notices(), *warnings]
             prune_abandoned(services)
-            if (
-                self._options.home is None and not self._privacy.is_on
-            ):  # those of an agent in the background are its own
+            if self._options.home is None and not self._privacy.is_on:  # a background agent has its own sessions
                 self._tasks.spawn(asyncio.to_thread(expire_sessions, store, settings.sessions), name="expiry")
             self._boxes.use_directory(self._privacy.path)
             self._source = QuerySource(services, self._sessions)
@@ -185,10 +183,10 @@ class Engine:
             self._source.services.index.on_disk_changed(paths)
             trust = self._source.services.trust
             trust.check_paths(paths) if paths else trust.check_all()
-        for session in self._with_subagents():
+        for session in self._iter_sessions():
             session.on_disk_changed(paths)
         for session in self._sessions.values():
-            note_branch(session)
+            record_branch(session)
 
     def _stop_watching(self) -> None:
         if self._watch is not None:
@@ -196,7 +194,8 @@ class Engine:
             self._watch = None
 
     def _find_session(self, session: str, *, subagents: bool = False) -> Session:
-        """Return an open session. Raises `CommandRejected` if there is none; `subagents`: look among theirs, too."""
+        """Return an open session; with `subagents`, also one of a subagent. Raises `CommandRejected` if there is
+        none."""
         if (open_session := self._sessions.get(session)) is not None:
             return open_session
         for parent in self._sessions.values() if subagents else ():
@@ -208,7 +207,7 @@ class Engine:
             code="session_unknown",
         )
 
-    def _with_subagents(self) -> Iterator[Session]:
+    def _iter_sessions(self) -> Iterator[Session]:
         for session in list(self._sessions.values()):
             yield from (session, *session.subagents.values())
 
@@ -269,8 +268,8 @@ class Engine:
 
         return self._register(fill_directory(store.create(), partial(fork_session, source, checkpoint)))
 
-    async def _keep_pending(self, command: cmd.PendingKeep) -> cmd.Ack:
-        session = await keep_pending(self._sessions, command.session, self._load().services)
+    async def _save_pending(self, command: cmd.PendingKeep) -> cmd.Ack:
+        session = await save_pending(self._sessions, command.session, self._load().services)
         await session.close()
         return _ack(session)
 
@@ -280,7 +279,7 @@ class Engine:
         session.outward[Access.SPAWN] = agents.open
         session.offers.append(Offer("available_agents", agents.describe))
         services = session.services
-        ack = _ack(session)  # whoever follows from here on sees the notices
+        ack = _ack(session)  # built first, so that a client which follows from its seq on sees the notices
         for notice in services.notices:
             session.emit(Notice(level="warning", message=notice))
         services.notices.clear()
@@ -295,7 +294,7 @@ class Engine:
             self._watch = FileWatcher(services.workspace, self._on_disk_changed)
             self._watch.start()
             services.index.start_soon(self._watch)
-            services.background.begin()
+            services.background.start_watching()
         elif self._options.preload and not self._options.watch:
             services.index.start_soon(None)
         return ack
@@ -305,7 +304,7 @@ class Engine:
             session.emit(event)
 
     async def _announce_box(self, session: Session) -> None:
-        """Find the box while the user still types, and report its tier when that is news."""
+        """Find the box while the user still types, and report its tier if it is another than the session knows."""
         await self._boxes.find()
         event = self._boxes.build_event()
         if session.id in self._sessions and session.state.tier != event.tier:
@@ -322,7 +321,7 @@ class Engine:
         raise CommandRejected("this session ends with the program that has it.", code="detach_refused")
 
     def _announce_trust(self, session: Session) -> None:
-        """Ask about trust where the user can answer, else say what is not read."""
+        """Ask about trust where the user can answer, else report which files are not read."""
         trust = session.services.trust
         if (trust_event := self._build_trust_event(trust)) is not None:
             session.emit(trust_event)
@@ -330,7 +329,7 @@ class Engine:
             session.emit(trust.build_answer())
 
     def _on_trusted_files_changed(self) -> None:
-        """Ask in every open session: files that speak for the project differ from those that were trusted."""
+        """Ask about trust in every open session: files with instructions differ from those that were trusted."""
         if self._source is not None:
             for session in self._sessions.values():
                 if (trust_event := self._build_trust_event(self._source.services.trust)) is not None:
@@ -355,15 +354,13 @@ class Engine:
         await asyncio.to_thread(save_settings, theme=command.theme)
         return cmd.Ack()
 
-    async def _keep_setting(self, command: cmd.SettingKeep) -> cmd.Ack:
+    async def _save_setting(self, command: cmd.SettingKeep) -> cmd.Ack:
         services = self._load().services
-        services.trust.load_settings()  # what can't be loaded now would not be afterwards
+        services.trust.load_settings()  # raises before the write if the files can't be loaded
         before = services.settings
-        await asyncio.to_thread(keep_setting, command)
+        await asyncio.to_thread(save_setting, command)
         self._apply_settings(services, services.trust.load_settings())
-        if (
-            before.list_model_settings() != services.settings.list_model_settings()
-        ):  # else what runs keeps its connections
+        if before.list_model_settings() != services.settings.list_model_settings():  # else connections stay open
             for session in self._sessions.values():
                 session.tasks.schedule(session.routes.close)
         return cmd.Ack()
@@ -376,10 +373,10 @@ class Engine:
             session.tasks.schedule(session.routes.close)
         return _ack(self._sessions[command.session]) if command.session in self._sessions else cmd.Ack()
 
-    # In this process: what a session is, without its events.
+    # Access to a session in this process, beyond its events.
 
     def state(self, session: str) -> SessionState:
-        """Return the live fold of an open session, to be read only."""
+        """Return the live state of an open session. Callers only read it."""
         return self._find_session(session).state
 
     def terminal(self, session: str) -> Terminal:
@@ -391,7 +388,7 @@ class Engine:
         return self._find_session(session).server_access
 
     def announce(self, session: str, event: LossyEvent) -> None:
-        """Tell all who follow a session what is no part of it."""
+        """Publish an event to the clients of a session without recording it."""
         self._find_session(session).emit_outside_turn(event)
 
     async def wait_idle(self, session: str) -> None:
@@ -399,7 +396,7 @@ class Engine:
         await self._find_session(session).tasks.wait_idle()
 
     async def close(self) -> None:
-        """Interrupt what runs and close every session. Safe to call twice."""
+        """Interrupt everything and close every session. Safe to call twice."""
         self._closed = True
         self._stop_watching()
         while self._sessions:

@@ -1,8 +1,8 @@
-"""Privacy: nothing of what is said and done is on a disk once the program has ended.
+"""Privacy: nothing of a private session is on a disk once the program has ended.
 
-The sessions of a private engine session in memory (`core/sessions/private.py`), and so do the temporary files of its
-process; faults are reported and not kept, and saved permissions hold until the end. What waits for a verdict then is
-kept without the conversation if the user says so, else it is removed with the rest.
+The sessions of a private engine and the temporary files of its process are in memory
+(`core/sessions/private_directory.py`); crash reports are not saved, and saved permissions expire with the program.
+Pending changes are saved without the conversation if the user asks for it, else they are removed with the rest.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from core import crash_reports
 from core.config.settings import Settings
-from core.engine.project_trust import ProjectTrust
-from core.engine.services import EngineServices
 from core.engine.session.opening import create_session, resume_session
 from core.engine.session.session import Session
+from core.engine.shared.project_trust import ProjectTrust
+from core.engine.shared.services import EngineServices
 from core.errors import AgentTuiError, CommandRejected
 from core.filesystem.removal import remove_tree
 from core.protocol.events import Notice, SessionStarted
@@ -32,8 +32,10 @@ from core.shadow.layers.layer_location import remove_location
 from core.workspace import Workspace
 
 PENDING_TITLE: Final = "Changes from a private session"
-NOTHING_KEPT: Final = "privacy is on, and sessions that are kept are not gone on with."
-NOTHING_KEPT_HINT: Final = "`agent-tui review` opens what waits for a review; --no-private goes on with a kept session."
+RESUME_REFUSED: Final = "privacy is on, and sessions that are kept are not gone on with."
+RESUME_REFUSED_HINT: Final = (
+    "`agent-tui review` opens what waits for a review; --no-private goes on with a kept session."
+)
 ON_DISK: Final = "There is no place in memory for this private session: it lies on the disk until the program ends."
 
 
@@ -41,64 +43,64 @@ class Privacy:
     """The privacy of one engine. `is_private`: the command line's choice, None = the configuration decides."""
 
     def __init__(self, is_private: bool | None) -> None:
-        self._wanted = is_private
-        self._place: PrivateDirectory | None = None
+        self._requested = is_private
+        self._directory: PrivateDirectory | None = None
 
     @property
     def path(self) -> Path | None:
         """The directory that holds everything of the engine; None = privacy is off."""
-        return self._place.path if self._place is not None else None
+        return self._directory.path if self._directory is not None else None
 
     @property
     def is_on(self) -> bool:
-        return self._place is not None
+        return self._directory is not None
 
     def open_store(self, workspace: Path, settings: Settings, home: Path | None = None) -> SessionStore:
         """Return the sessions of a workspace, below `home` unless privacy is on. Raises `StateError`."""
-        if self._place is None and (settings.privacy if self._wanted is None else self._wanted):
-            self._place = PrivateDirectory.create()
+        if self._directory is None and (settings.privacy if self._requested is None else self._requested):
+            self._directory = PrivateDirectory.create()
             crash_reports.set_enabled(False)
-            tempfile.tempdir = str(self._place.path)
+            tempfile.tempdir = str(self._directory.path)
         return SessionStore(workspace, home=self.path or home)
 
     def choose_index_directory(self, store: SessionStore, home: Path | None) -> Path:
-        """Return where the index of a workspace lies: sessions of a `home` of their own share that of the project,
-        unless the project is itself the agent's, as a clone is, and goes with it."""
+        """Return the directory of the index. Sessions below another `home` share the index of the project, unless the
+        project is itself below that home, as a background agent's clone is, and is removed with it."""
         is_shared = home is not None and not self.is_on and not store.workspace.is_relative_to(home.resolve().parent)
         return SessionStore(store.workspace).path if is_shared else store.path
 
     def list_notices(self) -> list[str]:
-        """Return what the user has to know of where the private session lies."""
-        return [ON_DISK] if self._place is not None and not self._place.in_memory else []
+        """Return a warning if the private session is on the disk."""
+        return [ON_DISK] if self._directory is not None and not self._directory.in_memory else []
 
     def check_resume(self, store: SessionStore, session: str) -> None:
-        """Raise `CommandRejected` for a session that lies on the disk."""
+        """Raise `CommandRejected` for a session that is on the disk."""
         if self.is_on and not (store.has_session(session) if session else store.find_latest()):
-            raise CommandRejected(NOTHING_KEPT, hint=NOTHING_KEPT_HINT, code="private")
+            raise CommandRejected(RESUME_REFUSED, hint=RESUME_REFUSED_HINT, code="private")
 
     def close(self) -> None:
         """Remove everything. Safe to call twice."""
-        private_directory, self._place = self._place, None
+        private_directory, self._directory = self._directory, None
         if private_directory is not None:
             tempfile.tempdir = None
             crash_reports.set_enabled(True)
-            _forget_layer_places(private_directory.path)
+            _remove_layer_locations(private_directory.path)
             private_directory.remove()
 
 
-def _forget_layer_places(directory: Path) -> None:
+def _remove_layer_locations(directory: Path) -> None:
     for layers in directory.glob("workspaces/*/sessions/**/layers"):
         remove_location(layers)
 
 
 def prune_abandoned(services: EngineServices) -> None:
-    """Remove what killed private engines left, after finishing or undoing a write that was cut off."""
+    """Remove the directories that killed private engines left, after finishing or undoing a cut-off write."""
     for directory in find_abandoned():
         for journal in directory.glob("workspaces/*/sessions/*/journal.jsonl"):
             with suppress(AgentTuiError, OSError, StopIteration):
                 if journal.stat().st_size:
                     _recover_promotion(journal.parent, services)
-        _forget_layer_places(directory)
+        _remove_layer_locations(directory)
         with suppress(OSError):
             remove_tree(directory)
 
@@ -115,8 +117,8 @@ def _recover_promotion(session: Path, services: EngineServices) -> None:
     resume_session(directory, engine_services).remove()
 
 
-async def keep_pending(sessions: Mapping[str, Session], name: str, services: EngineServices) -> Session:
-    """Keep a private session's pending changes in a new one. Raises `CommandRejected`, `StateError`."""
+async def save_pending(sessions: Mapping[str, Session], name: str, services: EngineServices) -> Session:
+    """Save a private session's pending changes in a new session on disk. Raises `CommandRejected`, `StateError`."""
     if (session := sessions.get(name)) is not None:
         await session.tasks.wait_idle()
         await session.stop_turn()
@@ -149,7 +151,7 @@ def _copy_pending(source: Session, services: EngineServices) -> Session:
 
 
 def _copy_change(source: Session, change: Change, target: Session) -> bool:
-    """Propose a change in the other session by its content alone. False if it can't be."""
+    """Propose a change in the other session by its content alone. Return False if that is not possible."""
     if change.pending.kind == "symlink":
         return False
     try:

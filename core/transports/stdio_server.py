@@ -16,7 +16,7 @@ from typing import Final
 
 from core.cli.arguments import EngineArguments
 from core.engine import Engine
-from core.engine.models import ModelAccess
+from core.engine.shared.models import ModelAccess
 from core.exits import ExitCode
 from core.transports.attach.engine_host import EngineHost, Seat
 from core.transports.line_server import LINE_LIMIT, LineServer

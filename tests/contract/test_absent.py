@@ -66,16 +66,16 @@ def test_i3_servers_of_mcp_are_started_by_one_package_and_reached_by_the_capabil
         module.name for module in program() for statement in imports(module) if statement.target.startswith("core.mcp")
     }
     assert {name for name in users if not name.startswith("core.mcp")} <= {
-        "core.engine.project_trust",  # which entries a file has, so that a change of one is asked about
-        "core.engine.configuration.doubts",  # which entries are wrong
+        "core.engine.shared.project_trust",  # which entries a file has, so that a change of one is asked about
+        "core.engine.configuration.settings_lint",  # which entries are wrong
         "core.cli.doctor",  # whether there is a browser
         "core.cli.extensions.mcp",  # what the user does with them
-        "core.engine.server_access",
+        "core.engine.session.server_access",
         "core.engine.subagents.browser",
-        "core.engine.subagents.agent_types",
-        "core.engine.servers.prompts",
+        "core.engine.turns.agent_types",
+        "core.engine.turns.server_prompts",
         "core.engine.session.session",
-        "core.engine.session.turns",
+        "core.engine.turns.lifecycle",
         "core.agent.gate.gate",
     }
     assert CapabilityFactory.__module__ == "core.agent.gate.capabilities"

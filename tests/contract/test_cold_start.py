@@ -37,10 +37,10 @@ sys.stderr.write(json.dumps(sorted({name.partition(".")[0] for name in sys.modul
 FIRST_ANSWER = """
 import asyncio, json, pathlib, sys
 from core.engine import Engine, EngineOptions
-from core.engine.session import turns
+from core.engine.turns import lifecycle
 from core.protocol.commands import Ack, SessionOpen
 
-turns._preload_model = lambda *_: None  # it imports the SDK beside, and may have begun by the time we look
+lifecycle._preload_model = lambda *_: None  # it imports the SDK beside, and may have begun by the time we look
 
 async def main():
     engine = Engine(pathlib.Path(sys.argv[1]), options=EngineOptions(model="openai/any"))

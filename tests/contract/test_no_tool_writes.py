@@ -11,7 +11,7 @@ from core.agent.gate.file_capabilities import FileEditor
 from core.agent.gate.gated_call import CallLease
 from core.agent.turn.stages import build_capabilities
 from core.agent.web.visitor import PageVisitor
-from core.engine.server_access import ServerCaller
+from core.engine.session.server_access import ServerCaller
 from core.engine.subagents.task_agents import TaskSpawner
 from core.errors import ToolFailed
 from core.mcp.session_servers import SessionServers

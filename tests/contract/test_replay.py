@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from core.engine import Engine, EngineOptions
-from core.engine.session.event_bus import EventBus
+from core.engine.session.recorder import EventBus
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.sessions import snapshot

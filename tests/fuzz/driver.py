@@ -10,7 +10,7 @@ from pathlib import Path
 
 from core.engine import Engine, EngineOptions
 from core.engine.session.session import Session
-from core.engine.shared_box import SharedBox
+from core.engine.shared.box import SharedBox
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.queries import ConflictQuery

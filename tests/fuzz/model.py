@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator
 
 from core.config.settings import Settings
-from core.engine.models import ModelAccess
+from core.engine.shared.models import ModelAccess
 from core.protocol.messages import Usage
 from core.providers.base import (
     Delta,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from core.engine.shared_box import SharedBox
+from core.engine.shared.box import SharedBox
 from core.filesystem.atomic_write import is_temporary_name
 from core.sandbox.box import Tier
 from tests.fuzz import actions as act

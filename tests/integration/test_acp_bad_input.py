@@ -37,7 +37,7 @@ otherwise: I heard you.
 PRINTING = """\
 import os, sys, warnings
 from pathlib import Path
-from core.engine.models import ModelAccess, _resolve
+from core.engine.shared.models import ModelAccess, _resolve
 from core.protocol.options import EngineOptions
 from core.transports.acp.agent import AgentTerms
 from core.transports.acp.server import serve

@@ -12,7 +12,7 @@ import pytest
 from core.cli.arguments import PrintArguments, parse
 from core.cli.print_mode.headless import run_print
 from core.engine import Engine, EngineOptions
-from core.engine.models import ModelAccess
+from core.engine.shared.models import ModelAccess
 from core.exits import ExitCode
 from core.protocol import commands as cmd
 from core.protocol import events as ev

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from core.agent.context.project_facts import MAX_ENTRIES, MAX_LAYOUT
-from core.engine.models import ModelAccess
+from core.engine.shared.models import ModelAccess
 from core.protocol.messages import UserMessage
 from core.providers.catalog.capabilities import Capabilities
 from core.transports.http.chat.content import MAX_PICTURES

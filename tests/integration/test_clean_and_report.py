@@ -12,7 +12,7 @@ from core.cli.print_mode.headless import run_print
 from core.cli.upkeep import clean, report
 from core.clock import now_ms
 from core.crash_reports import save_crash_report
-from core.engine.kept.changes import record_change
+from core.engine.session.closed_sessions import record_change
 from core.exits import ExitCode
 from core.protocol.events import SessionTagged
 from core.sessions.store import SessionStore

@@ -215,7 +215,7 @@ def _in_a_process(project: Path) -> list[str]:
 async def test_a_reader_that_leaves_ends_the_run_without_a_traceback(project):
     code = (
         f"import sys; sys.path.insert(0, {str(HOST.parents[2])!r})\n"
-        "import agent_tui, core.engine.models as access, core.cli.print_mode.headless as headless\n"
+        "import agent_tui, core.engine.shared.models as access, core.cli.print_mode.headless as headless\n"
         "from tests.support.agent_case import says\n"
         "from tests.support import story\n"
         "run = headless.run_print\n"

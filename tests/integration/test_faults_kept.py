@@ -10,7 +10,7 @@ import pytest
 from textual.worker import WorkerFailed
 
 from core import crash_reports as faults
-from core.engine.faults import explain_fault
+from core.engine.session.tasks import explain_fault
 from core.protocol import events as ev
 from core.secrets import MASK
 from core.user_dirs import get_state_dir

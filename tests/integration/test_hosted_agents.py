@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from core.engine.verification.selection import plan_verification
+from core.engine.session.verification import plan_verification
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.documents import FileEditDocument, TerminalCommandDocument

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.engine.project_survey import parse_init
+from core.engine.turns.project_survey import parse_init
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.messages import UserMessage

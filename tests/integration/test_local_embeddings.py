@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.config.settings import RouteTable
-from core.engine.index import local_model, remote_meaning
+from core.engine.shared import remote_embeddings
 from core.index import minilm
 from core.protocol import queries as q
 from tests.support.configured import configured
@@ -23,7 +23,7 @@ TILL = "class Till:\n    def add_tax(self, price):\n        return price * self.
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    monkeypatch.setattr(remote_meaning, "_PAUSE", 0.0)
+    monkeypatch.setattr(remote_embeddings, "_PAUSE", 0.0)
     root = tmp_path / "project"
     root.mkdir()
     (root / "mail.py").write_text(MAIL)
@@ -60,7 +60,7 @@ async def test_a_provider_of_that_name_is_the_users_own(project):
     async with session_in(project, access()) as (engine, session):
         await engine._load().services.index.wait_ready(30)
         await ask(engine, session, "add_tax")
-        assert not isinstance(engine._load().services._search._route._provider, local_model.LocalModel)
+        assert not isinstance(engine._load().services._search._route._provider, remote_embeddings.LocalModel)
 
 
 @pytest.mark.parametrize("privacy", ["", "privacy = true\n"])
@@ -72,7 +72,7 @@ async def test_it_fills_beside_the_own_one_also_with_privacy_on_and_says_how_far
         services = engine._load().services
         await services.index.wait_ready(30)
         await ask(engine, session, "send a letter to a customer")
-        await services._search._route._meaning.wait()
+        await services._search._route._embeddings.wait()
         answer = await ask(engine, session, "send a letter to a customer")
         assert (answer.hits[0].path, answer.status.problem) == ("mail.py", "")
         assert (answer.status.model, answer.status.known_to_model) == ("local/minilm", 2)

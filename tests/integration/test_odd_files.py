@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.engine.file_list import _walk_files
+from core.engine.shared.project_files import _walk_files
 from core.exits import ExitCode
 from core.filesystem.removal import remove_tree
 from core.shadow.content.paths import walk_directory

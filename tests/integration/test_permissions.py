@@ -302,8 +302,8 @@ def test_k1_git_and_rg_are_given_no_key(project, monkeypatch, tmp_path):
     subprocess.run(["git", "init", "-q", project], check=True)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789abcdef")
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    monkeypatch.setattr("core.engine.file_list.find_program", lambda: str(programs / "rg"))
-    from core.engine.file_list import _list_files
+    monkeypatch.setattr("core.engine.shared.project_files.find_program", lambda: str(programs / "rg"))
+    from core.engine.shared.project_files import _list_files
 
     describe_git_status(project)
     _list_files(project)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.engine.index import builder_link, project_index, project_search
+from core.engine.shared import project_index, project_search
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
@@ -40,7 +40,7 @@ def project(tmp_path):
 @pytest.fixture
 def endless_builder(monkeypatch):
     """The index is being built for as long as the engine runs, and no question waits for it."""
-    monkeypatch.setattr(builder_link, "build_builder_command", lambda *_: ["sh", "-c", "cat > /dev/null"])
+    monkeypatch.setattr(project_index, "build_builder_command", lambda *_: ["sh", "-c", "cat > /dev/null"])
     monkeypatch.setattr(project_index, "CATCH_UP_SECONDS", 0.0)
 
 
@@ -163,7 +163,7 @@ async def test_any_question_is_answered(project):
 
 
 async def test_of_more_pending_files_than_are_searched_the_rest_is_found_as_it_is_on_disk(project, monkeypatch):
-    monkeypatch.setattr(project_search, "MOST_PENDING", 1)
+    monkeypatch.setattr(project_search, "MAX_PENDING", 1)
     async with session_in(project, access()) as (engine, session):
         await engine._load().services.index.wait_ready(30)
         for path, text in (("shop/mail.py", MAIL), ("shop/till.py", TILL)):

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from core.cli.arguments import parse
 from core.cli.index import run
-from core.engine.index import remote_meaning
+from core.engine.shared import remote_embeddings
 from core.index.database import lock_for_building
 from core.protocol import queries as q
 from tests.support.configured import configured
@@ -77,7 +77,7 @@ def embed(text):
 
 @pytest.fixture
 async def server(monkeypatch):
-    monkeypatch.setattr(remote_meaning, "_PAUSE", 0.0)
+    monkeypatch.setattr(remote_embeddings, "_PAUSE", 0.0)
     monkeypatch.setenv("WORK_KEY", KEY)
     embedding_server = EmbeddingServer()
     async with await asyncio.start_server(embedding_server.serve, "127.0.0.1", 0) as listening:
@@ -114,7 +114,7 @@ async def fill(engine, session):
     """Ask once, and wait until the vectors are there, or given up."""
     await engine._load().services.index.wait_ready(30)
     await ask(engine, session)
-    meaning = engine._load().services._search._route._meaning
+    meaning = engine._load().services._search._route._embeddings
     await meaning.wait()
     return meaning
 
@@ -178,7 +178,7 @@ async def test_why_a_model_was_not_asked_is_said_with_the_answer(project, server
 async def test_what_fails_in_passing_is_tried_again_and_a_refusal_does_not_stop_the_search(
     project, server, monkeypatch
 ):
-    monkeypatch.setattr(remote_meaning, "pause", lambda seconds: asyncio.sleep(0))
+    monkeypatch.setattr(remote_embeddings, "pause", lambda seconds: asyncio.sleep(0))
     server.failures = [429, 503]
     async with session_in(project, access()) as (engine, session):
         engine._load().services.models = type(engine._models)()
@@ -194,7 +194,7 @@ async def test_what_fails_in_passing_is_tried_again_and_a_refusal_does_not_stop_
         assert answer.hits[0].path == "mail.py"
         assert "work/small-embed gave no vectors" in answer.status.problem
         server.failures = []
-        monkeypatch.setattr(remote_meaning, "_AGAIN", 0.0)
+        monkeypatch.setattr(remote_embeddings, "_RETRY_SECONDS", 0.0)
         assert not (await fill(engine, session)).problem, "after a while it is asked again"
 
 
@@ -212,7 +212,7 @@ async def test_one_session_of_a_project_asks_for_vectors_and_the_others_use_them
 
 
 async def test_no_more_is_sent_in_a_run_than_is_said_also_when_it_was_given_up_in_between(project, server, monkeypatch):
-    monkeypatch.setattr(remote_meaning, "MOST_CHUNKS", 1)
+    monkeypatch.setattr(remote_embeddings, "MAX_CHUNKS", 1)
     async with session_in(project, access()) as (engine, session):
         services = engine._load().services
         services.models = type(engine._models)()
@@ -248,8 +248,8 @@ async def test_what_a_rule_keeps_from_the_agent_is_not_sent_and_privacy_ends_wha
         assert "hide_money" not in str(server.texts)
         (project / "late.py").write_text("def post_late():\n    pass\n")
         services.index.on_disk_changed(("late.py",))
-        services._search._route._meaning.start_filling()
+        services._search._route._embeddings.start_filling()
         services.settings = replace(services.settings, privacy=True)
         await ask(engine, session)
-        assert services._search._route._meaning is None
+        assert services._search._route._embeddings is None
     assert not server.wrong

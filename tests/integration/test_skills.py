@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.engine.project_trust import ProjectTrust
+from core.engine.shared.project_trust import ProjectTrust
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.messages import ToolMessage, UserMessage
@@ -148,7 +148,8 @@ async def test_allowed_tools_grant_nothing(project):
 async def test_n3_a_skill_that_was_changed_from_outside_is_asked_about(project):
     trust(project)
     write(project, {".claude/skills/pdf/SKILL.md": SKILL.format("Other.")})
-    assert ProjectTrust(Workspace(project), for_now=False).voices.untrusted.keys() == {".claude/skills/pdf/SKILL.md"}
+    untrusted = ProjectTrust(Workspace(project), for_now=False).trusted_files.untrusted
+    assert untrusted.keys() == {".claude/skills/pdf/SKILL.md"}
 
 
 async def test_what_a_skill_says_can_open_no_tag_of_ours(project):

@@ -134,7 +134,7 @@ async def test_an_empty_directory_is_not_asked_about(tmp_path):
 
 
 async def test_i1_without_trust_a_command_that_nothing_holds_does_not_run(project, monkeypatch):
-    from core.engine.shared_box import BoxSearchResult, SharedBox
+    from core.engine.shared.box import BoxSearchResult, SharedBox
     from core.sandbox.box import Tier
 
     async def none(_wanted):

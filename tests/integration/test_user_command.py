@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from core.engine import Engine
-from core.engine.models import ModelAccess
+from core.engine.shared.models import ModelAccess
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.messages import UserMessage

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.engine import Engine
-from core.engine.verification.verifier import MOVED, STOPPED, Verifier
+from core.engine.session.verification import MOVED, STOPPED, Verifier
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q

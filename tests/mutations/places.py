@@ -336,7 +336,7 @@ PLACES = (
     ),
     Place(
         "an API is asked for meaning though privacy is on",
-        "core/engine/index/remote_meaning.py",
+        "core/engine/shared/remote_embeddings.py",
         "is_private = settings.privacy or find_private_directory(self._store / FILE_NAME)",
         "is_private = False",
         "tests/integration/test_remote_embeddings.py::test_privacy_forbids_it_and_says_so",

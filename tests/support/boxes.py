@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from core.config.settings import CommandSettings, Settings
-from core.engine.shared_box import SharedBox
+from core.engine.shared.box import SharedBox
 from core.sandbox.box import Tier
 from tests.support.agent_case import Case, Step, calls
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from core.engine.models import ModelAccess
+from core.engine.shared.models import ModelAccess
 from core.plans.plan_store import PlanStore
 from core.plans.todo_graph import find_ready, sort_topologically
 from core.protocol.documents import Todo

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from core.config.settings import Settings
-from core.engine.models import ModelAccess
+from core.engine.shared.models import ModelAccess
 from core.providers.base import Provider
 
 

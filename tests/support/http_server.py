@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 
 from core.engine import Engine
-from core.engine.models import ModelAccess
+from core.engine.shared.models import ModelAccess
 from core.protocol.client import Client
 from core.protocol.options import EngineOptions
 from core.transports.attach.engine_host import share_engine

@@ -72,7 +72,7 @@ NETWORK: dict[str, tuple[str, ...]] = {
         f"{_COLLECTOR}::test_n8_too_many_requests_and_too_many_bytes_are_refused",
         f"{_COLLECTOR}::test_n8_garbage_and_those_who_say_nothing_hold_up_nobody_for_long",
     ),
-    "n9": ("tests/unit/engine/session/test_event_bus.py::test_two_subscribers_see_the_same_order",),
+    "n9": ("tests/unit/engine/session/test_recorder.py::test_two_subscribers_see_the_same_order",),
     "n10": (
         "tests/unit/providers/connection/test_failures.py::test_names_and_certificates_have_hints_of_their_own",
         "tests/contract/test_absent.py::test_no_setting_and_no_code_turns_the_check_of_certificates_off",

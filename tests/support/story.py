@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.engine.models import ModelAccess
+from core.engine.shared.models import ModelAccess
 from core.errors import ProviderError
 from core.providers.base import ReasoningDelta
 from tests.support.agent_case import DirectedModel, Step, calls, says

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from core.engine import Engine, EngineOptions
-from core.engine.models import ModelAccess
+from core.engine.shared.models import ModelAccess
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.client import Client

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.engine.project_trust import ProjectTrust
+from core.engine.shared.project_trust import ProjectTrust
 from core.workspace import Workspace
 
 

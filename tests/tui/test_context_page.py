@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from textual.widgets import OptionList, Static
 
-from core.engine.queries.context_report import report_context
+from core.engine.queries.model_context import report_context
 from core.protocol import commands as c
 from core.protocol.queries import ContextAnswer, ContextPart, ContextQuery, IdleAnswer, IdleQuery
 from core.state.session import SessionState

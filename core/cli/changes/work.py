@@ -18,7 +18,7 @@ import msgspec
 from core.cli.parsing import Arguments, Front, Parser, parse_session_id
 from core.cli.streams.json_escapes import escape_hidden, write_json
 from core.engine import EngineOptions
-from core.engine.project_trust import TRUST_HINT, UNTRUSTED, ProjectTrust, explain_programs
+from core.engine.shared.project_trust import TRUST_HINT, UNTRUSTED, ProjectTrust, explain_programs
 from core.errors import CommandRejected
 from core.exits import ExitCode
 from core.protocol import commands as cmd

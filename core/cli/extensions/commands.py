@@ -13,8 +13,8 @@ import msgspec
 from core.cli.extensions.skills import UNTRUSTED, format_skipped
 from core.cli.parsing import Arguments, Front, build_parser, parse_directory
 from core.cli.streams.json_escapes import write_json
-from core.engine.prompt_commands import load_prompt_commands
 from core.engine.queries.extensions import list_commands, preview_command
+from core.engine.turns.prompt_commands import load_prompt_commands
 from core.exits import ExitCode
 from core.permissions.trust import TrustStore
 from core.permissions.trusted_files import TrustCheck

@@ -24,8 +24,8 @@ from core.cli.review_output.left_paths import collect_errors, explain_left, form
 from core.cli.streams.input import read_input
 from core.clock import monotonic, now_ms, pause
 from core.engine import Engine
-from core.engine.configuration.doubts import InterfaceCheck, find_interface_doubts
-from core.engine.models import ModelAccess
+from core.engine.configuration.settings_lint import InterfaceCheck, lint_interface
+from core.engine.shared.models import ModelAccess
 from core.errors import CommandRejected, ConfigError
 from core.exits import ExitCode
 from core.modes import Mode
@@ -69,7 +69,7 @@ def run_print(
     `check_interface`: what the screen says of its part of the settings, which is told as it would be there."""
     hide_arguments(arguments.prompt or "", arguments.append_system_prompt or "")
     prompt = read_prompt(arguments, sys.stdin)
-    for problem in find_interface_doubts(check_interface):
+    for problem in lint_interface(check_interface):
         sys.stderr.write(f"! {to_one_line(f'{problem.message} {problem.hint}'.rstrip())}\n")
     engine = Engine(arguments.directory, options=arguments, models=models)
     return asyncio.run(_PrintRun(engine, arguments, prompt).run())

@@ -16,7 +16,7 @@ from core.exits import ExitCode
 from core.protocol.options import EngineOptions
 
 if TYPE_CHECKING:
-    from core.engine.models import ModelAccess
+    from core.engine.shared.models import ModelAccess
     from core.transports.http.server import ServerPlace
 
 SERVE_USAGE = """\

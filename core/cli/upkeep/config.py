@@ -18,8 +18,8 @@ from core.cli.parsing import Arguments, Front, Parser, build_parser, parse_direc
 from core.cli.streams.json_escapes import write_json
 from core.config.loading import load_with_notices
 from core.config.settings import FILE_NAME
-from core.engine.configuration.doubts import InterfaceCheck, check_configuration, check_text
 from core.engine.configuration.explanation import SettingSources, explain_settings
+from core.engine.configuration.settings_lint import InterfaceCheck, check_configuration, check_text
 from core.errors import StateError
 from core.exits import ExitCode
 from core.filesystem.atomic_write import replace_file

@@ -20,7 +20,7 @@ from core.cli.doctor import DoctorArguments, describe_installation
 from core.cli.parsing import Arguments, Front, build_parser, parse_directory
 from core.config.loading import parse_table, read_settings_bytes
 from core.config.settings import FILE_NAME
-from core.engine.configuration.doubts import InterfaceCheck, check_text
+from core.engine.configuration.settings_lint import InterfaceCheck, check_text
 from core.errors import AgentTuiError, StateError
 from core.exits import ExitCode
 from core.filesystem.atomic_write import replace_file

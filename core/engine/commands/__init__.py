@@ -1,7 +1,7 @@
 """The commands of a session, each with the function that checks it and returns its effect.
 
-A check looks at the state as it is and raises `AgentTuiError` for what can't be carried out; the effect is carried out
-after the answer. A command is added with its record in `core/protocol/commands/`, a function here, and a row.
+A check reads the present state and raises `AgentTuiError` for a command that can't be carried out; the effect runs
+after the answer. To add a command, add its record in `core/protocol/commands/`, a function here, and a row.
 """
 
 from __future__ import annotations
@@ -9,21 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from core.engine.commands import (
-    attachments,
-    background,
-    best,
-    checkpoints,
-    commits,
-    findings,
-    limits,
-    plans,
-    replies,
-    review,
-    settings,
-    terminal,
-    turns,
-)
+from core.engine.commands import agents, attachments, checkpoints, findings, plans, review, settings, terminal, turns
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.protocol import commands as cmd
@@ -39,8 +25,8 @@ COMMANDS: Final[Mapping[type, Check]] = {
     cmd.ContextCompact: turns.prepare_compaction,
     cmd.ContextDrop: turns.prepare_context_drop,
     cmd.AttachmentAdd: attachments.prepare_attachment_effect,
-    cmd.ApprovalAnswer: replies.prepare_approval,
-    cmd.QuestionReply: replies.prepare_question_reply,
+    cmd.ApprovalAnswer: turns.prepare_approval,
+    cmd.QuestionReply: turns.prepare_question_reply,
     cmd.CommandRun: terminal.prepare_run,
     cmd.JobStop: terminal.prepare_job_stop,
     cmd.ShellReset: terminal.prepare_reset,
@@ -55,11 +41,11 @@ COMMANDS: Final[Mapping[type, Check]] = {
     cmd.HunkComment: review.prepare_comment,
     cmd.SymbolRename: review.prepare_symbol_rename,
     cmd.CommentsSend: review.prepare_comments_send,
-    cmd.CommitDraft: commits.prepare_draft,
-    cmd.CommitSort: commits.prepare_sort,
-    cmd.CommitMake: commits.prepare_make,
-    cmd.PullRequestDraft: commits.prepare_pull_request_draft,
-    cmd.PullRequestOpen: commits.prepare_pull_request,
+    cmd.CommitDraft: review.prepare_commit_draft,
+    cmd.CommitSort: review.prepare_commit_sort,
+    cmd.CommitMake: review.prepare_commit,
+    cmd.PullRequestDraft: review.prepare_pull_request_draft,
+    cmd.PullRequestOpen: review.prepare_pull_request,
     cmd.FindingsFix: findings.prepare_fix,
     cmd.FindingsDismiss: findings.prepare_dismissal,
     cmd.CheckpointRestore: checkpoints.prepare_restore,
@@ -67,13 +53,13 @@ COMMANDS: Final[Mapping[type, Check]] = {
     cmd.PlanComment: plans.prepare_comment,
     cmd.PlanBuild: plans.prepare_build,
     cmd.TodoSet: plans.prepare_todo_status,
-    cmd.BestRun: best.prepare_best_run,
-    cmd.BestTake: best.prepare_best_take,
-    cmd.BackgroundStart: background.prepare_start,
-    cmd.BackgroundMessage: background.prepare_message,
-    cmd.BackgroundStop: background.prepare_stop,
-    cmd.BackgroundDelete: background.prepare_delete,
-    cmd.BackgroundPull: background.prepare_pull,
+    cmd.BestRun: agents.prepare_best_run,
+    cmd.BestTake: agents.prepare_best_take,
+    cmd.BackgroundStart: agents.prepare_background_start,
+    cmd.BackgroundMessage: agents.prepare_background_message,
+    cmd.BackgroundStop: agents.prepare_background_stop,
+    cmd.BackgroundDelete: agents.prepare_background_delete,
+    cmd.BackgroundPull: agents.prepare_background_pull,
     cmd.SessionRename: settings.prepare_rename,
     cmd.SessionTag: settings.prepare_tag,
     cmd.SessionExport: settings.prepare_export,
@@ -86,6 +72,6 @@ COMMANDS: Final[Mapping[type, Check]] = {
     cmd.MemoryJudge: settings.prepare_note_verdict,
     cmd.PermissionRemove: settings.prepare_permission_removal,
     cmd.ServerControl: settings.prepare_server_control,
-    cmd.LimitsSet: limits.prepare_limits,
-    cmd.PolicySet: limits.prepare_policy,
+    cmd.LimitsSet: settings.prepare_limits,
+    cmd.PolicySet: settings.prepare_policy,
 }

@@ -1,4 +1,4 @@
-"""Attach pictures and PDFs to a session; refuse, before a turn begins, what the chosen model can't be sent."""
+"""Attach pictures and PDFs to a session; refuse, before a turn begins, those that the chosen model does not accept."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from core.agent.mentions.blocks import is_picture
 from core.agent.turn.routes import Route
 from core.attachments.preparation import MAX_INPUT_BYTES, PreparedAttachment, prepare_attachment, read_pdf_facts
 from core.config.settings import Settings
-from core.engine.prompt_sources import build_session_reader
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
+from core.engine.turns.prompt_sources import build_session_reader
 from core.errors import AgentTuiError, AttachmentRefused, CommandRejected, PathRefused
 from core.filesystem.open_files import read_regular_file
 from core.modes import Mode
@@ -55,7 +55,7 @@ def _add_attachment(session: Session, prepared_attachment: PreparedAttachment, r
 
 
 def _read_attachment(session: Session, path: str) -> bytes:
-    """Read a file of the workspace as the agent sees it; else, by an absolute path, any file the user may read."""
+    """Read a file of the workspace as the agent sees it, or, by an absolute path, any file that the user may read."""
     try:
         return session.shadow.read_existing(session.workspace.to_relative(path), MAX_INPUT_BYTES + 1)
     except (PathRefused, FileNotFoundError) as refused:
@@ -74,7 +74,7 @@ def _read_outside_file(path: Path) -> bytes:
 
 
 async def check_labels_accepted(session: Session, text: str) -> None:
-    """Raise `CommandRejected` if a label of the prompt stands for what the chosen model can't be sent in any form."""
+    """Raise `CommandRejected` if the chosen model accepts an attachment of the prompt in no form."""
     attachments = find_attachments(text, session.state.attachments)
     if not attachments:
         return
@@ -93,7 +93,7 @@ async def check_labels_accepted(session: Session, text: str) -> None:
 
 
 async def check_pictures_accepted(session: Session, items: Sequence[ContextItem]) -> None:
-    """Raise `CommandRejected` if a picture is mentioned that the chosen model can't be sent."""
+    """Raise `CommandRejected` if a picture is mentioned and the chosen model accepts none."""
     reader = build_session_reader(session)
     paths = (
         context_item.path
@@ -116,7 +116,7 @@ async def _has_pdf_text(session: Session, attachment: Attachment) -> bool:
 
 def _build_refusal(subject: str, kind: str, route: Route, session: Session) -> CommandRejected:
     configured_models = _list_configured_models(session.settings)
-    others = [model for model in configured_models if model != route.id and _can_take(session, model, kind)]
+    others = [model for model in configured_models if model != route.id and _accepts(session, model, kind)]
     plural = "pictures" if kind == "image" else "PDFs, and there is no text in this one"
     advice = "Choose a model that can with /model."
     if others:
@@ -134,7 +134,7 @@ def _list_configured_models(settings: Settings) -> list[str]:
     return list(dict.fromkeys(filter(None, (*route_models, *modes))))
 
 
-def _can_take(session: Session, name: str, kind: str) -> bool:
+def _accepts(session: Session, name: str, kind: str) -> bool:
     try:
         capabilities = session.services.models.capabilities(name, session.settings)
     except AgentTuiError:

@@ -1,4 +1,4 @@
-"""Restore a checkpoint, while nothing is at work on what is taken back."""
+"""Restore a checkpoint while nothing else runs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from functools import partial
 from core.engine.session.restore import PendingRestore, RestoreScope, carry_out, save_note
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
-from core.engine.session.turns import reset_memory
+from core.engine.turns.lifecycle import reset_memory
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.state.session import ConversationCheckpoint
 
 
 def prepare_restore(session: Session, command: cmd.CheckpointRestore) -> Effect:
-    """Check a restore and return its effect. Raises what `Reject` is to say."""
+    """Check a restore and return its effect. Raises `CommandRejected`."""
     mark = find_checkpoint(session, command.id)
     check_idle(session)
     return partial(_restore_checkpoint, session, mark, command.what)

@@ -1,4 +1,4 @@
-"""Code reviews: `/review`, and what becomes of its findings, which are fixed in a turn of their own or dismissed."""
+"""Commands of code reviews: `/review`, and fixing or dismissing its findings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.agent.mentions.sources import PromptSurroundings
 from core.agent.turn.turn_context import TurnContext
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
-from core.engine.session.turns import ask_model, reserve_turn, start_turn
+from core.engine.turns.lifecycle import ask_model, reserve_turn, start_turn
 from core.errors import CommandRejected
 from core.modes import Mode
 from core.prompts import render
@@ -26,15 +26,14 @@ _CALL: Final = re.compile(r"/review(?:\s+(\S+))?")
 
 
 def parse_review(prompt: str) -> str | None:
-    """Return what a prompt wants reviewed, "" = the current branch; None: it is no `/review`."""
+    """Return the target of a `/review` prompt, "" = the current branch; None: it is another prompt."""
     match = _CALL.fullmatch(prompt.strip())
     return (match[1] or "") if match else None
 
 
 async def prepare_review(session: Session, prompt: str, target: str) -> Effect:
-    """Read what is to be reviewed; the turn follows. Raises `CommandRejected`."""
-    from core.engine.findings.reviewed_code import read_reviewed_code
-    from core.engine.findings.reviewing import review_code
+    """Read the code to review, and return the start of the turn. Raises `CommandRejected`."""
+    from core.engine.commands.code_review import read_reviewed_code, review_code
 
     code = await read_reviewed_code(session, target)
     await reserve_turn(session)
@@ -50,7 +49,7 @@ async def prepare_review(session: Session, prompt: str, target: str) -> Effect:
 
 
 async def prepare_fix(session: Session, command: cmd.FindingsFix) -> Effect:
-    """Have findings fixed in a turn in Agent mode, so that the hunks come from the finding as their prompt."""
+    """Have findings fixed in a turn in Agent mode, with the findings as the prompt of its hunks."""
     review = _get_review(session)
     findings = _find_all(review, command.ids) if command.ids else review.list_open()
     if not findings:
@@ -85,7 +84,7 @@ def _write_prompt(findings: Sequence[Finding]) -> str:
 
 
 def prepare_dismissal(session: Session, command: cmd.FindingsDismiss) -> Effect:
-    """Dismiss findings, or open those again that are dismissed already."""
+    """Dismiss findings, or reopen them if all are dismissed already."""
     review = _get_review(session)
     findings = _find_all(review, command.ids)
     if not findings:

@@ -7,11 +7,11 @@ from functools import partial
 from msgspec.structs import replace
 
 from core.agent.turn.turn_context import BuildTarget
-from core.engine.commands.terminal import build_not_proved, run_verify
+from core.engine.commands.terminal import build_verification_error, run_verify
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
-from core.engine.session.turns import build_plan, reserve_turn, reset_memory, start_turn
-from core.engine.subagents.merging import find_unresolved_paths, has_unfinished_todos
+from core.engine.subagents.sessions import find_unresolved_paths, has_unfinished_todos
+from core.engine.turns.lifecycle import build_plan, reserve_turn, reset_memory, start_turn
 from core.errors import CommandRejected
 from core.ids import new_id
 from core.plans.plan_merge import MergedPlan
@@ -123,7 +123,7 @@ def _start_build(session: Session, plan: Plan, command: cmd.PlanBuild) -> None:
         build = ParallelBuild(session, plan.path, command.workers, command.todo)
         start_turn(session, partial(build.run, prompt=prompt), prompt)
         return
-    is_outside = plan.path.startswith("/")  # where no command can write
+    is_outside = plan.path.startswith("/")  # commands can't write there
     by_file = session.settings.get_dialect(session.state.model) == "command" and not is_outside
     current_todos = select_current(plan.todos)
     current_todos += (target_todo,) if target_todo and target_todo not in current_todos else ()
@@ -149,23 +149,23 @@ def prepare_todo_status(session: Session, command: cmd.TodoSet) -> Effect:
         raise CommandRejected(f"there is no todo {command.id!r}.", code="todo_unknown")
     check_not_blocked(todos, command.id, command.status, anyway=command.anyway)
     if command.status == "completed" != todo.status and todo.verify:
-        work = partial(_complete_proved, session, command, path, todo)
-        return partial(session.run_beside, work, name=f"proof of {todo.id}")
+        work = partial(_complete_verified, session, command, path, todo)
+        return partial(session.run_in_parallel, work, name=f"proof of {todo.id}")
     return partial(_set_status, session, command, path)
 
 
 def complete_resolved_todos(session: Session, path: str) -> None:
-    """Complete todos that only waited for conflicts in `path` ("" = any); a build that still runs does that itself."""
+    """Complete todos that only waited for conflicts in `path` ("" = any). A running build does that itself."""
     state = session.state
     if session.is_building:
         return
     working = {todo.id for todo in state.todos if todo.status == "in_progress"}
     for subagent in state.subagents.values():
-        is_meant = (
+        is_affected = (
             subagent.state == "merged" and path in {"", *subagent.conflicts} and subagent.plan == state.todos_plan_path
         )
         if (
-            is_meant
+            is_affected
             and subagent.conflicts
             and subagent.todo in working
             and not find_unresolved_paths(session, subagent)
@@ -183,9 +183,9 @@ def _set_status(session: Session, command: cmd.TodoSet, path: str) -> None:
     session.emit(TodoChanged(todos=new_todos))
 
 
-async def _complete_proved(session: Session, command: cmd.TodoSet, path: str, todo: Todo) -> None:
-    """Complete a todo if its `verify` passes; the chat shows that command like one that the user typed."""
+async def _complete_verified(session: Session, command: cmd.TodoSet, path: str, todo: Todo) -> None:
+    """Complete a todo if its `verify` passes. The command is recorded like one of the user."""
     verification = await run_verify(session.terminal, session.hooks, path, todo)
     if verification is None or not verification.has_passed:
-        raise build_not_proved(todo, verification)
+        raise build_verification_error(todo, verification)
     _set_status(session, command, path)

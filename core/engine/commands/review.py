@@ -1,23 +1,26 @@
-"""Commands of the review: verdicts, hunks split, edited and commented, conflicts resolved, comments sent.
+"""Commands of the review and of commits: verdicts, hunks split, edited and commented, conflicts resolved, and commits.
 
-A protected change and the state of git are accepted only when the user has confirmed that very one.
+A protected change and the state of git are accepted only when the user has confirmed exactly that one. Commits of
+accepted hunks are made in parallel to turns.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import Final
 
 from core.agent.mentions.sources import PromptSurroundings
 from core.edits.text_file import decode_text
 from core.engine.commands.plans import complete_resolved_todos
 from core.engine.commands.terminal import find_hook_refusal
-from core.engine.session.bulk_acceptance import select_hunks
+from core.engine.session.pending_changes import select_hunks
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
-from core.engine.session.turns import ask_model, reserve_turn, start_turn
+from core.engine.turns.lifecycle import ask_model, reserve_turn, start_turn
 from core.errors import AgentTuiError, CommandRejected, StateError
 from core.ids import new_id
 from core.prompts import render
@@ -32,10 +35,12 @@ from core.text.counting import count
 
 MAX_NAMED = 10
 MAX_TEXT = 4_000_000
+MAX_MESSAGE: Final = 100_000  # characters
+_NAME: Final = re.compile(r"[\w][\w./+-]{0,200}")
 
 
 def prepare_policy(session: Session, command: cmd.ReviewPolicyKeep) -> Effect:
-    """Save how edits are asked about if it is news."""
+    """Save the review policy if it has changed."""
 
     def save() -> None:
         if command.policy != session.state.review_policy:
@@ -69,7 +74,7 @@ def prepare_resolve(session: Session, command: cmd.HunkResolve) -> Effect:
 
 
 def _ask_hooks(session: Session, verdict: Verdict, list_paths: Callable[[], list[str]], effect: Effect) -> Effect:
-    """Return the effect of a verdict; of an acceptance with the hooks asked about the paths before."""
+    """Return the effect of a verdict, preceded by the hooks if it is an acceptance."""
     return session.promotion_hooks.guard(list_paths, effect) if verdict == "accept" else effect
 
 
@@ -91,7 +96,7 @@ def _resolve_file(session: Session, command: cmd.HunkResolve) -> None:
 
 @contextmanager
 def _reporting_errors(session: Session, path: str) -> Iterator[None]:
-    """Report the error of a verdict with its path, so that a screen can show it where the verdict was given."""
+    """Report the error of a verdict with its path, so that a client can show it at the file."""
     try:
         yield
     except StateError:
@@ -107,7 +112,7 @@ def _resolve_all(session: Session, command: cmd.HunkResolve) -> None:
         changes = session.bulk_acceptance.find_changes(command.origin, command.paths)
         remaining_paths = [change.path for change in changes if change.protected]
         for change in changes:
-            if not change.protected and change.path in session.review.changes:  # else it went with its rename
+            if not change.protected and change.path in session.review.changes:  # else it was resolved with its rename
                 with _reporting_errors(session, change.path):
                     session.shadow.resolve(
                         change.path, select_hunks(change, command.origin) or (), "reject", command.reason
@@ -118,15 +123,16 @@ def _resolve_all(session: Session, command: cmd.HunkResolve) -> None:
         if {pending_change.path, pending_change.renamed_from} & set(remaining_paths)
     ]
     if blocked_changes := [change for change in still if change.protected or change.conflict]:
-        session.emit(_build_left_notice(blocked_changes))
+        session.emit(_build_skipped_notice(blocked_changes))
     bulks = [bulk for bulk in session.review.bulks if not bulk.is_cache]
     if bulks and not (command.origin or command.paths):
         session.emit(_build_bulk_notice(bulks))
     complete_resolved_todos(session, "")
 
 
-def _build_left_notice(changes: list[Change]) -> Notice:
-    """Notice of what a verdict on everything did not touch, and why. (Failed writes were reported before.)"""
+def _build_skipped_notice(changes: list[Change]) -> Notice:
+    """Build the notice of the changes that a verdict on everything skipped, and why. Failed writes are reported
+    before."""
     paths = [f"{format_change_path(change)} ({change.obstacle})" for change in changes]
     count = "1 file was" if len(paths) == 1 else f"{len(paths)} files were"
     message = f"{count} left for you: {format_paths(paths, MAX_NAMED)}."
@@ -149,15 +155,15 @@ def _build_bulk_notice(bulks: Sequence[Bulk]) -> Notice:
 
 
 def prepare_verify(session: Session, command: cmd.ChangesVerify) -> Effect:
-    """Run checks again and accept what they prove, beside whatever else runs; one verification at a time."""
+    """Run checks again and accept what they prove, in parallel to turns; one verification at a time."""
     if session.is_verifying:
         raise CommandRejected("checks are being run again already.", hint="Wait for their end.", code="is_verifying")
-    from core.engine.verification.verifier import Verifier
+    from core.engine.session.verification import Verifier
 
     def find_refusal(text: str) -> Awaitable[str]:
         return find_hook_refusal(session.hooks, text, new_id("clean"))
 
-    return partial(session.run_beside, Verifier(session, command, find_refusal).run, name="verification")
+    return partial(session.run_in_parallel, Verifier(session, command, find_refusal).run, name="verification")
 
 
 def prepare_undo(session: Session, command: cmd.VerdictUndo) -> Effect:
@@ -195,7 +201,7 @@ def prepare_bulk_resolve(session: Session, command: cmd.BulkResolve) -> Effect:
 
 
 def prepare_split(session: Session, command: cmd.HunkSplit) -> Effect:
-    """Split a hunk. One that can't be divided is refused at once: that is no part of the conversation."""
+    """Split a hunk. An indivisible hunk is rejected before the effect."""
     rework = session.shadow.hunk_edits
     rework.divide(command.path, command.hunk, command.line)
     return partial(rework.split, command.path, command.hunk, command.line)
@@ -209,7 +215,7 @@ def prepare_edit(session: Session, command: cmd.HunkEdit) -> Effect:
 
 
 def prepare_comment(session: Session, command: cmd.HunkComment) -> Effect:
-    """Comment a hunk; without a text, remove its comment, which may have outlived the hunk."""
+    """Comment a hunk; without a text, remove the comment, even of a hunk that no longer exists."""
     rework = session.shadow.hunk_edits
     if command.text.strip():
         rework.find_hunk(command.path, command.hunk)
@@ -260,8 +266,8 @@ async def prepare_comments_send(session: Session, command: cmd.CommentsSend) -> 
 
 
 def format_comments(comments: Sequence[Comment], note: str = "", plans: Mapping[str, Plan] | None = None) -> str:
-    """Format each comment with its path, lines and excerpt, in the order of the files. `plans`, by path, as they are
-    now: the commented lines may have moved since, or be gone."""
+    """Format comments with path, lines and excerpt, in the order of the files. `plans`: the present plans by path, in
+    which commented lines may have moved or disappeared."""
     sorted_comments = sorted(comments, key=lambda comment: (comment.path, comment.start))
     quotations = [_quote_comment(comment, (plans or {}).get(comment.path)) for comment in sorted_comments]
     return render(
@@ -311,3 +317,66 @@ async def _rename_symbol(session: Session, command: cmd.SymbolRename) -> None:
             session.shadow.edit(path, file.encode(text), Origin(tool="rename_symbol"))
     count = "1 file" if len(texts) == 1 else f"{len(texts)} files"
     session.emit(Notice(level="info", message=f"Renamed to {command.new_name} in {count}; it waits for your review."))
+
+
+async def prepare_commit_draft(session: Session, command: cmd.CommitDraft) -> Effect:
+    """Have a model write the messages, in the session's turn."""
+    _check_edits(command.groups)
+    from core.engine.commits.drafting import draft_messages
+
+    await reserve_turn(session)
+    return partial(start_turn, session, partial(draft_messages, session, groups=command.groups), None)
+
+
+async def prepare_commit_sort(session: Session, command: cmd.CommitSort) -> Effect:
+    """Have a model sort the edits, in the session's turn."""
+    _check_edits([command.edits])
+    from core.engine.commits.drafting import sort_edits
+
+    await reserve_turn(session)
+    return partial(start_turn, session, partial(sort_edits, session, ids=command.edits), None)
+
+
+async def prepare_commit(session: Session, command: cmd.CommitMake) -> Effect:
+    """Check trust, messages and edits; the commits are made in parallel to turns."""
+    await asyncio.to_thread(session.services.trust.check_commit)
+    _check_edits([commit.edits for commit in command.commits])
+    for commit in command.commits:
+        if not commit.message.strip():
+            raise CommandRejected("a commit has no message.", hint="Write one.", code="message_empty")
+        if "\0" in commit.message or len(commit.message) > MAX_MESSAGE:
+            raise CommandRejected("the message is too long, or holds a NUL character.", code="message_invalid")
+    from core.engine.commits.making import make_commits
+
+    return partial(session.run_in_parallel, partial(make_commits, session, command), name="commit")
+
+
+async def prepare_pull_request_draft(session: Session, _: cmd.PullRequestDraft) -> Effect:
+    """Have a model write title and text, in the session's turn."""
+    from core.engine.commits.pull_request import draft_pull_request
+
+    await reserve_turn(session)
+    return partial(start_turn, session, partial(draft_pull_request, session), None)
+
+
+def prepare_pull_request(session: Session, command: cmd.PullRequestOpen) -> Effect:
+    """Check trust and the names; the branch is pushed in parallel to turns."""
+    session.services.trust.check()
+    for kind, name in (("branch", command.branch), ("remote", command.remote), ("base", command.base or "main")):
+        if not _NAME.fullmatch(name) or ".." in name:
+            raise CommandRejected(
+                f"{name!r} is no name of a {kind}.", hint="Use letters, digits, - _ . /", code="name_invalid"
+            )
+    if not command.title.strip() or "\0" in command.title + command.body:
+        raise CommandRejected("the pull request has no title.", hint="Write one.", code="message_empty")
+    from core.engine.commits.pull_request import open_pull_request
+
+    return partial(session.run_in_parallel, partial(open_pull_request, session, command), name="pull request")
+
+
+def _check_edits(groups: Sequence[Sequence[str]]) -> None:
+    ids = [edit_id for group in groups for edit_id in group]
+    if not ids or len(set(ids)) != len(ids):
+        raise CommandRejected(
+            "each commit needs accepted edits, each once.", hint="Look again: /commit", code="edits_invalid"
+        )

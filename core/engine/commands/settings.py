@@ -1,24 +1,42 @@
-"""Commands on what a session goes on with: its title, mode, model and effort; and what is saved: permissions, notes,
-the user's word on MCP servers. A yes to one is bound to the entry that was shown."""
+"""Commands on the settings of a session, and on saved permissions, notes and consents.
+
+The settings are title, mode, model, effort, limits and the command policy. Consent to an MCP server is bound to the
+entry that the user saw. The user may widen limits that they configured themselves, but not those that the project's
+file narrows.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import assert_never
+from typing import Any, Final, assert_never
 
+from msgspec.structs import asdict, replace
+
+from core.config.loading import NARROWER
 from core.config.rules.notes import ProjectNotes
+from core.config.settings import LoadedSettings, Settings, TurnLimits
 from core.engine.commands.turns import check_text
-from core.engine.configuration.guide_file import keep_guide
-from core.engine.kept.changes import clean_title
-from core.engine.kept.commands import export_kept
+from core.engine.configuration.explanation import CommandLineValue
+from core.engine.configuration.guide_file import save_guide
+from core.engine.session.closed_sessions import clean_title, export_to_file
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
-from core.engine.session.turns import announce_route, preload
+from core.engine.turns.lifecycle import announce_route, preload
 from core.errors import CommandRejected
 from core.permissions.saved_rules import SESSION_PREFIX
 from core.protocol import commands as cmd
-from core.protocol.events import EffortChanged, ModeChanged, ModelChanged, SessionRenamed, SessionTagged
+from core.protocol.events import (
+    EffortChanged,
+    LimitsChanged,
+    ModeChanged,
+    ModelChanged,
+    PolicyChanged,
+    SessionRenamed,
+    SessionTagged,
+)
+
+LIMIT_NAMES: Final = ("max_steps", "max_cost", "max_tokens")
 
 
 def prepare_rename(session: Session, command: cmd.SessionRename) -> Effect:
@@ -31,18 +49,18 @@ def prepare_tag(session: Session, command: cmd.SessionTag) -> Effect:
 
 
 async def prepare_export(session: Session, command: cmd.SessionExport) -> Effect:
-    """Write the session to a new file. Raises `StateError`."""
+    """Export the session to a new file. Raises `StateError`."""
     session.log.flush()
     await asyncio.to_thread(
-        export_kept, session.services.store, command, session.log if session.log.find_loss() else None
+        export_to_file, session.services.store, command, session.log if session.log.find_loss() else None
     )
     return lambda: None
 
 
 async def prepare_guide(session: Session, command: cmd.GuideKeep) -> Effect:
-    """Note what the user has seen of the tour and of the hints; nothing of a private session is kept."""
+    """Save the progress of tour and hints, except for a private session."""
     if not session.state.is_private:
-        await asyncio.to_thread(keep_guide, command)
+        await asyncio.to_thread(save_guide, command)
     return lambda: None
 
 
@@ -60,7 +78,7 @@ def prepare_mode(session: Session, command: cmd.ModeSet) -> Effect:
 
 
 def prepare_effort(session: Session, command: cmd.EffortSet) -> Effect:
-    """Set the effort, for the current mode alone if that has an effort of its own."""
+    """Set the effort, only for the current mode if that has its own effort."""
 
     def set_effort() -> None:
         mode = session.state.mode
@@ -72,7 +90,7 @@ def prepare_effort(session: Session, command: cmd.EffortSet) -> Effect:
 
 
 async def prepare_model(session: Session, command: cmd.ModelSet) -> Effect:
-    """Set the model, for the current mode alone if that has a model of its own."""
+    """Set the model, only for the current mode if that has its own model."""
     models, model = session.services.models, command.model
     await asyncio.to_thread(models.resolve, model, session.settings)
 
@@ -88,7 +106,7 @@ async def prepare_model(session: Session, command: cmd.ModelSet) -> Effect:
 
 
 def prepare_permission_removal(session: Session, command: cmd.PermissionRemove) -> Effect:
-    """Remove a permission, saved or of the session. `CommandRejected`: there is none of this id."""
+    """Remove a permission, saved or of the session. Raises `CommandRejected` for an unknown id."""
     grants, saved_rules = session.permissions.network_grants, session.permissions.saved_rules
     rule = command.id.removeprefix(SESSION_PREFIX)
     if rule != command.id and rule in grants.list_session_grants():
@@ -106,14 +124,14 @@ def prepare_permission_removal(session: Session, command: cmd.PermissionRemove) 
 
 
 def prepare_note(session: Session, command: cmd.MemoryAdd) -> Effect:
-    """Keep a note of the user's."""
+    """Save a note of the user."""
     check_text(command.text, "note")
     notes = ProjectNotes(session.workspace.root)
     return partial(asyncio.to_thread, notes.add, command.text, is_kept=True)
 
 
 async def prepare_note_verdict(session: Session, command: cmd.MemoryJudge) -> Effect:
-    """Keep a note, or drop it. `CommandRejected`: there is none of this id."""
+    """Accept or reject a note. Raises `CommandRejected` for an unknown id."""
     notes = ProjectNotes(session.workspace.root)
     if not any(memory_note.id == command.id for memory_note in await asyncio.to_thread(notes.load)):
         raise CommandRejected("this note is gone.", hint="/memory lists those that are there.", code="note_unknown")
@@ -123,7 +141,8 @@ async def prepare_note_verdict(session: Session, command: cmd.MemoryJudge) -> Ef
 
 
 async def prepare_server_control(session: Session, command: cmd.ServerControl) -> Effect:
-    """Act on a server. `CommandRejected`: there is none of this name, or its entry is another one now."""
+    """Control a server. Raises `CommandRejected`: the name is unknown, or its entry has changed since it was
+    displayed."""
     servers = session.server_access.servers
     config = await servers.find_config(command.server)
     if config is None:
@@ -154,3 +173,94 @@ async def prepare_server_control(session: Session, command: cmd.ServerControl) -
             return partial(servers.answer_consent, config, is_allowed=action == "allow")
         case _:
             assert_never(action)
+
+
+def apply_limit_options(loaded_settings: LoadedSettings, options: Any) -> Settings:
+    """Return the loaded settings with the limits (None = not set) and allow rules of the command line."""
+    limits = replace(loaded_settings.settings.limits, **_read_limits(options))
+    rules = loaded_settings.settings.permissions
+    return replace(
+        loaded_settings.settings, limits=limits, permissions=replace(rules, allow=(*rules.allow, *options.allow))
+    )
+
+
+def list_command_line_values(options: Any) -> dict[str, CommandLineValue]:
+    """Return the options of the command line that replace or extend settings, by dotted key."""
+    limits = ((f"limits.{name}", name, value) for name, value in _read_limits(options).items())
+    others = (
+        ("mode", "mode", options.mode),
+        ("model", "model", options.model),
+        ("routes.chat.effort", "effort", options.effort),
+        ("privacy", "no-private" if options.private is False else "private", options.private),
+        ("permissions.allow", "allow", options.allow or None),
+    )
+    all_options = (*limits, *others)
+    return {
+        key: CommandLineValue(f"--{name.replace('_', '-')}", value)
+        for key, name, value in all_options
+        if value is not None
+    }
+
+
+def _read_limits(options: Any) -> dict[str, Any]:
+    return {name: value for name in LIMIT_NAMES if (value := getattr(options, name)) is not None}
+
+
+def prepare_policy(session: Session, command: cmd.PolicySet) -> Effect:
+    """Change the command policy. Raises `CommandRejected` if the project forbids it."""
+    _check_bound(session, "commands", "policy", command.policy)
+    return partial(_apply_limits, session, PolicyChanged(policy=command.policy, by="user"))
+
+
+def prepare_limits(session: Session, command: cmd.LimitsSet) -> Effect:
+    """Change the limits of turns. Raises `CommandRejected` if the project forbids it."""
+    new_limits = _read_limits(command)
+    for name, value in new_limits.items():
+        _check_bound(session, "limits", name, value)
+    limits = replace(session.settings.limits, **new_limits)
+    return partial(_apply_limits, session, _build_limits_event(limits, by_user=True))
+
+
+def _check_bound(session: Session, section: str, key: str, value: object) -> None:
+    bound = session.services.bounds.get((section, key))
+    if bound is not None and NARROWER[section, key](value, bound):
+        raise CommandRejected(
+            f"the project's configuration says {section}.{key} = {bound!r}, and that can't be widened here.",
+            hint="It stands in `.agent-tui/config.toml` of the project.",
+            code="project_is_stricter",
+        )
+
+
+def _build_limits_event(limits: TurnLimits, *, by_user: bool) -> LimitsChanged:
+    return LimitsChanged(**asdict(limits), by="user" if by_user else "configuration")
+
+
+def _apply_limits(session: Session, event: LimitsChanged | PolicyChanged) -> None:
+    """Apply a change at once, also to the running turn and to subagents."""
+    session.emit_outside_turn(event)
+    now = session.settings
+    if (context := session.context) is not None:
+        context.use_settings(now)
+    for child in session.subagents.values():
+        services = child.services
+        services.settings = replace(services.settings, limits=now.limits, commands=now.commands)
+        if (context := child.context) is not None:
+            context.use_settings(child.settings)
+
+
+def announce_limits(session: Session, options: Any = None) -> None:
+    """Record the effective limits and policy if they have changed, on opening or by the configuration. `options`: those
+    of the command line, which override earlier choices in the session."""
+    state = session.state
+    option_limits = _read_limits(options) if options is not None else {}
+    if option_limits and state.limits.by == "user":
+        session.emit_outside_turn(_build_limits_event(replace(_to_limits(state.limits), **option_limits), by_user=True))
+    now = session.settings
+    if now.limits != _to_limits(state.limits):
+        session.emit_outside_turn(_build_limits_event(now.limits, by_user=False))
+    if now.commands.policy != state.policy.policy:
+        session.emit_outside_turn(PolicyChanged(policy=now.commands.policy))
+
+
+def _to_limits(event: LimitsChanged) -> TurnLimits:
+    return TurnLimits(max_steps=event.max_steps, max_cost=event.max_cost, max_tokens=event.max_tokens)

@@ -1,6 +1,6 @@
 """Commands on the terminal: the user's own commands, background jobs, the shell, a todo's `verify` command.
 
-The `verify` command stands in a file of the project, so it runs only where its effects are contained.
+The `verify` command comes from a file of the project, so it runs only in a box.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from core.shell.terminal import Terminal
 from core.shell.user_command import UserCommand
 from core.shell.verification.clean_run import verify_todo_run
 
-USER_TOOL = "run_terminal_cmd"  # what hooks know a command of the user's by
+USER_TOOL = "run_terminal_cmd"  # the tool name of a user's command for hooks
 
 
 def prepare_run(session: Session, command: cmd.CommandRun) -> Effect:
-    """Run a command that the user typed, beside whatever else runs."""
+    """Run a command that the user typed, in parallel to turns."""
     check_text(command.command, "command")
     if "\0" in command.command:
         raise CommandRejected("the command holds a NUL character.", code="command_invalid")
@@ -33,7 +33,7 @@ def prepare_run(session: Session, command: cmd.CommandRun) -> Effect:
 
 
 def run_typed(session: Session, command: str, *, on_machine: bool = False) -> None:
-    """Run a command as the user's own, beside whatever else runs."""
+    """Run a command as one of the user, in parallel to turns."""
     run = UserCommand(session.terminal, command, is_unsandboxed=on_machine)
 
     async def work() -> None:
@@ -43,19 +43,19 @@ def run_typed(session: Session, command: str, *, on_machine: bool = False) -> No
             await run.run()
             await report_command(session.hooks, command, run)
 
-    session.run_beside(work, name=run.call)
+    session.run_in_parallel(work, name=run.call)
 
 
 async def find_hook_refusal(hooks: SessionHooks, command: str, call: str) -> str:
-    """Return why a hook refuses a command that no tool call runs, "" = none does. Nobody else is asked about it, so one
-    that would have the user asked lets it pass: they typed it."""
+    """Return why a hook refuses a command of the user, "" = none does. A hook's decision to ask the user counts as
+    consent, since the user typed the command."""
     hook_call = HookCall(tool=USER_TOOL, call=call, arguments={"command": command})
     outcome = await hooks.run(HookOccasion(event=HookEvent.BEFORE_SHELL, call=hook_call, subjects=(command,)))
     return outcome.describe_refusal() if outcome.is_denied else ""
 
 
 async def report_command(hooks: SessionHooks, command: str, run: UserCommand) -> None:
-    """Tell the hooks of a command that no tool call ran."""
+    """Report a command of the user to the hooks."""
     if run.result is None:
         return
     hook_call = HookCall(
@@ -87,9 +87,8 @@ def prepare_reset(session: Session, _: cmd.ShellReset) -> Effect:
 
 
 async def run_verify(terminal: Terminal, hooks: SessionHooks, plan: str, todo: Todo) -> TodoVerified | None:
-    """Run the `verify` command of a todo, alone in a clean layer. Returns what it proves; None = it could not be
-    started, which was reported.
-    Raises `CommandRejected` where nothing contains its effects, or a hook refuses it."""
+    """Run the `verify` command of a todo in a clean layer. Return the verification; None = it could not be started,
+    which is reported already. Raises `CommandRejected` if there is no box, or a hook refuses it."""
     if not await terminal.find_box():
         raise CommandRejected(
             f"{todo.id} is proved by `{todo.verify}`, and nothing on this machine can hold what it does.",
@@ -109,7 +108,7 @@ async def run_verify(terminal: Terminal, hooks: SessionHooks, plan: str, todo: T
     return verify_todo_run(terminal.host, todo, plan=plan, result=command.result, emit=emit)
 
 
-def build_not_proved(todo: Todo, verification: TodoVerified | None) -> CommandRejected:
+def build_verification_error(todo: Todo, verification: TodoVerified | None) -> CommandRejected:
     """Return the error for a todo whose command did not pass."""
     code = verification.exit_code if verification is not None else None
     outcome = "it did not come to an end" if code is None else f"exit code {code}"

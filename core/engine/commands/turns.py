@@ -1,7 +1,13 @@
-"""Commands that start, steer and stop turns, and those about what is typed for them."""
+"""Commands that start, steer and stop turns, those on the prompt, and replies to approvals and questions.
+
+A reply resolves the waiting turn. A late answer is recorded first, so that the model has it in any case, and then
+starts another turn.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -12,17 +18,19 @@ from core.agent.context.token_meter import TokenMeter
 from core.agent.mentions.sources import PromptSurroundings
 from core.engine.commands.attachments import check_labels_accepted, check_pictures_accepted
 from core.engine.commands.findings import parse_review, prepare_review
-from core.engine.project_survey import parse_init, render_init
-from core.engine.prompt_commands import ExpandedPrompt, calls_server, expand_prompt, find_called
-from core.engine.prompt_sources import find_prompt_items, render_steer_context
-from core.engine.session.opening import note_branch
+from core.engine.session.opening import record_branch
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
-from core.engine.session.turns import ask_model, compact_history, reserve_turn, start_turn
+from core.engine.turns.lifecycle import ask_model, compact_history, reserve_turn, start_turn
+from core.engine.turns.project_survey import parse_init, render_init
+from core.engine.turns.prompt_commands import ExpandedPrompt, calls_server, expand_prompt, find_called
+from core.engine.turns.prompt_sources import find_prompt_items, render_steer_context
 from core.errors import CommandRejected
 from core.ids import new_id
+from core.permissions.policy import check_pattern
 from core.protocol import commands as cmd
-from core.protocol.events import ContextDropped, DraftKept, Notice
+from core.protocol.documents import Question, QuestionAnswer
+from core.protocol.events import ContextDropped, DraftKept, Notice, QuestionAnswered, QuestionAsked
 from core.protocol.queries import ContextItem
 from core.protocol.tools import OTHER_TOOLS
 
@@ -30,6 +38,8 @@ MAX_TEXT: Final = 4_000_000  # characters
 LOOK_AGAIN: Final = "Look at /context again: it has moved on."
 HUMAN_POLICY: Final = "you type the commands here (policy `human`), and no model is asked."
 HUMAN_POLICY_HINT: Final = "Send it as `!command`, ask the agent with `?question`, or let it work with /policy confirm."
+MAX_ANSWER = 100_000  # characters of a free-text answer
+_LATE_ANSWER_INSTRUCTION = "I have answered what you asked before. Go on with that."
 
 
 async def prepare_submit(session: Session, command: cmd.TurnSubmit) -> Effect:
@@ -55,7 +65,7 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit) -> Effect:
     ask = partial(ask_model, prompt=text, surroundings=surroundings, instruction=instruction)
 
     def start() -> None:
-        note_branch(session)
+        record_branch(session)
         session.call_permissions.requested_tools = command.available_tools
         if expanded_prompt is not None and expanded_prompt.opened is not None:
             session.emit_outside_turn(expanded_prompt.opened)
@@ -73,7 +83,7 @@ def _check_tools(session: Session, command: cmd.TurnSubmit) -> None:
 async def _find_items(
     session: Session, command: cmd.TurnSubmit, text: str, expanded_prompt: ExpandedPrompt | None
 ) -> tuple[ContextItem, ...]:
-    """Return what goes with a prompt; of one that was expanded, with the words of its file and its arguments."""
+    """Return the context items of a prompt; of an expanded one, those in its file's text and arguments."""
     if expanded_prompt is None:
         return await find_prompt_items(session, command, text)
     return await find_prompt_items(
@@ -82,7 +92,7 @@ async def _find_items(
 
 
 async def _render_instruction(session: Session, text: str, labels: str, expanded_prompt: ExpandedPrompt | None) -> str:
-    """Render what the model is sent in place of a prompt, "" = the prompt. `labels`: those that were put first."""
+    """Render the instruction that replaces a prompt, "" = none. `labels`: attachment labels at its start."""
     if expanded_prompt is not None:
         return f"{labels}{expanded_prompt.text}"
     wish = parse_init(text)
@@ -117,7 +127,7 @@ def _check_can_steer(session: Session) -> None:
 
 
 def prepare_unsteer(session: Session, command: cmd.TurnUnsteer) -> Effect:
-    """Give back messages that no model was sent yet."""
+    """Return messages to the user that no model was sent yet."""
     waiting = session.state.pending_steers
     if not (waiting.keys() & set(command.ids) if command.ids else waiting):
         raise CommandRejected("nothing waits: the model was sent all that was said.", code="nothing_queued")
@@ -125,7 +135,7 @@ def prepare_unsteer(session: Session, command: cmd.TurnUnsteer) -> Effect:
 
 
 def prepare_draft(session: Session, command: cmd.DraftKeep) -> Effect:
-    """Save the text of the prompt if it is news."""
+    """Save the draft of the prompt if it has changed."""
 
     def save() -> None:
         if command.text != session.state.draft:
@@ -135,7 +145,7 @@ def prepare_draft(session: Session, command: cmd.DraftKeep) -> Effect:
 
 
 def prepare_interrupt(session: Session, _: cmd.TurnInterrupt) -> Effect:
-    """Interrupt the turn; where none runs, the user's own commands."""
+    """Interrupt the turn; if none runs, stop the user's commands."""
     if not session.turn_slot.is_running and session.tasks.has_running_commands:
         return session.tasks.stop_commands
     _check_turn_running(session)
@@ -144,7 +154,7 @@ def prepare_interrupt(session: Session, _: cmd.TurnInterrupt) -> Effect:
 
 
 async def prepare_compaction(session: Session, _: cmd.ContextCompact) -> Effect:
-    """Replace the history by a summary; nothing else runs meanwhile."""
+    """Replace the history by a summary, in the session's turn."""
     if not session.state.messages:
         raise CommandRejected("there is nothing to compact yet.", code="nothing_to_compact")
     await reserve_turn(session)
@@ -152,7 +162,7 @@ async def prepare_compaction(session: Session, _: cmd.ContextCompact) -> Effect:
 
 
 def prepare_context_drop(session: Session, command: cmd.ContextDrop) -> Effect:
-    """Leave a part of the history out of later requests."""
+    """Exclude a part of the history from later requests."""
     if session.turn_slot.is_running:
         raise CommandRejected("a turn is running.", hint="Wait for its end, or stop it first.", code="turn_running")
     parts_by_id = {history_part.id: history_part for history_part in list_history_parts(session.state.messages)}
@@ -167,7 +177,7 @@ def prepare_context_drop(session: Session, command: cmd.ContextDrop) -> Effect:
         tokens = (memory.meter if memory is not None else TokenMeter()).estimate(part.size)
         note = f"(left out by the user: about {tokens:,} tokens)"
         session.emit_outside_turn(ContextDropped(name=part.name, spans=part.spans, note=note, tokens=tokens))
-        if memory is not None:  # it was read, but can't be seen any more
+        if memory is not None:  # files in the part no longer count as read
             memory.read_digests.clear()
             memory.meter.reset()
         cache_hint = "What the provider has cached is lost from there on; the next request is read anew once."
@@ -179,8 +189,8 @@ def prepare_context_drop(session: Session, command: cmd.ContextDrop) -> Effect:
 
 
 async def check_prompt(session: Session, command: cmd.TurnSubmit | cmd.TurnSteer | cmd.BestRun, subject: str) -> str:
-    """Return the text of a prompt with the labels that are missing from it put first. Raises `CommandRejected` for an
-    unknown label, for no or too much text, and for what the model can't be sent."""
+    """Return the text of a prompt, with missing attachment labels added at the start. Raises `CommandRejected` for an
+    unknown label, an empty or too long text, and an attachment that the model does not accept."""
     attachments, text = session.state.attachments, command.text
     if unknown := [label for label in command.attachments if label not in attachments]:
         raise CommandRejected(
@@ -208,3 +218,117 @@ def check_text(text: str, subject: str) -> None:
             hint="Put it into a file and name the file.",
             code="text_too_long",
         )
+
+
+def prepare_approval(session: Session, command: cmd.ApprovalAnswer) -> Effect:
+    """Check the decision on an approval, also of a subagent. Raises `CommandRejected`, `AgentTuiError` for a
+    pattern."""
+    _check_unanswered(session, command.id, "approval")
+    request = session.state.approvals.get(command.id)
+    asking = session.subagents.get(request.subagent, session) if request is not None else session
+    if request is None or asking.context is None:
+        raise CommandRejected(f"no approval {command.id!r} is waiting.", code="approval_unknown")
+    if command.pattern:
+        check_pattern(command.pattern, request.subject, "allow" if command.decision == "allow_always" else "deny")
+    if command.decision not in request.options:
+        raise CommandRejected(
+            f"{command.decision!r} is not offered here.",
+            hint=f"Choose one of {', '.join(request.options)}.",
+            code="decision_not_offered",
+        )
+    if command.by == "program" and not command.decision.startswith("reject"):
+        raise CommandRejected("only the user can allow this.", code="decision_not_offered")
+    session.user.answered.add(command.id)
+    resolve = partial(asking.user.resolve_approval, answerer=command.by)
+    return partial(resolve, command.id, command.decision, command.note, command.pattern)
+
+
+def prepare_question_reply(session: Session, command: cmd.QuestionReply, *, begins: bool = True) -> Effect:
+    """Check the answers to a question and return their effect. Raises `CommandRejected` if they do not fit it.
+    `begins`: a late answer starts a turn; False for a subagent's question, since its build starts that turn."""
+    _check_unanswered(session, command.id, "question")
+    question_event = session.state.questions.get(command.id)
+    if question_event is not None and question_event.subagent in session.subagents:
+        return prepare_question_reply(session.subagents[question_event.subagent], command, begins=False)
+    is_awaited = session.user.is_question_open(command.id)
+    if question_event is None or not (question_event.lasting or is_awaited):
+        raise CommandRejected(
+            f"no question {command.id!r} is waiting.", hint="It was answered or dismissed.", code="question_unknown"
+        )
+    _check_answers(question_event, command.answers)
+    if command.by == "program" and command.answers:
+        raise _build_rejection("answers are the user's.", "Give none where nobody answered.")
+    if command.answers and not is_awaited and not session.turn_slot.is_running:
+        session.routes.open()  # raises if there is no model
+    session.user.answered.add(command.id)
+    answer_event = QuestionAnswered(id=question_event.id, answers=command.answers, by=command.by)
+    return partial(_apply_answers, session, question_event, answer_event, begins=begins)
+
+
+def _check_unanswered(session: Session, identity: str, kind: str) -> None:
+    """Raise `CommandRejected` if another client has answered already."""
+    if identity in session.user.answered:
+        raise CommandRejected(
+            f"this {kind} was answered already.", hint="The first answer holds.", code="already_answered"
+        )
+
+
+def _check_answers(question_event: QuestionAsked, answers: tuple[QuestionAnswer, ...]) -> None:
+    """Raise `CommandRejected` unless the answers name parts of the question, once each, and have a valid length."""
+    questions = {question.id: question for question in question_event.questions}
+    for answer in answers:
+        question = questions.get(answer.question)
+        if question is None:
+            raise _build_rejection(
+                f"the question has no part {answer.question!r}.", f"Its parts are {', '.join(questions)}."
+            )
+        _check_options(question, answer.options)
+        if not answer.options and not answer.text.strip():
+            raise _build_rejection(
+                f"the answer to {answer.question!r} is empty.", "Choose an option, or write something."
+            )
+        if len(answer.text) > MAX_ANSWER:
+            size = f"{len(answer.text):,} characters; at most {MAX_ANSWER:,} can be sent."
+            raise _build_rejection(
+                f"the answer to {answer.question!r} has {size}", "Put it into a file and name the file."
+            )
+    twice = [question_id for question_id, count in Counter(answer.question for answer in answers).items() if count > 1]
+    if twice:
+        raise _build_rejection(f"{twice[0]!r} is answered twice.")
+
+
+def _check_options(question: Question, option_ids: tuple[str, ...]) -> None:
+    known_ids = [option.id for option in question.options]
+    if strange := [option_id for option_id in option_ids if option_id not in known_ids]:
+        raise _build_rejection(
+            f"{question.id!r} has no option {strange[0]!r}.", f"Its options are {', '.join(known_ids)}."
+        )
+    if len(set(option_ids)) < len(option_ids) or (len(option_ids) > 1 and not question.allow_multiple):
+        raise _build_rejection(f"{question.id!r} takes one option, once.", "Choose one of them.")
+
+
+def _build_rejection(message: str, hint: str = "") -> CommandRejected:
+    return CommandRejected(message, hint=hint, code="question_unknown" if "no part" in message else "answer_invalid")
+
+
+async def _apply_answers(
+    session: Session, question_event: QuestionAsked, answer_event: QuestionAnswered, *, begins: bool
+) -> None:
+    """Resolve the waiting turn with the answers, else record them and start a turn."""
+    if session.user.resolve_question(answer_event.id, answer_event.answers, answerer=answer_event.by):
+        return
+    if question_event.id not in session.state.questions:
+        return  # answered meanwhile
+    session.emit(answer_event)
+    if not answer_event.answers or not begins:
+        return
+    turn = session.state.current_turn
+    if turn is not None and question_event.call in turn.calls:
+        await session.turn_slot.wait_ended()  # the turn that asked is being stopped
+    if not session.turn_slot.is_running:
+        from core.agent.context.reminders import summarize_answers
+
+        with suppress(CommandRejected):  # a turn has begun meanwhile, which gets the answers at its next step
+            await reserve_turn(session)
+            prompt = summarize_answers(question_event.questions, answer_event.answers)
+            start_turn(session, partial(ask_model, prompt=prompt, instruction=_LATE_ANSWER_INSTRUCTION), prompt)

@@ -1,1 +1,1 @@
-"""Commits of accepted hunks: their content and messages, the hooks in the box, git's own commit, pull requests."""
+"""Commits of accepted hunks: their content and messages, hooks in the box, the commit by git, pull requests."""

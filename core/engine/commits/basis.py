@@ -1,6 +1,6 @@
-"""The basis of a session's next commits: its repository as it stands, and the accepted edits that no commit has yet.
+"""The basis of a session's next commits: the present repository, and the accepted edits that are in no commit yet.
 
-It is read anew for every preview and every commit, so that what is shown is what would be committed.
+It is read again for every preview and every commit, so that a preview shows what would be committed.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ NOT_COMMITTABLE = "not_committable"
 
 
 class CommitBasis(Struct, frozen=True, kw_only=True):
-    """`hooks`: paths of those that a commit runs, by name. Files of the last commit and of the disk are read once."""
+    """Repository, HEAD and accepted edits. `hooks`: paths of the hooks that a commit runs, by name. Files of the last
+    commit and of the disk are read once."""
 
-    places: RepositoryLayout
+    layout: RepositoryLayout
     repository: GitRepository
     head: HeadState
     edits: tuple[AcceptedEdit, ...]
@@ -44,7 +45,7 @@ class CommitBasis(Struct, frozen=True, kw_only=True):
     read_disk: Callable[[str], PathVersion]
 
     def compute(self, edits: Sequence[AcceptedEdit] | None = None) -> list[CommitContent]:
-        """Return what a commit of some edits (None: of all) on top of HEAD changes."""
+        """Return the content of a commit of some edits (None: of all) on top of HEAD."""
         accepted_edits = self.edits if edits is None else edits
         last = {edit.path: edit.id for edit in self.edits}
         whole_paths = {
@@ -59,7 +60,7 @@ class CommitBasis(Struct, frozen=True, kw_only=True):
         return [replace(content, problem=problems.get(content.path, content.problem)) for content in contents]
 
     def select(self, ids: Sequence[str]) -> list[AcceptedEdit]:
-        """Return the edits of these ids in their order. Raises `CommandRejected` for one that is not there."""
+        """Return the edits of these ids in their order. Raises `CommandRejected` for an unknown id."""
         edits_by_id = {edit.id: edit for edit in self.edits}
         if unknown := [edit_id for edit_id in ids if edit_id not in edits_by_id]:
             raise CommandRejected(
@@ -70,28 +71,28 @@ class CommitBasis(Struct, frozen=True, kw_only=True):
 
 
 def _explain_missing_repository(root: Path) -> CommandRejected:
-    """Return the error for a project that has no repository, or one that agent-tui does not use though git does."""
+    """Return the error for a project without a repository, or with one that git uses and agent-tui does not."""
     problem, hint = "this project is in no git repository.", "git init makes one."
     if os.environ.get("GIT_DIR"):
         problem, hint = (
             "the repository is named by GIT_DIR, which agent-tui does not follow.",
             "Commit with git itself.",
         )
-    elif places := find_repository(root):
-        problem = f"{places.root / '.git'} leads to a repository that does not name this work tree."
-        hint = f"If it is yours: git config core.worktree {quote(str(places.root))}"
+    elif layout := find_repository(root):
+        problem = f"{layout.root / '.git'} leads to a repository that does not name this work tree."
+        hint = f"If it is yours: git config core.worktree {quote(str(layout.root))}"
     return CommandRejected(problem, hint=hint, code=NOT_COMMITTABLE)
 
 
 @contextmanager
 def open_basis(session: Session) -> Iterator[CommitBasis]:
-    """Open the basis; slow, for a thread. Raises `CommandRejected` where nothing can be committed, `GitFailed` if git
-    does not answer, `ContentLost`."""
+    """Open the basis. Slow: call it in a thread. Raises `CommandRejected` if nothing can be committed, `GitFailed`,
+    `ContentLost`."""
     root = session.workspace.root
-    places = find_confirmed_repository(root)
-    if places is None:
+    layout = find_confirmed_repository(root)
+    if layout is None:
         raise _explain_missing_repository(root)
-    if operation := find_operation(places):
+    if operation := find_operation(layout):
         raise CommandRejected(
             f"the repository is in the middle of {operation}.",
             hint="Finish or abort it first: git status says how.",
@@ -104,14 +105,14 @@ def open_basis(session: Session) -> Iterator[CommitBasis]:
     with open_repository(root, may_be_above=True) as repository:
         if repository is None:
             raise CommandRejected("the repository is not this project's own.", code=NOT_COMMITTABLE)
-        below = root.relative_to(places.root).as_posix()
+        below = root.relative_to(layout.root).as_posix()
         prefix, head = "" if below == "." else f"{below}/", read_head(repository)
         yield CommitBasis(
-            places=places,
+            layout=layout,
             repository=repository,
             head=head,
             edits=tuple(edits),
-            hooks=list_commit_hooks(repository, places),
+            hooks=list_commit_hooks(repository, layout),
             heads=read_head_files(repository, head.commit, {accepted_edit.path for accepted_edit in edits}, prefix),
             read_disk=cache(lambda path: read_version(tree.read_disk_state(path), contents)),
         )

@@ -1,46 +1,55 @@
-"""Commit messages by a model: from what was asked for, the todos, the checks and the diff, in the style of the log.
+"""Commit messages and topics by a model: the small one first, else the session's.
 
-Whatever the model answers, every group has a message: where it gives none, the one that is made without it.
+Messages are written from the prompts, the todos, the checks and the diff, in the style of the log. A group
+without a message in the model's answer gets one that is written without a model.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from difflib import unified_diff
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.agent.context.prompt_tags import escape_tags, wrap_tag
+from core.agent.turn.stages import build_side_requests
 from core.agent.turn.turn_context import TurnContext
 from core.engine.commits.basis import CommitBasis, open_basis
-from core.engine.commits.preview import build_group
-from core.engine.commits.side_models import ask_side_models
+from core.engine.commits.preview import build_group, list_prompts
 from core.engine.session.session import Session
+from core.errors import ProviderError
 from core.git.work_state import list_recent_messages
-from core.protocol.events import CommitDrafted
+from core.prompts import render
+from core.protocol.events import CommitDrafted, CommitSorted
+from core.protocol.messages import UserMessage
 from core.protocol.queries import CommitGroup
+from core.protocol.review import CommitTopic
 from core.shadow.commits.commit_content import CommitContent
 from core.shadow.commits.path_version import AcceptedEdit, PathVersion
 
+_MAX_TOKENS: Final = 2_000
 _LOG: Final = 12  # messages
 _MAX_MESSAGE: Final = 600  # characters of one of them
-_MAX_DIFF: Final = 24_000  # characters of all groups
+_MAX_DIFF: Final = 24_000  # characters of the diffs in a request
 _MARK: Final = re.compile(r"(?m)^[ \t]*={2,}[ \t]*(\d+)[ \t]*={2,}[ \t]*$")
 _FENCE: Final = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
+_MAX_TITLE: Final = 120  # characters
+_TOPIC: Final = re.compile(r"(?m)^[ \t]*(?:[-*][ \t]*)?(\d+(?:[ \t]*,[ \t]*\d+)*)[ \t]*(?::(.*))?$")
 
 
 class DraftGroup(Struct, frozen=True):
-    """One commit, and its diff as far as there is room for it."""
+    """One commit, and its clipped diff."""
 
     group: CommitGroup
     diff: str
 
 
 async def draft_messages(session: Session, context: TurnContext, groups: Sequence[Sequence[str]]) -> None:
-    """Have the small model, else the session's, write the messages of groups of edits; emit them."""
+    """Have a model write the messages of groups of edits; emit them."""
     log, draft_groups = await asyncio.to_thread(_describe_groups, session, groups)
     drafts = [draft_group.group.message for draft_group in draft_groups]
     async for reply, model in ask_side_models(context, "commit_messages", _render_request(log, draft_groups)):
@@ -52,7 +61,7 @@ async def draft_messages(session: Session, context: TurnContext, groups: Sequenc
 
 
 def parse_messages(text: str, count: int) -> dict[int, str]:
-    """Return the messages of an answer by the index of their group; a single one needs no mark."""
+    """Parse the messages of an answer, by the index of their group; a single one needs no mark."""
     parts = _MARK.split(text.strip())
     messages = {int(number) - 1: _clean(message) for number, message in zip(parts[1::2], parts[2::2], strict=True)}
     if not messages and count == 1:
@@ -112,3 +121,58 @@ def _render_request(log: Sequence[str], groups: Sequence[DraftGroup]) -> str:
         parts += [wrap_tag(name, escape_tags("\n".join(values))) for name, values in sections.items() if any(values)]
         parts.append("</group>")
     return "\n".join(parts)
+
+
+async def sort_edits(session: Session, context: TurnContext, ids: Sequence[str]) -> None:
+    """Have a model sort edits by topic; emit the topics."""
+    request = await asyncio.to_thread(_describe_edits, session, ids)
+    async for reply, model in ask_side_models(context, "commit_topics", request):
+        if topics := parse_topics(reply, ids):
+            context.emit(CommitSorted(topics=tuple(topics), model=model))
+            return
+    context.emit(CommitSorted(topics=(CommitTopic(title="", edits=tuple(ids)),)))
+
+
+def parse_topics(text: str, ids: Sequence[str]) -> list[CommitTopic]:
+    """Parse the topics of an answer, one per line as `1, 3: words`. An edit belongs to the first topic that names
+    it."""
+    rest = dict(enumerate(ids, 1))
+    commit_topics = [
+        CommitTopic(
+            title=" ".join(title.split())[:_MAX_TITLE] or f"Topic {index}",
+            edits=tuple(rest.pop(number) for number in map(int, numbers.split(",")) if number in rest),
+        )
+        for index, (numbers, title) in enumerate(_TOPIC.findall(text), 1)
+    ]
+    return [commit_topic for commit_topic in commit_topics if commit_topic.edits]
+
+
+def _describe_edits(session: Session, ids: Sequence[str]) -> str:
+    with open_basis(session) as basis:
+        edits_by_id = {accepted_edit.id: accepted_edit for accepted_edit in basis.select(ids)}
+    prompts, todos = list_prompts(session.state), {todo.id: todo.content for todo in session.state.todos}
+    room = _MAX_DIFF // max(len(ids), 1)
+    parts: list[str] = []
+    for number, edit in enumerate((edits_by_id[edit_id] for edit_id in ids), 1):
+        sections = {
+            "asked": prompts.get(edit.turn, "")[:room],
+            "todo": todos.get(edit.todo, ""),
+            "diff": render_change(edit.path, edit.before, edit.after)[:room],
+        }
+        tags = [wrap_tag(name, escape_tags(text)) for name, text in sections.items() if text]
+        parts += [f'<edit number="{number}">', *tags, "</edit>"]
+    return "\n".join(parts)
+
+
+async def ask_side_models(context: TurnContext, template: str, request: str) -> AsyncIterator[tuple[str, str]]:
+    """Yield the answers of the models, one after the other, with the model's id. A model that fails is skipped. An
+    interruption ends the iteration, and the caller uses its result without a model."""
+    side, system, messages = build_side_requests(context), render(template), [UserMessage(content=request)]
+    for route in (*side.routes.small, replace(side.routes.current, effort="")):
+        try:
+            reply = await side.ask("small", route, system, messages, max_tokens=_MAX_TOKENS)
+        except ProviderError:
+            continue
+        except asyncio.CancelledError:
+            return
+        yield reply, route.id

@@ -1,6 +1,6 @@
-"""Pending or accepted changes as one patch that `git apply` takes to the byte: binary content, modes, links, renames.
+"""Pending or accepted changes as one patch that `git apply` reproduces exactly: binary content, modes, links, renames.
 
-Git writes it, from objects in a repository that is made for this alone.
+Git writes the patch, from objects in a temporary repository.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _SECONDS = 60.0
 
 
 def build_patch(session: Session, query: q.PatchQuery) -> q.PatchAnswer:
-    """Return pending or accepted changes as a patch; slow, for a thread. Raises `AgentTuiError`."""
+    """Return pending or accepted changes as a patch. Slow: call it in a thread. Raises `AgentTuiError`."""
     left_out: dict[str, str] = {}
     if query.which == "pending":
         versions = _read_pending(session, query, left_out)
     else:
         with open_basis(session) as basis:
-            contents = [content for content in basis.compute() if is_meant(content.path, query.paths)]
+            contents = [content for content in basis.compute() if is_selected(content.path, query.paths)]
         left_out = {content.path: content.problem for content in contents if content.problem}
         versions = {content.path: (content.head, content.after) for content in contents if not content.problem}
     patch = render_patch(session.workspace.root, versions) if versions else b""
@@ -45,10 +45,10 @@ def build_patch(session: Session, query: q.PatchQuery) -> q.PatchAnswer:
 def _read_pending(
     session: Session, query: q.PatchQuery, left_out: dict[str, str]
 ) -> dict[str, tuple[PathVersion, PathVersion]]:
-    """Return the sides of pending changes; what can't be read goes to `left_out`."""
+    """Return the two versions of pending changes by path; unreadable ones are added to `left_out` with a reason."""
     contents, versions = session.shadow.merged_tree.contents, dict[str, tuple[PathVersion, PathVersion]]()
     for path, change in sorted(session.state.changes.items()):
-        if not is_meant(path, query.paths):
+        if not is_selected(path, query.paths):
             continue
         try:
             base, pending = read_version(change.base, contents), read_version(change.pending, contents)
@@ -57,13 +57,13 @@ def _read_pending(
             continue
         versions[path] = (base, _select_hunks(change, base, pending, query.hunks) if query.hunks else pending)
     for bulk in session.state.review.bulks:
-        if bulk.needs_verdict and is_meant(bulk.root, query.paths):
+        if bulk.needs_verdict and is_selected(bulk.root, query.paths):
             left_out[bulk.root] = "it is decided on as a whole"
     return versions
 
 
 def _select_hunks(change: Change, base: PathVersion, pending: PathVersion, hunk_ids: Sequence[str]) -> PathVersion:
-    """Return the pending version with some hunks only; what can't be divided is there as a whole, or not at all."""
+    """Return the pending version with only these hunks; an indivisible change is included as a whole or not at all."""
     hunks = [hunk for hunk in change.hunks if hunk.id in hunk_ids]
     if not hunks or change.source is not None or not is_divisible(base.data, pending.data):
         return pending if hunks else base
@@ -71,15 +71,15 @@ def _select_hunks(change: Change, base: PathVersion, pending: PathVersion, hunk_
     return pending if is_complete else replace(pending, data=select_hunks(base.data, pending.data, hunks))
 
 
-def is_meant(path: str, paths: Sequence[str]) -> bool:
-    """True if a path is one of `paths` or lies below one; none of them means all."""
+def is_selected(path: str, paths: Sequence[str]) -> bool:
+    """True if a path is one of `paths` or below one, or if `paths` is empty."""
     return not paths or any(
         path == ancestor or path.startswith(f"{ancestor}/") or ancestor == "." for ancestor in paths
     )
 
 
 def render_patch(root: Path, versions: Mapping[str, tuple[PathVersion, PathVersion]]) -> bytes:
-    """Return the patch from the first to the second version of each path; slow. Raises `GitFailed`, and OSError."""
+    """Return the patch from the first to the second version of every path. Slow. Raises `GitFailed`, OSError."""
     with make_temporary_directory() as directory:
         for name in ("objects", "refs"):
             (directory / name).mkdir()

@@ -1,4 +1,4 @@
-"""The preview of a session's next commits: which accepted edits go into which, and a message made without a model."""
+"""The preview of a session's next commits: the accepted edits of each, and a message written without a model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from core.engine.commits.basis import CommitBasis, open_basis
-from core.engine.commits.patch import is_meant
+from core.engine.commits.patch import is_selected
 from core.engine.session.session import Session
 from core.errors import AgentTuiError
 from core.git.tree_entries import count_staged
@@ -25,7 +25,7 @@ _SENTENCE_END: Final = re.compile(r"[.!?](?:\s|$)|\n")
 
 
 def build_preview(session: Session, query: q.CommitQuery) -> q.CommitAnswer:
-    """Return what can be committed; slow, for a thread. Raises nothing: why nothing can be is part of the answer."""
+    """Return the groups that can be committed, or why there are none. Slow: call it in a thread. Never raises."""
     try:
         with open_basis(session) as basis:
             return _describe_basis(session.state, basis, query)
@@ -34,7 +34,7 @@ def build_preview(session: Session, query: q.CommitQuery) -> q.CommitAnswer:
 
 
 def _describe_basis(state: SessionState, basis: CommitBasis, query: q.CommitQuery) -> q.CommitAnswer:
-    contents = [content for content in basis.compute() if is_meant(content.path, query.paths)]
+    contents = [content for content in basis.compute() if is_selected(content.path, query.paths)]
     left_out = {content.path for content in contents if content.problem}
     open_paths = {content.path for content in contents} - left_out
     groups = list(_list_groups(state, basis, [edit for edit in basis.edits if edit.path in open_paths], query))
@@ -53,7 +53,7 @@ def _describe_basis(state: SessionState, basis: CommitBasis, query: q.CommitQuer
 def _list_groups(
     state: SessionState, basis: CommitBasis, edits: Sequence[AcceptedEdit], query: q.CommitQuery
 ) -> Iterator[q.CommitGroup]:
-    """Yield the groups in the order of their first edits; the files of each as they change with those before it."""
+    """Yield the groups in the order of their first edits, with their files relative to the groups before."""
     before: dict[str, PathVersion] = {}
     cumulative_edits: list[AcceptedEdit] = []
     for key, group_edits in _sort_into_groups(basis, edits, query).items():
@@ -67,7 +67,7 @@ def _list_groups(
 
 
 def find_asking_turns(state: SessionState) -> dict[str, str]:
-    """Return the turn that asked for each turn's work: of one that only brought comments, the one before it."""
+    """Map turns to the turn whose prompt asked for its work: for a turn that only sent comments, the one before."""
     askers, last = dict[str, str](), ""
     for turn in sorted((*state.turns, *state.left_turns.values()), key=lambda turn_state: turn_state.seq):
         if not last or COMMENTS_TITLE not in turn.prompt:
@@ -79,8 +79,8 @@ def find_asking_turns(state: SessionState) -> dict[str, str]:
 def _sort_into_groups(
     basis: CommitBasis, edits: Sequence[AcceptedEdit], query: q.CommitQuery
 ) -> dict[str, list[AcceptedEdit]]:
-    """Sort the edits by todo, prompt or topic. Those of a path that can't be told apart stay together, in the last
-    group."""
+    """Sort the edits by todo, prompt or topic. Edits of a path that can't be committed separately stay together, in the
+    last group."""
     topics = {edit: topic.title for topic in query.topics for edit in topic.edits}
     keys = {
         accepted_edit.id: {
@@ -103,7 +103,7 @@ def _sort_into_groups(
 
 
 def _find_clash(basis: CommitBasis, groups: Sequence[Sequence[AcceptedEdit]]) -> str:
-    """Return a path whose edits can't be committed in this order, "" = there is none."""
+    """Return a path with edits that can't be committed in this order, "" = there is none."""
     cumulative_edits: list[AcceptedEdit] = []
     for group_edits in groups[:-1]:
         cumulative_edits += group_edits
@@ -114,7 +114,7 @@ def _find_clash(basis: CommitBasis, groups: Sequence[Sequence[AcceptedEdit]]) ->
 
 
 def _find_title(state: SessionState, key: str) -> str:
-    """Return the words of a todo or turn, "" = there is none."""
+    """Return the text of a todo, or the prompt of a turn, "" = there is none."""
     prompts, todos = list_prompts(state), {todo.id: todo.content for todo in state.todos}
     asker = find_asking_turns(state).get(key, key)
     return f"Follow comments: {prompts[asker]}" if asker != key else todos.get(key) or prompts.get(key, "")
@@ -128,7 +128,7 @@ def list_prompts(state: SessionState) -> dict[str, str]:
 def build_group(
     state: SessionState, title: str, edits: Sequence[AcceptedEdit], files: tuple[q.CommitFile, ...]
 ) -> q.CommitGroup:
-    """Return what is known of a commit of these edits. `title`: what they are about, "" = what was asked for."""
+    """Build the group of a commit of these edits. `title`: their subject, "" = the prompts' one."""
     texts = {todo.id: todo.content for todo in state.todos}
     prompts, askers = list_prompts(state), find_asking_turns(state)
     todos = tuple(dict.fromkeys(texts[edit.todo] for edit in edits if edit.todo in texts))
@@ -147,7 +147,7 @@ def build_group(
 
 
 def _list_checks(state: SessionState, edits: Sequence[AcceptedEdit]) -> tuple[str, ...]:
-    """Return the commands that had passed over the edits when they were accepted, with the tests that they counted."""
+    """Return the commands that had passed over the edits when these were accepted, with the number of tests."""
     verdicts = {verdict.id: verdict for verdict in state.review.verdicts}
     verdict_records = (verdicts.get(edit.id.partition(".")[0]) for edit in edits)
     checks = (
@@ -159,7 +159,7 @@ def _list_checks(state: SessionState, edits: Sequence[AcceptedEdit]) -> tuple[st
 
 
 def write_message(title: str, prompts: Sequence[str], todos: Sequence[str], checks: Sequence[str]) -> str:
-    """Return a commit message: one line of what was wanted, what was done, and by what it was checked."""
+    """Write a commit message: a subject, the todos, and the checks."""
     subject = title or (todos[0] if len(todos) == 1 else "") or (prompts[0] if prompts else "") or "Accepted changes"
     parts = [_shorten_subject(subject)]
     if len(todos) > 1:
@@ -180,7 +180,7 @@ def _shorten_subject(text: str) -> str:
 
 
 def describe_content(content: CommitContent, before: PathVersion | None = None) -> q.CommitFile:
-    """Describe what a commit does to one path. `before`: the version that an earlier commit leaves there."""
+    """Describe the change of one path in a commit. `before`: its version in the commit before, None = in HEAD."""
     old = before or content.head
     hunks = compare_texts(old.data, content.after.data)
     is_gone = content.after.kind == "absent"

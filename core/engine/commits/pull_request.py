@@ -1,7 +1,7 @@
 """A pull request of the current branch: its text with the evidence of the session, the push, and gh or glab.
 
-Nothing is sent before the user's command, which names branch, remote and text. It runs on their machine, as only there
-are their logins.
+Nothing is sent before the user's command, which names branch, remote and text. It runs unsandboxed, since it needs the
+user's logins.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 
 from core.agent.context.prompt_tags import escape_tags, wrap_tag
 from core.agent.turn.turn_context import TurnContext
-from core.engine.commits.side_models import ask_side_models
-from core.engine.prompt_sources import build_session_reader, may_show
+from core.engine.commits.drafting import ask_side_models
 from core.engine.session.session import Session
+from core.engine.turns.prompt_sources import build_session_reader, may_show
 from core.errors import CommandRejected
 from core.git.branch_diff import find_base, render_branch_diff
 from core.git.repository import (
@@ -60,14 +60,14 @@ _NO_NAME: Final = re.compile(r"[^a-z0-9]+")
 
 
 def build_pull_request(session: Session) -> q.PullRequestAnswer:
-    """Return the preview of a pull request; slow, for a thread. Raises nothing: a refusal is part of it."""
+    """Return the preview of a pull request, or a refusal. Slow: call it in a thread. Never raises."""
     root = session.workspace.root
     try:
-        base, places = find_base(root), find_confirmed_repository(root)
+        base, layout = find_base(root), find_confirmed_repository(root)
         with open_repository(root, may_be_above=True) as repository:
-            if repository is None or places is None:
+            if repository is None or layout is None:
                 raise GitFailed("this directory is in no git repository.")
-            settings = read_settings(repository, read_config_text(places))[1]
+            settings = read_settings(repository, read_config_text(layout))[1]
             return _describe_branch(session.state, repository, settings, base.main if base else "")
     except GitFailed as problem:
         return q.PullRequestAnswer(refused=problem.message)
@@ -100,12 +100,12 @@ def _describe_branch(
 
 
 def _list_remotes(settings: ConfigPairs) -> dict[str, str]:
-    """Return the address of each remote."""
+    """Return the addresses of remotes by name."""
     return {name[7:-4]: url for name, url in settings if url and name.startswith("remote.") and name.endswith(".url")}
 
 
 def _find_remote(settings: ConfigPairs, branch: str) -> tuple[str, str]:
-    """Return the name and the address of the remote that a branch is pushed to; "" = there is none."""
+    """Return name and address of the remote of a branch; "" = there is none."""
     remotes = _list_remotes(settings)
     configured_remote = find_last(settings, f"branch.{branch}.remote") or ""
     remote = (
@@ -119,18 +119,18 @@ def _find_remote(settings: ConfigPairs, branch: str) -> tuple[str, str]:
 
 
 def read_remote_urls(root: Path) -> list[str]:
-    """Return the addresses of all remotes, that of the current branch first. Raises `GitFailed`, and OSError."""
-    places = find_confirmed_repository(root)
+    """Return the addresses of all remotes, that of the current branch first. Raises `GitFailed`, OSError."""
+    layout = find_confirmed_repository(root)
     with open_repository(root, may_be_above=True) as repository:
-        if repository is None or places is None:
+        if repository is None or layout is None:
             raise GitFailed("this directory is in no git repository.")
-        settings = read_settings(repository, read_config_text(places))[1]
+        settings = read_settings(repository, read_config_text(layout))[1]
         first = _find_remote(settings, read_head(repository).branch)[1]
         return [hide_login(url) for url in dict.fromkeys((first, *_list_remotes(settings).values())) if url]
 
 
 def find_repository_name(url: str) -> str:
-    """Return the path of a repository at its host: `me/project`, "" = it names none."""
+    """Return the path of a repository at its host, as `me/project`; "" = there is none."""
     path = urlsplit(url).path if "://" in url else url.partition(":")[2]
     return path.strip("/").removesuffix(".git")
 
@@ -142,7 +142,7 @@ def _propose_branch(title: str) -> str:
 
 
 def hide_login(url: str) -> str:
-    """Return the address of a remote without name and password in it."""
+    """Return the address of a remote without user name and password."""
     parts = urlsplit(url)
     if not parts.scheme or "@" not in parts.netloc:
         return url
@@ -150,20 +150,20 @@ def hide_login(url: str) -> str:
 
 
 def find_host(url: str) -> str:
-    """Return the host of a remote's address, "" = it names none."""
+    """Return the host of a remote's address, "" = there is none."""
     return urlsplit(url).hostname or (match[1] if (match := _SCP.match(url)) else "")
 
 
 def find_program(url: str) -> str:
-    """Return the program that opens pull requests at a remote's host, if it is installed; "" = none is."""
+    """Return the installed program that opens pull requests at a remote's host; "" = there is none."""
     host = find_host(url)
     program = next((name for word, name in _PROGRAMS.items() if word in host.lower()), "")
     return program if program and shutil.which(program) else ""
 
 
 def list_evidence(state: SessionState) -> tuple[list[str], list[str]]:
-    """Return the checks that had passed over what was committed, in words, and the todos that it was for. Only what the
-    program ran again itself, alone in a clean layer, counts; of others it is said that nobody did."""
+    """Describe the checks that had passed over the committed changes, and list their todos. Only checks that the
+    program ran again in a clean layer count as verified; others are marked."""
     committed_ids = state.review.committed
     verdicts = [verdict for verdict in state.review.verdicts if verdict.id in committed_ids]
     checks = [
@@ -195,7 +195,7 @@ def list_evidence(state: SessionState) -> tuple[list[str], list[str]]:
 
 
 def write_body(subjects: Sequence[str], checks: Sequence[str], todos: Sequence[str]) -> str:
-    """Return the text of a pull request that is made without a model."""
+    """Write the text of a pull request without a model."""
     parts = ["\n".join(f"- {subject}" for subject in subjects)]
     if checks or todos:
         check_lines = [f"- passed: {check}" for check in checks]
@@ -205,7 +205,7 @@ def write_body(subjects: Sequence[str], checks: Sequence[str], todos: Sequence[s
 
 
 async def draft_pull_request(session: Session, context: TurnContext) -> None:
-    """Have the small model, else the session's, write title and text; emit them."""
+    """Have a model write title and text; emit them."""
     answer = await asyncio.to_thread(build_pull_request, session)
     if answer.refused:
         raise CommandRejected(answer.refused, hint=answer.hint, code="no_pull_request")
@@ -230,9 +230,9 @@ async def draft_pull_request(session: Session, context: TurnContext) -> None:
 
 
 async def open_pull_request(session: Session, command: cmd.PullRequestOpen) -> None:
-    """Push the branch, then have gh or glab open the request; emit what came of it."""
+    """Push the branch, then have gh or glab open the request; emit the result."""
     answer = await asyncio.to_thread(build_pull_request, session)
-    push_result = await _run(session, list_push_words(session, command))
+    push_result = await _run(session, build_push_command(session, command))
     if push_result.exit_code != 0:
         session.emit_outside_turn(_describe_failure("push", "git push", push_result))
         return
@@ -241,7 +241,7 @@ async def open_pull_request(session: Session, command: cmd.PullRequestOpen) -> N
         with ExitStack() as stack:
             directory = stack.enter_context(make_temporary_directory())
             (directory / "body").write_text(command.body, encoding="utf-8", errors="surrogateescape")
-            open_result = await _run(session, list_program_words(answer.program, command, str(directory / "body")))
+            open_result = await _run(session, build_request_command(answer.program, command, str(directory / "body")))
         if open_result.exit_code != 0:
             session.emit_outside_turn(_describe_failure("pull_request", answer.program, open_result))
             return
@@ -249,8 +249,8 @@ async def open_pull_request(session: Session, command: cmd.PullRequestOpen) -> N
     session.emit_outside_turn(ev.PullRequestOpened(branch=command.branch, url=url, output=output.strip()))
 
 
-def list_push_words(session: Session, command: cmd.PullRequestOpen) -> tuple[str, ...]:
-    """Return the words of the push. The branch that is checked out follows its copy only if it has the same name."""
+def build_push_command(session: Session, command: cmd.PullRequestOpen) -> tuple[str, ...]:
+    """Return the arguments of the push. It sets the upstream of the current branch only if that has the same name."""
     with open_repository(session.workspace.root, may_be_above=True) as repository:
         follows = repository is not None and read_head(repository).branch == command.branch
     upstream = ("--set-upstream",) if follows else ()
@@ -258,8 +258,8 @@ def list_push_words(session: Session, command: cmd.PullRequestOpen) -> tuple[str
     return (git, "push", *upstream, "--", command.remote, f"HEAD:refs/heads/{command.branch}")
 
 
-def list_program_words(program: str, command: cmd.PullRequestOpen, body: str) -> tuple[str, ...]:
-    """Return the words of gh or glab; `body`: a file with the text."""
+def build_request_command(program: str, command: cmd.PullRequestOpen, body: str) -> tuple[str, ...]:
+    """Return the arguments of gh or glab. `body`: a file with the text."""
     base = ("--base" if program == "gh" else "--target-branch", command.base) if command.base else ()
     draft = ("--draft",) if command.is_draft else ()
     if program == "gh":
@@ -293,15 +293,17 @@ def list_program_words(program: str, command: cmd.PullRequestOpen, body: str) ->
 
 
 async def _run(session: Session, words: Sequence[str]) -> CommandResult:
-    # The words of git are a full path, and its hooks have what the user has; gh and glab are looked for.
+    # git is an absolute path, and its hooks get the user's environment; gh and glab are searched on PATH.
     source = restore_user_paths(os.environ) if words[0].startswith("/") else os.environ
     environment = build_unsandboxed_environment(source) | {"GIT_TERMINAL_PROMPT": "0"}
 
-    def tell(text: str) -> None:
+    def report_progress(text: str) -> None:
         session.emit_outside_turn(ev.CommitProgressed(text=text))
 
     root = session.workspace.root
-    return await run_unboxed(shlex.join(words), cwd=root, env=environment, time_limit=PUSH_SECONDS, on_output=tell)
+    return await run_unboxed(
+        shlex.join(words), cwd=root, env=environment, time_limit=PUSH_SECONDS, on_output=report_progress
+    )
 
 
 def _describe_failure(stage: Literal["push", "pull_request"], program: str, result: CommandResult) -> ev.CommitFailed:

@@ -1,1 +1,1 @@
-"""The configuration as its user sees it: what holds and why, and all that is wrong with it."""
+"""The user's view of the configuration: effective settings, their sources, their problems, and changes of the files."""

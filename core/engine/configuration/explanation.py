@@ -1,4 +1,4 @@
-"""Each setting with its value, the file and line that it comes from, what it means and what it may be."""
+"""Explain settings: the value, its source with file and line, the meaning, and the valid values."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from core.records import convert, parse_toml
 from core.secrets import MASK, redact
 from core.user_dirs import get_config_dir
 
-IN_THE_FILE: Final = "agent-tui config edit opens your config.toml; /help configuration says what stands there."
+EDIT_FILE_HINT: Final = "agent-tui config edit opens your config.toml; /help configuration says what stands there."
 _MAY_HOLD_KEYS: Final = frozenset({"headers", "query"})
 _PROJECT: Final = PROJECT_FILE.as_posix()
-# What is no setting: its meaning, and where it is changed.
-_BESIDE: Final = {
+# Configuration outside of the settings files: its meaning, and where to change it.
+_OTHER_FILES: Final = {
     "rules": ("What the agent is told to keep to.", "/rules lists them and opens their files."),
     "hooks": ("Programs that are run at steps of the agent.", "/hooks lists them and opens their files."),
     "mcp": ("MCP servers and their tools.", "/mcp switches them; agent-tui mcp adds and removes them."),
@@ -49,8 +49,8 @@ _BESIDE: Final = {
 }
 
 _VARIABLES: Final = {"background.database": DATABASE_VARIABLE, "background.blobs": BLOBS_VARIABLE}
-# When a change holds, of what is not read anew for each turn.
-_BEGINS: Final = {
+# When a change takes effect, for settings that are not read again for all_settings turn.
+_EFFECTIVE_FROM: Final = {
     "model": "in the next session",
     "mode": "in the next session",
     "privacy": "in the next session",
@@ -59,7 +59,7 @@ _BEGINS: Final = {
 }
 
 
-class CommandedValue(NamedTuple):
+class CommandLineValue(NamedTuple):
     """An option of the command line, and the value that it sets."""
 
     option: str
@@ -67,21 +67,21 @@ class CommandedValue(NamedTuple):
 
 
 class ValueSource(NamedTuple):
-    """The one who sets a value, and the file and line, option or variable; "" = it is the default."""
+    """The origin of a value, and its file and line, option or variable; "" = it is the default."""
 
     origin: SettingOrigin
     place: str = ""
 
 
 class SettingSources:
-    """All that sets something here, the strongest last. `root`: the project, if its file is heard; `commanded_values`:
-    what the command line sets, by dotted key. What the project says is a source only where it changes what the user's
-    file says: the rest of it isn't heard."""
+    """The sources of settings. `root`: the project, None = its file is not read; `command_line_values`: options of the
+    command line by dotted key. The project's file is a source only of values that differ from the user's, since the
+    rest of it is ignored."""
 
-    def __init__(self, root: Path | None, commanded_values: Mapping[str, CommandedValue] | None = None) -> None:
+    def __init__(self, root: Path | None, command_line_values: Mapping[str, CommandLineValue] | None = None) -> None:
         user_path = get_config_dir() / FILE_NAME
-        self.commanded = commanded_values or {}
-        self._own: Mapping[str, Any] = {}
+        self.command_line_values = command_line_values or {}
+        self._user_table: Mapping[str, Any] = {}
         self._files: list[tuple[str, str, Mapping[str, Any]]] = []
         for name, path in (
             (str(user_path), user_path),
@@ -89,20 +89,20 @@ class SettingSources:
         ):
             if (data := read_settings_bytes(path)) is not None:
                 self._files.append((name, *parse_table(path, data)))
-                self._own = self._files[-1][2] if path == user_path else self._own
-        self._alone = msgspec.to_builtins(
-            convert(drop_values(self._own, {misfit.path for misfit in find_misfits(self._own)}), Settings)
+                self._user_table = self._files[-1][2] if path == user_path else self._user_table
+        self._user_settings = msgspec.to_builtins(
+            convert(drop_values(self._user_table, {misfit.path for misfit in find_misfits(self._user_table)}), Settings)
         )
 
-    def list_named(self) -> Iterator[KeyPath]:
-        """Iterate over the settings that are set below a name of the user's."""
+    def list_named_paths(self) -> Iterator[KeyPath]:
+        """Iterate over the settings in tables whose names the user chose."""
         for _, _, table in self._files:
             yield from (path for path in _list_paths(table, ()) if NAME in generalize_key(path).split("."))
 
     def find(self, path: KeyPath, value: object) -> ValueSource:
         """Return the source of a value."""
-        if (commanded_value := self.commanded.get(".".join(path))) is not None:
-            return ValueSource("command line", f"{commanded_value.option} on the command line")
+        if (command_line_value := self.command_line_values.get(".".join(path))) is not None:
+            return ValueSource("command line", f"{command_line_value.option} on the command line")
         for name, text, table in reversed(self._files):
             if _look_up(table, path) is not None and (name != _PROJECT or self._is_changed(path, value)):
                 line = find_line(text, path)
@@ -111,41 +111,41 @@ class SettingSources:
         return ValueSource("default")
 
     def _is_changed(self, path: KeyPath, value: object) -> bool:
-        alone, setting = _look_up(self._alone, path), find_setting(path)
+        alone, setting = _look_up(self._user_settings, path), find_setting(path)
         alone = msgspec.to_builtins(setting.default) if alone is None and setting is not None else alone
         return bool(value != alone)
 
-    def find_own(self, path: KeyPath) -> Any:
-        """Return what the user's own file says of a setting, None = nothing."""
-        return _look_up(self._own, path)
+    def find_user_value(self, path: KeyPath) -> Any:
+        """Return a setting's value in the user's file, None = it is not set."""
+        return _look_up(self._user_table, path)
 
 
 def list_tables(settings: Settings) -> Iterator[SettingRow]:
-    """Iterate over what has a place of its own: the tables that the user names, and the files beside the settings."""
+    """Iterate over rows for tables whose names the user chooses, and for configuration in other files."""
     for field in msgspec.structs.fields(Settings):
         if is_table_of_names(field.type):
             meaning = f"Tables of the user's own names: {field.encode_name}.NAME."
             names = sorted(getattr(settings, field.encode_name))
             yield SettingRow(
-                key=field.encode_name, value=names or None, meaning=meaning, kind="table", elsewhere=IN_THE_FILE
+                key=field.encode_name, value=names or None, meaning=meaning, kind="table", elsewhere=EDIT_FILE_HINT
             )
-    for key, (meaning, elsewhere) in _BESIDE.items():
+    for key, (meaning, elsewhere) in _OTHER_FILES.items():
         yield SettingRow(key=key, meaning=meaning, kind="table", elsewhere=elsewhere)
 
 
 def explain_settings(settings: Settings, sources: SettingSources, key: str = "") -> tuple[SettingRow, ...]:
     """Return the rows of a setting, of all below a table, or of all. Raises `ConfigError` if there is none."""
     path = split_key(key)
-    every = [setting for setting in list_settings() if NAME not in setting.path]
+    all_settings = [setting for setting in list_settings() if NAME not in setting.path]
     custom_settings = [
         custom_setting
-        for key_path in dict.fromkeys(sources.list_named())
+        for key_path in dict.fromkeys(sources.list_named_paths())
         if (custom_setting := find_setting(key_path)) is not None
     ]
     if path and (exact := find_setting(path)) is not None and NAME not in path:
         return (_build_row(exact, settings, sources),)
-    selection = [setting for setting in (*every, *custom_settings) if setting.path[: len(path)] == path]
-    if not selection and path:  # a table that the user could make: what may stand in it
+    selection = [setting for setting in (*all_settings, *custom_settings) if setting.path[: len(path)] == path]
+    if not selection and path:  # a table that does not exist yet: its possible settings
         selection = [
             setting._replace(path=(*path, *setting.path[len(path) :]))
             for setting in list_settings()
@@ -165,8 +165,8 @@ def explain_settings(settings: Settings, sources: SettingSources, key: str = "")
 
 
 def split_key(key: str) -> KeyPath:
-    """Split a dotted key; a name with dots in it stands in quotes, as in the file. Without them, `models.a/b-1.5.edits`
-    is understood as well."""
+    """Split a dotted key. A name that contains dots is quoted, as in the file; unquoted, `models.a/b-1.5.edits` is
+    understood as well."""
     import tomllib
 
     if not key:
@@ -188,13 +188,13 @@ def _build_row(setting: Setting, settings: Settings, sources: SettingSources) ->
     value, kind = _look_up(msgspec.to_builtins(settings), setting.path), find_value_kind(setting)
     default = msgspec.to_builtins(setting.default)
     value = default if value is None else value
-    if setting.dotted in sources.commanded and kind != "list":  # what is added to a list is in it
-        value = sources.commanded[setting.dotted].value
+    if setting.dotted in sources.command_line_values and kind != "list":  # a list contains the options already
+        value = sources.command_line_values[setting.dotted].value
     source, variable = sources.find(setting.path, value), _find_variable(setting.path)
     if variable:
         value, source = os.environ[variable], ValueSource("environment", variable)
     hide = partial(_hide_keys, hides_all=setting.path[-1] in _MAY_HOLD_KEYS)
-    user_value = sources.find_own(setting.path)
+    user_value = sources.find_user_value(setting.path)
     return SettingRow(
         key=setting.dotted,
         value=hide(value),
@@ -206,13 +206,13 @@ def _build_row(setting: Setting, settings: Settings, sources: SettingSources) ->
         choices=list_choices(setting.kind),
         origin=source.origin,
         own=hide(user_value),
-        begins=_BEGINS.get(setting.dotted, ""),
-        elsewhere=IN_THE_FILE if kind == "table" or hide(user_value) != user_value else "",
+        begins=_EFFECTIVE_FROM.get(setting.dotted, ""),
+        elsewhere=EDIT_FILE_HINT if kind == "table" or hide(user_value) != user_value else "",
     )
 
 
 def _find_variable(path: KeyPath) -> str:
-    """Return the environment variable that is stronger than a setting; "" = there is none, or it is not set."""
+    """Return the environment variable that overrides a setting; "" = there is none, or it is not set."""
     variable = _VARIABLES.get(".".join(path), "")
     if path[0] == "providers" and path[-1] == "base_url":
         variable = find_preset(path[1]).host_variable

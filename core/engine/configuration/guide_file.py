@@ -1,7 +1,6 @@
-"""The file that keeps how far the user is with tour and hints, and what they chose last in the palette: one for all
-projects, in the state directory.
+"""The state of the guide: progress of the tour, hints that were displayed, and the last choices in the palette.
 
-It is a convenience: a file that can't be read or written means that a hint is shown once more, and nothing else.
+It is one file for all projects, in the state directory. If it can't be read or written, a hint is displayed once more.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from core.user_dirs import get_state_dir
 
 NEW: Final = "new"
 MAX_HINTS: Final = 200
-MAX_CHOSEN: Final = 8  # that come first in the palette
+MAX_CHOSEN: Final = 8  # entries at the top of the palette
 _CODE: Final = re.compile(r"\.(py|tsx?|jsx?|go|rs|java|kt|cc?|cpp|h|cs|rb|php|swift|scala|exs?|hs)\Z")
 
 
@@ -38,15 +37,15 @@ class GuideState(Struct, frozen=True, kw_only=True):
 
 
 def load_guide() -> GuideState:
-    """Return what is kept. Somebody who has worked with the program before it was kept is shown no tour."""
+    """Load the state of the guide. Without a file, users with earlier sessions get no tour."""
     path = _get_path()
     with suppress(OSError, ValueError):
         return decode_json(path.read_bytes(), GuideState)
     return GuideState(tour="done" if _has_worked_before(path.parent) else NEW)
 
 
-def keep_guide(command: GuideKeep) -> None:
-    """Note what a command says."""
+def save_guide(command: GuideKeep) -> None:
+    """Add the progress in a command to the file."""
     before = load_guide()
     hint_counts = dict(before.shown)
     if command.shown:
@@ -67,7 +66,7 @@ def keep_guide(command: GuideKeep) -> None:
 
 
 def choose_file(paths: tuple[str, ...]) -> str:
-    """Return a file that is a good example: code before other text, and not deep in the tree; "" = there is none."""
+    """Choose a file as an example: code rather than other text, near the root; "" = there is none."""
     return min(paths, key=lambda path: (_CODE.search(path) is None, path.count("/"), path), default="")
 
 
@@ -76,7 +75,7 @@ def _get_path() -> Path:
 
 
 def _has_worked_before(state: Path) -> bool:
-    """True if there is another session than the one that was just begun."""
+    """True if there is a session besides the present one."""
     with suppress(OSError):
         return len(list(islice(state.glob("workspaces/*/sessions/*"), 2))) > 1
     return False

@@ -1,1 +1,1 @@
-"""A session as a document to give away: what was asked, said and done, each verdict with its hunks and evidence."""
+"""Export of a session as a document: the conversation, the tool calls, and the verdicts with hunks and checks."""

@@ -1,4 +1,4 @@
-"""An export as blocks to be read: prose, lines, code and diffs. Each format says how it writes one of these."""
+"""An export as a sequence of blocks (prose, lines, code, diffs), which every format renders in its own way."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIGNS: Final = {"added": "+", "removed": "-", "context": " ", "gap": "@"}
 
 
 class Block(Struct, frozen=True):
-    """A piece to be read. `caption` stands above code and diffs; `rows` are the lines of a diff."""
+    """A block of an export. `caption`: the heading of code and diffs; `rows`: the lines of a diff."""
 
     kind: BlockKind
     text: str = ""
@@ -33,14 +33,14 @@ class Block(Struct, frozen=True):
 
 
 def format_line(text: str) -> str:
-    """Return what is known by its words (a name, a command) as one line, in which no blank, tab or line end is lost
-    where a reader of Markdown or HTML would join them. The signs are none of the text itself: those have marks."""
+    """Format a name or command as one line, with signs for blanks, tabs and line ends that Markdown or HTML would
+    collapse. The text itself contains none of these signs, as they are masked in the record."""
     line = text.replace("\n", "␊").replace("\t", TAB_SIGN)
     return _ODD_BLANKS.sub(lambda blanks: BLANK_SIGN * len(blanks[0]), line)
 
 
 def list_facts(session: ExportedSession) -> list[str]:
-    """Return what stands below the title, each a few words."""
+    """Return the short facts below the title."""
     cost = session.usage.cost
     return [
         session.project,
@@ -53,7 +53,7 @@ def list_facts(session: ExportedSession) -> list[str]:
 
 
 def describe_turn(turn: ExportedTurn) -> str:
-    """Return a line about a turn, beside its prompt."""
+    """Return a line about a turn: time, mode, model, duration, end."""
     ends = {"done": "", "": "still running"}
     duration = f"{turn.duration_ms / 1000:.0f} s" if turn.duration_ms else ""
     return " · ".join(
@@ -62,12 +62,12 @@ def describe_turn(turn: ExportedTurn) -> str:
 
 
 def format_time(at_ms: int) -> str:
-    """Return a time as users of this machine write it."""
+    """Format a time in ms since the epoch, in local time."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at_ms / 1000))
 
 
 def list_turn_blocks(turn: ExportedTurn) -> Iterator[Block]:
-    """Yield what was said and done in a turn, in order. Reasoning is no part of an answer."""
+    """Yield the blocks of a turn in order, without reasoning."""
     for document in turn.documents:
         yield from _list_blocks(document)
 
@@ -97,7 +97,7 @@ def _list_blocks(document: d.Document) -> Iterator[Block]:
 
 
 def _describe_end(ran: d.TerminalCommandMetadata) -> str:
-    """Describe how a command ended. Of what an agent of others reports nothing was seen here."""
+    """Describe how a command ended. For a hosted agent it is only the agent's report."""
     if ran.is_reported:
         outcome = f"exit {ran.exit_code}" if ran.exit_code else "ended"
         return f"{outcome}, as the agent reports, and so is its output"
@@ -128,15 +128,15 @@ def _format_questions(metadata: d.ClarificationMetadata) -> Iterator[str]:
         yield f"? {question.text} {answer_text or '(no answer)'}"
 
 
-def title_change(change: ExportedChange) -> str:
-    """Return what was changed, and the verdict on it."""
+def format_change_title(change: ExportedChange) -> str:
+    """Return the title of a change: its path and verdict."""
     verdict = {"accept": "accepted", "reject": "rejected", None: "waits for a review"}[change.verdict]
     names = [format_line(path) for path in (change.renamed_from, change.path) if path]
     return f"{' → '.join(names)}: {verdict}"
 
 
 def list_change_facts(change: ExportedChange) -> list[str]:
-    """Return what else is known of a change, each a line: the evidence, what it was made for, why it was rejected."""
+    """Return the facts of a change, one per line: operation, checks, todos, reason of the verdict, note."""
     facts = [change.operation + (f", {format_time(change.at)}" if change.at else "")]
     check = change.check
     says_something = check is not None and (not is_prose(change.path) or check.covers(change.path))
@@ -158,7 +158,7 @@ def _describe_check(check: Check) -> str:
 
 
 def build_diff_block(change: ExportedChange) -> Block | None:
-    """Return the lines of a change, None = there are none."""
+    """Return the diff of a change, None = it has no lines."""
     rows = (
         row
         if row.kind == "gap"
@@ -169,7 +169,7 @@ def build_diff_block(change: ExportedChange) -> Block | None:
 
 
 def split_changes(changes: Sequence[ExportedChange]) -> dict[str, list[ExportedChange]]:
-    """Return the changes below their headings: what was decided, and what waits. Empty ones are left out."""
+    """Group the changes by heading, decided and pending ones, without empty groups."""
     parts = {
         "Verdicts": [change for change in changes if change.verdict is not None],
         "Waiting for a review": [change for change in changes if change.verdict is None],

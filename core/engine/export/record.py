@@ -1,7 +1,7 @@
-"""The content of an export, read from its log and blobs alone; nothing is resumed or written for it.
+"""The content of an export, read from log and blobs; the session is not resumed, and nothing is written.
 
-Everything in it is for others: keys, and what looks like one, are masked, the home directory is written as `~`, and
-characters that hide something, or pass for another one, are named as the review names them.
+An export may be shared: keys, and texts that look like one, are masked, the home directory becomes `~`, and invisible
+or misleading characters are marked as in the review.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from core.text.well_formed import convert_record
 
 
 class ExportedTurn(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A turn of the conversation as it stands. Times in ms; `reason`: why it ended, "" = it runs."""
+    """A turn of the conversation. Times in ms; `reason`: why it ended, "" = it runs."""
 
     prompt: str
     started: int
@@ -46,8 +46,8 @@ class ExportedTurn(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ExportedChange(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Hunks of one file, and the verdict on them, None = they wait. `lines` as in a diff; `check`: the latest command
-    that ran over the change as it was then; `note`: what lines can't say. `todos`: what it was made for."""
+    """Hunks of one file, and the verdict on them, None = they are pending. `lines`: the diff; `check`: the latest
+    command that ran over this state of the change; `note`: facts besides the diff. `todos`: the todos of the hunks."""
 
     path: str
     operation: Operation
@@ -62,7 +62,7 @@ class ExportedChange(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ExportedSession(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A session. `cost` in US dollars, None = not known; `changes`: verdicts in the order given, then what waits."""
+    """A session. `changes`: verdicts in their order, then pending changes."""
 
     id: str
     title: str
@@ -78,28 +78,28 @@ class ExportedSession(Struct, frozen=True, kw_only=True, rename="camel"):
     changes: tuple[ExportedChange, ...] = ()
 
 
-class _Given(Struct, frozen=True):
-    """When a verdict was given, and the check that there was of the change."""
+class _Decision(Struct, frozen=True):
+    """The time of a verdict, and the latest check of the change then."""
 
     at: int
     check: Check | None
 
 
 class _Reader(Struct, eq=False):
-    """Folds a log, and keeps what the fold lets go: documents of earlier turns, when verdicts were given."""
+    """Folds a log, and collects what the fold drops: documents of earlier turns, times of verdicts."""
 
     state: SessionState
     documents: dict[int, list[d.Document]] = field(default_factory=dict)
-    given: dict[str, _Given] = field(default_factory=dict)
+    decisions: dict[str, _Decision] = field(default_factory=dict)
 
-    def take(self, envelope: ev.Envelope) -> None:
+    def apply(self, envelope: ev.Envelope) -> None:
         event, turns = envelope.event, self.state.turns
         match event:
             case ev.TurnStarted() if turns:
                 self.documents[turns[-1].seq] = turns[-1].list_finished_documents()
             case ev.VerdictGiven(verdict=verdict):
                 change = self.state.changes.get(verdict.path)
-                self.given[verdict.id] = _Given(envelope.at, change.check if change is not None else None)
+                self.decisions[verdict.id] = _Decision(envelope.at, change.check if change is not None else None)
         apply_event(self.state, envelope, SHARED_STEPS)
 
     def list_documents(self, seq: int) -> tuple[d.Document, ...]:
@@ -112,9 +112,9 @@ def read_export(directory: Path, log: SessionLog | None = None) -> ExportedSessi
     """Read the session in a directory, or from its open log, whose file may be gone. Raises `StateError`."""
     reader = _Reader(SessionState(session_id=directory.name))
     if log is None:
-        read_log(directory / "log.jsonl", reader.take)
+        read_log(directory / "log.jsonl", reader.apply)
     else:
-        log.read_all(reader.take)
+        log.read_all(reader.apply)
     state, contents = reader.state, Contents(BlobStore(directory / "blobs"))
     turns = (
         ExportedTurn(
@@ -141,25 +141,25 @@ def read_export(directory: Path, log: SessionLog | None = None) -> ExportedSessi
         tags=state.tags,
         usage=state.model_choices.sum_usage(),
         turns=tuple(turns),
-        changes=(*_list_verdicts(state, reader.given, contents), *_list_pending(state, contents)),
+        changes=(*_list_verdicts(state, reader.decisions, contents), *_list_pending(state, contents)),
     )
     return convert_record(session, partial(_clean, state.workspace))
 
 
 def _clean(workspace: str, text: str) -> str:
-    """Return a text without keys, and without where the project and the home directory lie."""
+    """Return a text without keys, and without the paths of the project and the home directory."""
     home = str(Path.home())
     text = text.replace(workspace, ".") if len(workspace) > 1 else text
     return expose_text(redact(text.replace(home, "~") if len(home) > 1 else text))
 
 
 def _list_verdicts(
-    state: SessionState, decisions: Mapping[str, _Given], contents: Contents
+    state: SessionState, decisions: Mapping[str, _Decision], contents: Contents
 ) -> Iterator[ExportedChange]:
     for record in state.review.verdicts:
         if record.settled is not None:
             continue
-        decision = decisions.get(record.id, _Given(0, None))
+        decision = decisions.get(record.id, _Decision(0, None))
         change = _rebuild_change(record, contents)
         lines, note = _read_lines(change, contents) if change is not None else ((), "decided as a whole")
         if not lines and record.excerpt:
@@ -179,7 +179,7 @@ def _list_verdicts(
 
 
 def _rebuild_change(record: VerdictRecord, contents: Contents) -> Change | None:
-    """Return the hunks of a verdict as the change that they were, None = it was no file's."""
+    """Rebuild the change of a verdict from its hunks, None = the verdict was on a bulk."""
     if record.bulk is not None:
         return None
     base, pending = record.source or record.base_before, record.pending_before
@@ -223,7 +223,7 @@ def _list_pending(state: SessionState, contents: Contents) -> Iterator[ExportedC
 def _read_lines(change: Change, contents: Contents) -> tuple[tuple[DiffLine, ...], str]:
     try:
         diff = build_diff(change, *contents.read_change(change), width=0)
-    except (ContentLost, IndexError):  # IndexError: hunks that were counted in another text, which is gone
+    except (ContentLost, IndexError):  # IndexError: hunks of another text, which is lost
         return (), "its lines are not kept"
     return diff.lines, diff.note
 
@@ -240,5 +240,5 @@ def format_json(session: ExportedSession) -> str:
 
 
 def parse_json(text: str) -> ExportedSession:
-    """Read an export in JSON again. Raises `msgspec.MsgspecError`."""
+    """Parse an export in JSON. Raises `msgspec.MsgspecError`."""
     return convert(decode_json(text), ExportedSession)

@@ -1,1 +1,1 @@
-"""Agents of others that answer in the place of a model: each in the box over the shadow, spoken to by ACP."""
+"""Hosted agents: programs that answer instead of a model, in the box over the shadow, connected by ACP."""

@@ -1,22 +1,29 @@
-"""A hosted agent's process: in the box over the shadow, with a layer of its own, spoken to by ACP.
+"""A hosted agent's process: in the box over the shadow, with a layer and a copy of its login, connected by ACP.
 
-It reaches its own hosts and nothing else, and works on a copy of its login; no command of ours sees either. What it
-writes to the project is in its layer until it has ended.
+The agent reaches its own hosts and nothing else. What it writes to the project stays in its layer until it has ended.
+Outside of the box the agent also reads its login directories, partly as programs to run (hooks). So it works on a copy
+of them that stays with the session; only the named token files, which it refreshes, are written back. No command of
+ours sees the copy.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from core import __version__
 from core.acp.connection import AUTH_REQUIRED, AcpError, Connection, PeerGone, PeerRequests
-from core.engine.hosted.login import LoginCopy
 from core.engine.session.session import Session
-from core.errors import AgentTuiError, ToolFailed
+from core.errors import AgentTuiError, StateError, ToolFailed
+from core.filesystem.atomic_write import replace_file
+from core.filesystem.private_directories import make_private_directory
+from core.git.layout import read_small_file
 from core.permissions.rules import PermissionRule, parse_rule
 from core.protocol.events import Notice
 from core.protocol.review import Origin
@@ -27,10 +34,28 @@ from core.shell.network_grants import NetworkGrants
 from core.shell.server_process import ServerLog, ServerProcess
 from core.tasks import TaskOwner
 
+MAX_FILE: Final = 4 << 20  # bytes; larger files are not copied
+MAX_TOTAL: Final = 64 << 20
+# Earlier conversations, caches and logs: large, and not needed by a new conversation.
+_LEFT_OUT: Final = frozenset(
+    {
+        "projects",
+        "sessions",
+        "todos",
+        "shell-snapshots",
+        "file-history",
+        "statsig",
+        "logs",
+        "log",
+        "debug",
+        "cache",
+        "tmp",
+    }
+)
 PROTOCOL_VERSION: Final = 1
 START_SECONDS: Final = 60.0
 CANCEL_SECONDS: Final = 5.0
-MAX_MODE_RETURNS: Final = 20  # times that an agent is set back to the mode of its turn
+MAX_MODE_RETURNS: Final = 20  # times that an agent is reset to the mode of its turn
 
 
 class AgentFailed(AgentTuiError, code="agent_failed"):
@@ -38,7 +63,7 @@ class AgentFailed(AgentTuiError, code="agent_failed"):
 
 
 class AgentProcess:
-    """One run of an agent. `keeps_effects`: what it writes waits for the review, else it is gone with it."""
+    """One run of an agent. `keeps_effects`: its writes wait for the review, else they are dropped at its end."""
 
     def __init__(self, session: Session, agent: HostedAgent, requests: PeerRequests, *, keeps_effects: bool) -> None:
         self._session, self._agent = session, agent
@@ -63,7 +88,7 @@ class AgentProcess:
         self._mode_returns = 0
 
     def _list_rules(self) -> tuple[PermissionRule, ...]:
-        """Return the user's rules with one for each host of the agent: what they deny stays denied."""
+        """Return the user's rules and an allow rule per host of the agent; the user's denials outweigh them."""
         hosts = (parse_rule(f"WebFetch({host})", "allow") for host in self._agent.hosts)
         return (*self._session.permissions.load_rules(), *hosts)
 
@@ -75,7 +100,7 @@ class AgentProcess:
             running.send(data)
 
     async def start(self) -> None:
-        """Start it and shake hands. Raises `AgentFailed` with what it wrote on standard error."""
+        """Start the agent and initialize the connection. Raises `AgentFailed` with its standard error."""
         agent = self._agent
         command = agent.find_command()
         if command is None:
@@ -118,7 +143,7 @@ class AgentProcess:
         self.connection.close(f"{self._agent.name} ended {outcome}.{f' It said: {reason}' if reason else ''}")
 
     async def _ask(self, method: str, params: Any) -> Mapping[str, Any]:
-        """Return the answer to a request that is answered soon. Raises `AgentFailed`."""
+        """Return the answer to a request, within `START_SECONDS`. Raises `AgentFailed`."""
         try:
             response = await self.connection.request(method, params, seconds=START_SECONDS)
         except TimeoutError:
@@ -143,7 +168,7 @@ class AgentProcess:
         return AgentFailed(f"{self._agent.name} refused {method}: {problem.message}")
 
     async def _ask_logged_in(self, method: str, params: Any) -> Mapping[str, Any]:
-        """Return the answer to a request; an agent that wants a login first gets it, if its key is there. Raises
+        """Return the answer to a request; if the agent requires a login, log in by its key first. Raises
         `AgentFailed`."""
         try:
             return await self._ask(method, params)
@@ -153,7 +178,7 @@ class AgentProcess:
         return await self._ask(method, params)
 
     async def _log_in(self) -> bool:
-        """Log in by a key of the agent's environment. False: it offers no way that needs no user."""
+        """Log in by a key of the agent's environment. Return False if it offers no method without the user."""
         method_id = self._agent.find_login(self._logins, self._build_environment())
         if not method_id:
             return False
@@ -162,13 +187,13 @@ class AgentProcess:
         return True
 
     async def open_session(self, session_id: str) -> bool:
-        """Open a session: the `session_id` one, if there is one and the agent can load it, else a new one. Returns True
-        if it remembers what was said before. Raises `AgentFailed`."""
+        """Open the session `session_id` if the agent can load it, else a new one. Return True if the agent remembers
+        the conversation. Raises `AgentFailed`."""
         cwd = str(self._session.workspace.root)
         params: dict[str, Any] = {"cwd": cwd, "mcpServers": []}
         if self._agent.session_meta:
             params["_meta"] = self._agent.session_meta
-        method = self._find_loading()
+        method = self._find_load_method()
         if session_id and method:
             try:
                 response = await self._ask_logged_in(method, {**params, "sessionId": session_id})
@@ -177,24 +202,24 @@ class AgentProcess:
                 self._session.emit(Notice(level="info", message=message, hint=problem.message))
             else:
                 self.id = session_id
-                await self._settle_mode(response)
+                await self._set_mode(response)
                 return True
         response = await self._ask_logged_in("session/new", params)
         self.id = str(response.get("sessionId", ""))
         if not self.id:
             raise AgentFailed(f"{self._agent.name} opened no session.")
-        await self._settle_mode(response)
+        await self._set_mode(response)
         return False
 
-    def _find_loading(self) -> str:
-        """Return the method by which it takes up a session, "" = it can't."""
+    def _find_load_method(self) -> str:
+        """Return the agent's method to load a session, "" = it has none."""
         sessions = self.capabilities.get("sessionCapabilities")
         if isinstance(sessions, dict) and sessions.get("resume") is not None:
             return "session/resume"
         return "session/load" if self.capabilities.get("loadSession") is True else ""
 
-    async def _settle_mode(self, response: Mapping[str, Any]) -> None:
-        """Set the agent to its mode that fits the box and the user's rules. Raises `AgentFailed`: none does."""
+    async def _set_mode(self, response: Mapping[str, Any]) -> None:
+        """Set the agent to a mode that fits the box and the user's rules. Raises `AgentFailed` if none does."""
         offer = self._offer = read_mode_offer(response)
         if offer is None:
             return
@@ -211,14 +236,14 @@ class AgentProcess:
             await self._ask(*self._build_mode_request(offer, mode))
 
     def _build_mode_request(self, offer: ModeOffer, mode: str) -> tuple[str, Mapping[str, str]]:
-        """Return the request that sets a mode: its method and what goes with it."""
+        """Return the method and parameters of the request that sets a mode."""
         if offer.option:
             return "session/set_config_option", {"sessionId": self.id, "configId": offer.option, "value": mode}
         return "session/set_mode", {"sessionId": self.id, "modeId": mode}
 
-    def keep_mode(self, update: Mapping[str, Any]) -> None:
-        """Set the agent back when an update says that it left the mode of its turn for one that does more than read:
-        else it would decide by itself what the user's rules are to decide."""
+    def restore_mode(self, update: Mapping[str, Any]) -> None:
+        """Reset the mode when an update reports that the agent left the mode of its turn for one that may write. In
+        such a mode the agent would decide what the user's rules have to decide."""
         offer, mode_offer = self._offer, read_mode_offer(update)
         mode = str(update.get("currentModeId") or (mode_offer.current if mode_offer is not None else ""))
         if offer is None or mode in {"", self._mode} or offer.is_reading(mode):
@@ -236,8 +261,8 @@ class AgentProcess:
             self._session.emit(Notice(level="warning", message=message, hint=problem.message))
 
     async def prompt(self, blocks: list[Mapping[str, Any]]) -> str:
-        """Send a prompt and return why its turn ended (`stopReason`). Cancelled, it cancels the agent's turn, too, and
-        waits a moment for it. Raises `AgentFailed`."""
+        """Send a prompt and return why its turn ended (`stopReason`). On cancellation, cancel the agent's turn and wait
+        up to `CANCEL_SECONDS` for it. Raises `AgentFailed`."""
         try:
             return await self._send_prompt(blocks)
         except AgentFailed as problem:
@@ -262,17 +287,85 @@ class AgentProcess:
         return str(response.get("stopReason", "end_turn")) if isinstance(response, dict) else "end_turn"
 
     async def stop(self) -> None:
-        """End it with all that it started. Safe to call twice."""
+        """End the agent and all its processes. Safe to call twice."""
         await self._process.stop()
-        await asyncio.to_thread(self._login.keep_tokens)
+        await asyncio.to_thread(self._login.save_tokens)
         self.connection.close(f"{self._agent.name} was stopped.")
         await self._tasks.cancel()
         await self._grants.close()
 
     def absorb(self, origin: Origin) -> str:
-        """Let what it wrote wait for the review; return the line about it, "" = it wrote nothing. It has to have
-        ended."""
+        """Propose the agent's writes for the review; return a summary, "" = it wrote nothing. Call it after `stop`."""
         if not self._process.has_written:
             self._process.drop()
             return ""
         return self._process.absorb(origin)
+
+
+class LoginCopy:
+    """The copy of one agent's login in one session, below `directory`."""
+
+    def __init__(self, agent: HostedAgent, directory: Path) -> None:
+        self._agent, self._directory = agent, directory
+        self.is_by_key = False  # logged in by a key, so no token is written back
+
+    def _iter_pairs(self) -> Iterator[tuple[Path, Path]]:
+        """Yield the copied directories with their originals."""
+        for number, original in enumerate(self._agent.list_login_directories()):
+            yield self._directory / self._agent.name / str(number), original
+
+    def prepare(self) -> tuple[tuple[Path, Path], ...]:
+        """Create the copies, or update the tokens in existing ones; return pairs of copy and original, in whose place
+        the box mounts the copy. Raises `StateError`."""
+        try:
+            for copy, original in self._iter_pairs():
+                if copy.is_dir():
+                    self._copy_tokens(original, copy)
+                else:
+                    make_private_directory(copy.parent)
+                    copy.mkdir(mode=0o700)
+                    _copy_directory(original, copy)
+        except OSError as problem:
+            raise StateError(f"The login of {self._agent.name} can't be copied: {problem.strerror}.") from problem
+        return tuple(self._iter_pairs())
+
+    def save_tokens(self) -> None:
+        """Write refreshed tokens back to the user's directories, but no new token files. After a login by a key of the
+        environment the tokens are deleted instead, so that the key is on no disk."""
+        for copy, original in self._iter_pairs():
+            if self.is_by_key:
+                self._forget_tokens(copy)
+            else:
+                self._copy_tokens(copy, original, only_known=True)
+
+    def _forget_tokens(self, copy: Path) -> None:
+        for name in self._agent.tokens:
+            (copy / name).unlink(missing_ok=True)
+
+    def _copy_tokens(self, source: Path, target: Path, *, only_known: bool = False) -> None:
+        for name in self._agent.tokens:
+            data, current_data = _read_small(source / name), _read_small(target / name)
+            if data is not None and data != current_data and (current_data is not None or not only_known):
+                replace_file(target / name, data)
+
+
+def _read_small(path: Path) -> bytes | None:
+    """Return the bytes of a small regular file; None: it is none. Links are not followed: they may be the agent's."""
+    with suppress(OSError):
+        return read_small_file(path, MAX_FILE)
+    return None
+
+
+def _copy_directory(source: Path, target: Path) -> None:
+    remaining_size = MAX_TOTAL
+    for above, directories, names in os.walk(source):
+        directories[:] = [directory for directory in directories if directory not in _LEFT_OUT]
+        target_directory = target / Path(above).relative_to(source)
+        target_directory.mkdir(mode=0o700, exist_ok=True)
+        for name in names:
+            path = Path(above) / name
+            file_stat = path.lstat()
+            if stat.S_ISREG(file_stat.st_mode) and file_stat.st_size <= min(MAX_FILE, remaining_size):
+                remaining_size -= file_stat.st_size
+                shutil.copyfile(path, target_directory / name)
+                (target_directory / name).chmod(stat.S_IMODE(file_stat.st_mode) & 0o700)

@@ -1,7 +1,11 @@
-"""A turn that a hosted agent answers: a run of it in the box, one prompt, and what it left in its layer.
+"""A turn that a hosted agent answers: a run of it in the box, one prompt, its requests, and the changes in its layer.
 
-It begins with each turn anew, so it sees what is pending and what was accepted since; an agent that can load a session
-goes on where it was, another one is told what was said. In Ask and Plan its layer is in memory, and gone with it.
+The process starts with each turn, so it sees what is pending and what was accepted since. An agent that can load a
+session continues it; any other is sent the conversation so far. In Ask and Plan mode its layer is in memory and is
+dropped with the process.
+
+Every effect lands in that layer, so a call that only reads or edits needs no permission. A command is decided by the
+user's rules and policy, as one of ours would be; the user decides on any other request.
 """
 
 from __future__ import annotations
@@ -9,31 +13,39 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from core.acp.connection import METHOD_NOT_FOUND, AcpError
+from core.acp.connection import INVALID_PARAMS, METHOD_NOT_FOUND, AcpError
 from core.agent.context.reminders import return_steers
 from core.agent.context.user_message import build_bare_message
 from core.agent.mentions.sources import PromptSurroundings
 from core.agent.turn.turn_context import TurnContext
 from core.clock import monotonic
 from core.engine.hosted.agent_process import AgentFailed, AgentProcess
-from core.engine.hosted.agent_requests import AgentRequests
-from core.engine.hosted.updates import UpdateReader, measure_since
+from core.engine.hosted.updates import HostedCall, UpdateReader, measure_since
 from core.engine.session.session import Session
 from core.errors import AgentTuiError
+from core.ids import new_id
+from core.modes import Access
+from core.permissions.policy import PolicyDecision
 from core.protocol import events as ev
 from core.protocol.attachment_labels import find_attachments
+from core.protocol.events import ApprovalDecision, ApprovalRequested
 from core.protocol.messages import AssistantMessage, Message, UserMessage
 from core.protocol.review import Origin
 from core.providers.hosted_agents import HostedAgent
 from core.tasks import cancel_tasks
+from core.tools.base import Tool
+from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 
-STOP_LIMIT: Final = 15.0  # seconds that an interrupted turn has to end by itself
-MAX_RETOLD: Final = 40_000  # characters of what was said before
-MAX_TURNS: Final = 50  # prompts that messages of the user's make of one turn
+_HARMLESS: Final = frozenset({"read", "search", "think", "edit", "delete", "move"})
+_DECISIONS: Final[tuple[ApprovalDecision, ...]] = ("allow_once", "allow_always", "reject_once", "reject_always")
+_CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
+STOP_LIMIT: Final = 15.0  # seconds for an interrupted turn to end
+MAX_HISTORY: Final = 40_000  # characters of the conversation that the agent is sent
+MAX_TURNS: Final = 50  # prompts in one turn, if the user sends messages meanwhile
 NOT_STARTED_HINT: Final = "Its words are above. agent-tui doctor says what holds it; [agent_servers] can name its mode."
-NOT_KEPT: Final = "{} mode keeps nothing: what it wrote in its box was thrown away."
+DROPPED_NOTICE: Final = "{} mode keeps nothing: what it wrote in its box was thrown away."
 _ENDS: Final[Mapping[str, ev.TurnEnd]] = {
     "end_turn": "done",
     "max_tokens": "limit",
@@ -58,12 +70,12 @@ async def ask_hosted(
     surroundings: PromptSurroundings,
     instruction: str,
 ) -> None:
-    """Let a hosted agent answer. `instruction`: what it is sent in place of the prompt, "" = the prompt."""
+    """Let a hosted agent answer. `instruction`: sent instead of the prompt, "" = the prompt."""
     await HostedTurn(context, session, agent).run(prompt, surroundings, instruction or prompt)
 
 
 class HostedTurn:
-    """One turn of a hosted agent; the ears of its connection."""
+    """One turn of a hosted agent. It receives the requests and notifications of the connection."""
 
     def __init__(self, context: TurnContext, session: Session, agent: HostedAgent) -> None:
         self._context, self._session, self._agent = context, session, agent
@@ -80,12 +92,12 @@ class HostedTurn:
         return await self._requests.answer(method, params)
 
     def notice(self, method: str, params: Mapping[str, Any]) -> None:
-        """Take an update; what comes while a session is loaded was said before."""
+        """Apply an update. Updates while a session is loaded are skipped: they repeat the past conversation."""
         update = params.get("update")
         if method == "session/update" and self._is_prompted and isinstance(update, dict):
-            self._reader.take(update)
+            self._reader.apply(update)
             if self._process is not None:
-                self._process.keep_mode(update)
+                self._process.restore_mode(update)
                 if breach := self._requests.find_breach(update):
                     self._process.connection.close(breach)
 
@@ -127,7 +139,7 @@ class HostedTurn:
             await process.start()
             remembers = await process.open_session(context.state.agent_sessions.get(agent.name, ""))
             context.emit(ev.AgentSessionOpened(agent=agent.name, id=process.id))
-            blocks = [*self._build_news(before, remembers=remembers), *self._build_prompt(text, surroundings)]
+            blocks = [*self._build_updates(before, remembers=remembers), *self._build_prompt(text, surroundings)]
             await self._converse(process, blocks)
             if self._end[0] == "done" and (failure := self._reader.find_failure()):
                 raise AgentFailed(failure, hint=NOT_STARTED_HINT)
@@ -139,7 +151,7 @@ class HostedTurn:
             await asyncio.shield(self._finish(process, keeps_effects=keeps_effects))
 
     async def _converse(self, process: AgentProcess, blocks: list[Mapping[str, Any]]) -> None:
-        """Send the prompt, then what the user said meanwhile: an agent hears nothing while it works."""
+        """Send the prompt, then messages that the user sent meanwhile, since an agent takes none while it works."""
         state, self._is_prompted = self._context.state, True
         for _ in range(MAX_TURNS):
             reason = await process.prompt(blocks)
@@ -153,13 +165,13 @@ class HostedTurn:
             blocks = [{"type": "text", "text": message.content}]
 
     def _append_answer(self) -> None:
-        """Keep what the agent said as the answer: a model that answers next is told of it."""
-        answer, self._reader.said = self._reader.said, ""
+        """Record the agent's text as the answer, so that the next model has it in its history."""
+        answer, self._reader.answer_text = self._reader.answer_text, ""
         message = AssistantMessage(content=answer or "(nothing)", model=self._context.routes.current.id)
         self._context.emit(ev.MessageAppended(message=message))
 
     async def _finish(self, process: AgentProcess, *, keeps_effects: bool) -> None:
-        """End the process and take in what it left, whatever became of the turn."""
+        """End the process and propose its writes, after any outcome of the turn."""
         await process.stop()
         self._is_prompted = False
         try:
@@ -170,14 +182,14 @@ class HostedTurn:
         if notice:
             self._reader.add_text(notice)
         elif not keeps_effects and any(call.has_edited for call in self._reader.calls.values()):
-            self._reader.add_text(NOT_KEPT.format(self._context.permissions.mode.value.capitalize()))
+            self._reader.add_text(DROPPED_NOTICE.format(self._context.permissions.mode.value.capitalize()))
         self._reader.close()
         self._append_answer()
 
-    # what it is sent
+    # messages to the agent
 
     def _build_prompt(self, text: str, surroundings: PromptSurroundings) -> list[Mapping[str, Any]]:
-        """Return the prompt, the files that it mentions as links, and its pictures as far as the agent takes them."""
+        """Build the blocks of the prompt: text, mentioned files as links, and pictures if the agent accepts them."""
         root = self._session.workspace.root
         blocks: list[Mapping[str, Any]] = [{"type": "text", "text": text}]
         paths = dict.fromkeys(context_item.path for context_item in surroundings.items or () if context_item.path)
@@ -207,9 +219,9 @@ class HostedTurn:
             for picture in pictures
         ]
 
-    def _build_news(self, before: tuple[Message, ...], *, remembers: bool) -> list[Mapping[str, Any]]:
-        """Return what the agent can't know: what was said before it came, and the verdicts on what it wrote."""
-        paragraphs = [_retell(self._find_unknown(before) if remembers else before)]
+    def _build_updates(self, before: tuple[Message, ...], *, remembers: bool) -> list[Mapping[str, Any]]:
+        """Build the blocks that the agent can't know: the conversation without it, and verdicts on its changes."""
+        paragraphs = [_render_history(self._list_unknown_messages(before) if remembers else before)]
         verdicts = self._context.state.unreported_verdicts
         if verdicts:
             lines = [
@@ -227,8 +239,8 @@ class HostedTurn:
             self._context.emit(ev.VerdictsReported(ids=tuple(verdicts)))
         return [{"type": "text", "text": paragraph} for paragraph in paragraphs if paragraph]
 
-    def _find_unknown(self, before: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return what was said since the agent last answered: somebody else did meanwhile."""
+    def _list_unknown_messages(self, before: tuple[Message, ...]) -> tuple[Message, ...]:
+        """Return the messages since the agent's last answer, in which another model answered."""
         model = self._context.routes.current.id
         answers = [
             index
@@ -238,12 +250,98 @@ class HostedTurn:
         return before[answers[-1] + 1 :] if answers else before
 
 
-def _retell(messages: tuple[Message, ...]) -> str:
-    """Return the conversation so far as text, its end if it is long; "" = there was none."""
+def _render_history(messages: tuple[Message, ...]) -> str:
+    """Render the conversation as text, only its end if it is long; "" = there is none."""
     lines = [
         f"{'User' if isinstance(message, UserMessage) else 'Assistant'}: {message.content}"
         for message in messages
         if isinstance(message, UserMessage | AssistantMessage) and message.content
     ]
-    text = "\n\n".join(lines)[-MAX_RETOLD:]
+    text = "\n\n".join(lines)[-MAX_HISTORY:]
     return f"What was said before:\n\n{text}" if text else ""
+
+
+class AgentRequests:
+    """Answers the requests of one agent. `agent`: its name."""
+
+    def __init__(self, agent: str, context: TurnContext, reader: UpdateReader) -> None:
+        self._agent, self._context, self._reader = agent, context, reader
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
+        """Return the result of a request. Raises `AcpError`."""
+        if method == "session/request_permission":
+            return await self._answer_permission(params)
+        raise AcpError(f"{method} is not offered here", number=METHOD_NOT_FOUND)
+
+    async def _answer_permission(self, params: Mapping[str, Any]) -> Any:
+        tool_call, options = params.get("toolCall"), _read_options(params)
+        if not isinstance(tool_call, dict) or not options:
+            raise AcpError("a request for permission needs a toolCall and options", number=INVALID_PARAMS)
+        call = self._reader.describe_call(tool_call)
+        if call is None:
+            raise AcpError("the toolCall has no toolCallId", number=INVALID_PARAMS)
+        policy_decision, call.was_asked = self._decide(call), True
+        call.is_refused = policy_decision.choice == "deny"
+        if policy_decision.choice == "allow" and "allow_once" in options:
+            return _select(options["allow_once"])
+        if policy_decision.choice == "deny":
+            return _select(options["reject_once"]) if "reject_once" in options else _CANCELLED
+        decision, by_user = await self._ask_user(call, policy_decision.reason, options)
+        call.is_refused = not by_user or decision.startswith("reject")
+        # Without an answer of the user the request is cancelled, not refused.
+        return _select(options[decision]) if by_user and decision in options else _CANCELLED
+
+    def find_breach(self, update: Mapping[str, Any]) -> str:
+        """Return a message if an update reports a command that the agent runs without permission and that the user's
+        rules deny; "" = it reports none."""
+        call = self._reader.calls.get(str(update.get("toolCallId")))
+        if call is None or call.was_asked or call.kind != "execute" or call.status not in {"in_progress", "completed"}:
+            return ""
+        policy_decision = self._decide(call)
+        if policy_decision.choice != "deny":
+            return ""
+        call.is_refused = True
+        return (
+            f"{self._agent} ran a command without asking, and was ended: {call.command[:300]}\n{policy_decision.reason}"
+        )
+
+    def _decide(self, call: HostedCall) -> PolicyDecision:
+        """Decide on a call by rules and policy."""
+        if call.kind in _HARMLESS:
+            return PolicyDecision(choice="allow")
+        if call.kind == "execute" and call.command:
+            command = cast("Tool[object]", RunTerminalCmd(command=call.command))
+            return self._context.permissions.decide(Access.EXEC, command)
+        return PolicyDecision(choice="ask", reason=f"{self._agent} asks before it does this.")
+
+    async def _ask_user(
+        self, call: HostedCall, reason: str, options: Mapping[ApprovalDecision, str]
+    ) -> tuple[ApprovalDecision, bool]:
+        is_command = call.kind == "execute" and bool(call.command)
+        approval = await self._context.user.approve(
+            ApprovalRequested(
+                id=new_id("apr"),
+                call=call.id,
+                kind="command" if is_command else "tool",
+                subject=call.command if is_command else call.title,
+                containment=f"in the box of {self._agent}, over the shadow",
+                options=tuple(decision for decision in _DECISIONS if decision in options),
+                reason=reason,
+                mode=self._context.state.mode,
+            )
+        )
+        return approval.decision, approval.by == "user"
+
+
+def _read_options(params: Mapping[str, Any]) -> dict[ApprovalDecision, str]:
+    """Return the ids of the offered options by kind, the first of a kind."""
+    option_ids: dict[ApprovalDecision, str] = {}
+    options = params.get("options")
+    for option in options if isinstance(options, list) else ():
+        if isinstance(option, dict) and isinstance(option.get("optionId"), str) and option.get("kind") in _DECISIONS:
+            option_ids.setdefault(option["kind"], option["optionId"])
+    return option_ids
+
+
+def _select(option: str) -> Mapping[str, Any]:
+    return {"outcome": {"outcome": "selected", "optionId": option}}

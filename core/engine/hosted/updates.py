@@ -1,7 +1,6 @@
-"""Updates of a hosted agent on its turn (`session/update`), as documents and events of ours.
+"""Convert updates of a hosted agent (`session/update`) to documents and events of ours.
 
-Nothing of it has an effect: what it wrote is found in its layer. So whatever it says of files is shown, and not
-believed.
+Updates have no effect: the agent's writes are in its layer. So its reports about files are shown, but not relied on.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from core.protocol import events as ev
 from core.protocol.messages import Usage
 from core.text.lines import diff_lines
 
-MAX_OUTPUT: Final = 100_000  # characters of a result that are kept
+MAX_OUTPUT: Final = 100_000  # characters of a result
 MAX_TODOS: Final = 200
 _KINDS: Final = {"execute": "terminal_command"}
 _STATUS: Final[Mapping[str, d.TodoStatus]] = {
@@ -37,23 +36,23 @@ _NO_WORK: Final = frozenset({"think", "switch_mode"})
 _FENCED: Final = re.compile(r"(?s)(?P<fence>```+)[a-z]*\n((?:(?!```).)*?)\n?(?P=fence)")
 _QUOTED: Final = re.compile(r"`([^`]+)`")
 _SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash"})
-_NOT_STARTED: Final = frozenset({126, 127})  # exit codes of a shell for what it could not start
-# The agent's own sandbox, which can't be built inside of the box.
+_NOT_STARTED: Final = frozenset({126, 127})  # exit codes of a shell for a command that it could not start
+# Errors of the agent's own sandbox, which can't be set up inside of the box.
 _NO_SANDBOX: Final = re.compile(
     r"^\W*(?:bwrap|sandbox-exec|codex-linux-sandbox|firejail|nsjail|unshare)\b.*:|\blandlock|\bseatbelt\b|\bseccomp\b|"
     r"\bsandbox(?:ing)? (?:error|denied|failed|could not|can't)\b|\b(?:create|apply|start) (?:a |the )?sandbox\b",
     re.MULTILINE | re.IGNORECASE,
 )
-_HEAD: Final = 400  # characters of an output in which a sandbox says that it is none
+_HEAD: Final = 400  # characters of an output that are searched for them
 
 
 class HostedCall(Struct, kw_only=True):
-    """A tool call as the agent told it so far. `content`: its blocks; `terminal`: what its command printed, where that
-    comes apart from them; `exit_code`: None = not told; `shown`: its document; `is_over`: finished; `is_refused`: it
-    was not allowed; `was_asked`: the agent asked about it."""
+    """A tool call, as far as the agent has reported it. `content`: its blocks; `terminal`: the output of its command,
+    if that is reported separately; `exit_code`: None = not reported; `document`: its document; `is_refused`: it was
+    denied; `was_asked`: the agent asked for permission."""
 
     id: str
-    shown: OpenDocument
+    document: OpenDocument
     title: str = ""
     kind: str = "other"
     raw_input: Any = None
@@ -68,7 +67,7 @@ class HostedCall(Struct, kw_only=True):
     was_asked: bool = False
 
     def merge(self, update: Mapping[str, Any]) -> None:
-        """Take what an update says; what it leaves out stays."""
+        """Apply an update; fields that it omits stay."""
         self.title = str(update.get("title") or self.title)
         self.kind = str(update.get("kind") or self.kind)
         self.status = str(update.get("status") or self.status)
@@ -82,7 +81,7 @@ class HostedCall(Struct, kw_only=True):
         self.exit_code = code if code is not None else self.exit_code
 
     def _merge_terminal(self, meta: Any) -> None:
-        """Take what adapters say of a command beside the protocol: its output in pieces, and its exit code."""
+        """Apply what adapters report outside of the protocol: a command's output in pieces, and its exit code."""
         if not isinstance(meta, dict):
             return
         for name in ("terminal_output", "terminal_output_delta"):
@@ -94,7 +93,7 @@ class HostedCall(Struct, kw_only=True):
 
     @property
     def command(self) -> str:
-        """The command line that it runs, "" = it is none. An agent that gives no input of a command has it as title."""
+        """The command line, "" = the call is no command. Agents that report no input have it in the title."""
         raw_input = self.raw_input if isinstance(self.raw_input, dict) else {}
         for command in (raw_input.get("command"), raw_input.get("cmd")):
             if isinstance(command, list) and command:
@@ -108,7 +107,7 @@ class HostedCall(Struct, kw_only=True):
 
     @property
     def has_run(self) -> bool:
-        """True if what it was to do was begun: a command that ended with an error was."""
+        """True if the call was started; a command that ended with an error was."""
         if self.kind != "execute":
             return self.status == "completed"
         has_failed = self.status != "completed" or self.exit_code not in {None, 0}
@@ -118,11 +117,11 @@ class HostedCall(Struct, kw_only=True):
 
     @property
     def has_edited(self) -> bool:
-        """True if by its own word it changed a file; one that was refused or went wrong did not."""
-        return self.shown.kind == "file_edit" and self.status != "failed" and not self.is_refused
+        """True if the call reports an edit, and was neither refused nor failed."""
+        return self.document.kind == "file_edit" and self.status != "failed" and not self.is_refused
 
     def read_text(self) -> str:
-        """Return what it gave as text."""
+        """Return its result as text."""
         blocks = [entry.get("content") for entry in self.content if isinstance(entry, dict)]
         texts = [block["text"] for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str)]
         if not texts and isinstance(self.raw_output, str):
@@ -130,8 +129,8 @@ class HostedCall(Struct, kw_only=True):
         return "\n".join(texts or [self.terminal])[:MAX_OUTPUT]
 
     def read_output(self) -> str:
-        """Return what its command printed: as it came, where the agent gives that, since its blocks may be words about
-        the command; else its blocks, without the fence that some draw around them."""
+        """Return the output of its command: the raw output if the agent reports it, since its blocks may describe the
+        command; else its blocks, without the fence that some agents put around them."""
         if raw := self.terminal or (self.raw_output if isinstance(self.raw_output, str) else ""):
             return raw[:MAX_OUTPUT]
         text = self.read_text()
@@ -144,12 +143,12 @@ class HostedCall(Struct, kw_only=True):
 
 
 class UpdateReader:
-    """The updates of one turn. `said`: the text of the answer; `usage`: what the agent told of its cost."""
+    """The updates of one turn. `answer_text`: the text of the answer; `usage`: the cost that the agent reported."""
 
     def __init__(self, agent: str, root: Path, emit: Callable[[ev.AnyEvent], None]) -> None:
-        self.said, self.usage = "", Usage()
+        self.answer_text, self.usage = "", Usage()
         self.calls: dict[str, HostedCall] = {}
-        self._all_calls: list[HostedCall] = []  # ids come again
+        self._all_calls: list[HostedCall] = []  # some agents reuse ids
         self._is_broken = False
         self._agent, self._root, self._emit = agent, root, emit
         self._documents = TurnDocuments(emit)
@@ -158,47 +157,46 @@ class UpdateReader:
         self._handlers: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
             "agent_message_chunk": self._add_text,
             "agent_thought_chunk": self._add_thought,
-            "tool_call": self._take_call,
-            "tool_call_update": self._take_call,
-            "plan": self._take_plan,
-            "usage_update": self._take_usage,
-            "session_info_update": self._take_status,
+            "tool_call": self._apply_call,
+            "tool_call_update": self._apply_call,
+            "plan": self._apply_plan,
+            "usage_update": self._apply_usage,
+            "session_info_update": self._apply_status,
         }
 
-    def take(self, update: Mapping[str, Any]) -> None:
-        """Take one update; one of a kind that is not known is passed over."""
+    def apply(self, update: Mapping[str, Any]) -> None:
+        """Apply one update; unknown kinds are ignored."""
         handler = self._handlers.get(str(update.get("sessionUpdate")))
         if handler is not None:
             handler(update)
 
     def _add_text(self, update: Mapping[str, Any]) -> None:
         text = _read_block(update.get("content"))
-        self.said += text
+        self.answer_text += text
         self._answer.add_text(text)
 
     def _add_thought(self, update: Mapping[str, Any]) -> None:
         self._answer.add_reasoning(_read_block(update.get("content")), self._thought)
 
-    def _take_call(self, update: Mapping[str, Any]) -> None:
+    def _apply_call(self, update: Mapping[str, Any]) -> None:
         call = self.describe_call(update)
         if call is not None and not call.is_over and call.status in {"completed", "failed"}:
             self._finish(call)
 
     def describe_call(self, update: Mapping[str, Any]) -> HostedCall | None:
-        """Return the call that an update (or a request for permission) is about, begun if it is new; None: it names
-        none."""
+        """Return the call of an update or of a request for permission, opened if it is new; None: it has no id."""
         identity = update.get("toolCallId")
         if not isinstance(identity, str):
             return None
         call = self.calls.get(identity)
-        if call is None or (call.is_over and update.get("sessionUpdate") == "tool_call"):  # some number them anew
+        if call is None or (call.is_over and update.get("sessionUpdate") == "tool_call"):  # a reused id
             self._answer.close()
             self._thought += 1
             kind, title = str(update.get("kind") or "other"), str(update.get("title") or "a tool")
             open_document = self._documents.open(
                 _KINDS.get(kind, "file_edit" if kind in _EDITS else "tool_call"), title=title
             )
-            call = self.calls[identity] = HostedCall(id=identity, shown=open_document)
+            call = self.calls[identity] = HostedCall(id=identity, document=open_document)
             self._all_calls.append(call)
             call.merge(update)
             self._emit(
@@ -229,17 +227,17 @@ class UpdateReader:
                 call=call.id,
                 tool=self._name(call),
                 status=status,
-                duration_ms=call.shown.measure_duration_ms(),
+                duration_ms=call.document.measure_duration_ms(),
                 summary=call.title,
             )
         )
 
     def _build_documents(self, call: HostedCall, *, is_error: bool) -> list[d.AnyDocument]:
-        if call.shown.kind == "terminal_command":
+        if call.document.kind == "terminal_command":
             return [self._build_command(call, is_error=is_error)]
         diffs = call.list_diffs()
-        if call.shown.kind == "file_edit" and (diffs or call.locations):
-            open_documents = [call.shown, *(self._documents.open("file_edit", title=call.title) for _ in diffs[1:])]
+        if call.document.kind == "file_edit" and (diffs or call.locations):
+            open_documents = [call.document, *(self._documents.open("file_edit", title=call.title) for _ in diffs[1:])]
             edits = diffs or [{"path": _read_location(call.locations[0])}]
             return [
                 self._build_edit(call, edit, open_document, is_error=is_error)
@@ -250,21 +248,21 @@ class UpdateReader:
             tool_call_id=call.id,
             arguments=call.raw_input if isinstance(call.raw_input, dict) else {},
             result=d.ToolResult(status="error" if is_error else "success", data=call.read_text()),
-            duration_ms=call.shown.measure_duration_ms(),
+            duration_ms=call.document.measure_duration_ms(),
             summary=call.title,
         )
-        return [_convert_kind(call.shown, metadata)]
+        return [_convert_kind(call.document, metadata)]
 
     def _build_command(self, call: HostedCall, *, is_error: bool) -> d.AnyDocument:
         metadata = d.TerminalCommandMetadata(
             command=call.command or call.title,
             exit_code=call.exit_code if call.exit_code is not None else int(is_error),
             output=call.read_output(),
-            duration_ms=call.shown.measure_duration_ms(),
+            duration_ms=call.document.measure_duration_ms(),
             tool_call_id=call.id,
             is_reported=True,
         )
-        return d.TerminalCommandDocument(id=call.shown.id, sequence=call.shown.sequence, metadata=metadata)
+        return d.TerminalCommandDocument(id=call.document.id, sequence=call.document.sequence, metadata=metadata)
 
     def _build_edit(
         self, call: HostedCall, diff: Mapping[str, Any], open_document: OpenDocument, *, is_error: bool
@@ -292,7 +290,7 @@ class UpdateReader:
         root = str(self._root)
         return posixpath.relpath(path, root) if path == root or path.startswith(f"{root}/") else path
 
-    def _take_plan(self, update: Mapping[str, Any]) -> None:
+    def _apply_plan(self, update: Mapping[str, Any]) -> None:
         entries = update.get("entries")
         plan_entries = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
         todos = tuple(
@@ -305,14 +303,15 @@ class UpdateReader:
         )
         self._emit(ev.TodoChanged(todos=todos))
 
-    def _take_usage(self, update: Mapping[str, Any]) -> None:
+    def _apply_usage(self, update: Mapping[str, Any]) -> None:
         cost = update.get("cost")
         amount = cost.get("amount") if isinstance(cost, dict) and cost.get("currency") == "USD" else None
         if isinstance(amount, int | float):
             self.usage = Usage(cost=float(amount))
 
-    def _take_status(self, update: Mapping[str, Any]) -> None:
-        """Take what an adapter says of its agent beside the protocol: it answers a prompt that failed as any other."""
+    def _apply_status(self, update: Mapping[str, Any]) -> None:
+        """Apply an adapter's status of its agent, which is outside of the protocol: a failed prompt is answered like
+        any other."""
         meta = update.get("_meta")
         for meta_value in meta.values() if isinstance(meta, dict) else ():
             status = meta_value.get("threadStatus") if isinstance(meta_value, dict) else None
@@ -320,33 +319,34 @@ class UpdateReader:
                 self._is_broken = status.get("type") == "systemError"
 
     def find_failure(self) -> str:
-        """Return why nothing came of this turn, "" = something did, or there was nothing to be done."""
+        """Return why this turn had no effect, "" = it had one, or needed none."""
         if self._is_broken:
-            return f"{self._agent} ended the turn with an error: {self.said.strip()[-300:] or 'it did not say which'}"
+            words = self.answer_text.strip()[-300:] or "it did not say which"
+            return f"{self._agent} ended the turn with an error: {words}"
         attempted_calls = [call for call in self._all_calls if call.kind not in _NO_WORK and not call.is_refused]
         failed_calls = [call for call in attempted_calls if not call.has_run]
         commands = [call for call in failed_calls if call.kind == "execute"]
         if not commands or len(failed_calls) < len(attempted_calls):
             return ""
-        words = next(
+        output = next(
             (line.strip() for call in commands for line in call.read_text().splitlines() if line.strip("` ")), ""
         )
         subject = "the one command" if len(commands) == 1 else f"all {len(commands)} commands"
-        message = f" It said: {words[:300]}" if words else ""
+        message = f" It said: {output[:300]}" if output else ""
         return f"{self._agent} could not start {subject} of this turn, so nothing was done.{message}"
 
     def add_error(self, code: str, message: str, *, hint: str = "") -> None:
-        """Show an error as a document of its own."""
+        """Add an error document."""
         self._answer.close()
         self._documents.add_error(code, message, hint=hint, source=self._agent)
 
     def add_text(self, text: str) -> None:
-        """Show a line of ours beside what the agent said."""
+        """Add a text of ours to the answer."""
         self._answer.close()
         self._documents.add_text(text)
 
     def close(self) -> None:
-        """Finish what is open: the turn ends."""
+        """Finish open documents and calls at the end of the turn."""
         self._answer.close()
         for call in self.calls.values():
             if not call.is_over:
@@ -354,13 +354,13 @@ class UpdateReader:
 
 
 def _read_number(fields: Any, *names: str) -> int | None:
-    """Return the first of these fields that is a whole number; None: none is."""
+    """Return the first of these fields that is an integer; None: none is."""
     values = [fields.get(name) for name in names] if isinstance(fields, dict) else []
     return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)
 
 
 def _join_words(words: Sequence[str]) -> str:
-    """Return the words of a command as a command line: what a shell is given to run is that line."""
+    """Join the words of a command to a command line; for `sh -c LINE` it is LINE."""
     if len(words) == 3 and posixpath.basename(words[0]) in _SHELLS and words[1] in {"-c", "-lc"}:
         return words[2]
     return shlex.join(words)
@@ -381,7 +381,7 @@ def _read_block(block: Any) -> str:
 
 
 def _count_lines(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """Return how many lines are added and removed between two texts."""
+    """Return the numbers of added and removed lines between two texts."""
     differing = [opcode for opcode in diff_lines(old, new) if opcode[0] != "equal"]
     return sum(opcode[4] - opcode[3] for opcode in differing), sum(opcode[2] - opcode[1] for opcode in differing)
 

@@ -1,6 +1,6 @@
-"""The queries, each with the function that answers it. None has an effect; slow ones run in a thread.
+"""The queries and the functions that answer them. No query has an effect; slow ones run in a thread.
 
-A query is added with its records in `core/protocol/queries/`, a function here, and a row.
+To add a query, add its records in `core/protocol/queries/`, a function here, and a row.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from core.engine.queries import changes, extensions, files, hooks, rules, sessions, tools
+from core.engine.queries import changes, extensions, files, model_context, sessions
 from core.engine.queries.source import QuerySource
 from core.protocol import queries as q
 
@@ -45,16 +45,16 @@ QUERIES: Final[Mapping[type, Answer]] = {
     q.CheckpointPreviewQuery: changes.answer_checkpoint_preview,
     q.CandidatesQuery: changes.answer_candidates,
     q.PictureQuery: changes.answer_picture,
-    q.RulesQuery: rules.answer_rules,
-    q.HooksQuery: hooks.answer_hooks,
-    q.MemoryQuery: rules.answer_memory,
+    q.RulesQuery: extensions.answer_rules,
+    q.HooksQuery: extensions.answer_hooks,
+    q.MemoryQuery: extensions.answer_memory,
     q.CommandsQuery: extensions.answer_commands,
     q.CommandPreviewQuery: extensions.answer_command_preview,
     q.SnippetsQuery: extensions.answer_snippets,
     q.SkillsQuery: extensions.answer_skills,
     q.ServersQuery: extensions.answer_servers,
-    q.AgentsQuery: tools.answer_agents,
-    q.ToolsQuery: tools.answer_tools,
+    q.AgentsQuery: model_context.answer_agents,
+    q.ToolsQuery: model_context.answer_tools,
     q.TreeQuery: files.answer_tree,
     q.PlanFilesQuery: files.answer_plans,
     q.FileQuery: files.answer_file,

@@ -1,4 +1,4 @@
-"""Queries about what is pending, and about the checkpoints to which it can be taken back."""
+"""Queries about pending changes, commits, checkpoints and candidates."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def answer_conflict(source: QuerySource, query: q.ConflictQuery) -> q.ConflictAn
 
 
 def mask_answer(answer: AnswerT) -> AnswerT:
-    """Return what git says of a repository without the credentials that stand in its addresses."""
+    """Return an answer with git's output without the credentials in remote addresses."""
     raw = repr(answer)
     return convert_record(answer, mask_secrets) if any(value in raw for value in list_masked_values()) else answer
 
@@ -48,7 +48,7 @@ async def answer_git_preview(source: QuerySource, query: q.GitPreviewQuery) -> q
 
 
 def answer_verification(source: QuerySource, query: q.VerificationQuery) -> q.VerificationAnswer:
-    from core.engine.verification.selection import plan_verification
+    from core.engine.session.verification import plan_verification
 
     session = source.require_session(query.session)
     return plan_verification(session.state, session.settings.commands.checks, query).describe()
@@ -89,7 +89,7 @@ def answer_checkpoints(source: QuerySource, query: q.CheckpointsQuery) -> q.Chec
 
 
 def answer_checkpoint_preview(source: QuerySource, query: q.CheckpointPreviewQuery) -> q.CheckpointPreviewAnswer:
-    """Return what a restore would change. `CommandRejected`: there is no checkpoint of that id."""
+    """Return the changes that a restore would make. Raises `CommandRejected` for an unknown id."""
     session = source.require_session(query.session)
     mark, files = find_checkpoint(session, query.id), session.shadow.checkpoints
     restored_paths = (_describe_path(step) for step in files.plan(query.id))
@@ -124,11 +124,13 @@ def _describe_path(step: RestoreStep) -> q.RestoredPath:
     if step.reason:
         return q.RestoredPath(path=step.path, reason=step.reason)
     return q.RestoredPath(
-        path=step.path, pending=_pending_effect(step.now, step.change), disk=_disk_effect(step.disk, step.target)
+        path=step.path,
+        pending=_classify_pending_effect(step.now, step.change),
+        disk=_classify_disk_effect(step.disk, step.target),
     )
 
 
-def _pending_effect(now: Change | None, checkpoint_change: Change | None) -> q.PendingEffect:
+def _classify_pending_effect(now: Change | None, checkpoint_change: Change | None) -> q.PendingEffect:
     if now == checkpoint_change:
         return ""
     if checkpoint_change is None:
@@ -136,7 +138,7 @@ def _pending_effect(now: Change | None, checkpoint_change: Change | None) -> q.P
     return "propose" if now is None else "revise"
 
 
-def _disk_effect(now: FileState, checkpoint_state: FileState) -> q.DiskEffect:
+def _classify_disk_effect(now: FileState, checkpoint_state: FileState) -> q.DiskEffect:
     if now == checkpoint_state:
         return ""
     if checkpoint_state.kind == "absent":
@@ -145,8 +147,8 @@ def _disk_effect(now: FileState, checkpoint_state: FileState) -> q.DiskEffect:
 
 
 async def answer_candidates(source: QuerySource, query: q.CandidatesQuery) -> q.CandidatesAnswer:
-    """Return how a prompt was tried, with what each candidate changed."""
-    from core.engine.subagents.candidates import list_candidates
+    """Return the candidates of a prompt with their changes."""
+    from core.engine.subagents.best_of import list_candidates
 
     session = source.require_session(query.session)
     candidates = list_candidates(session.state, query.turn)
@@ -157,7 +159,7 @@ async def answer_candidates(source: QuerySource, query: q.CandidatesQuery) -> q.
 
 
 def _describe_candidate(session: Session, candidate: SubagentState) -> q.TriedCandidate:
-    from core.engine.subagents.candidates import read_candidate
+    from core.engine.subagents.best_of import read_candidate
 
     state: Literal["working", "ended", "taken", "gone"] = "working" if candidate.state == "working" else "ended"
     state = "taken" if candidate.state in {"merged", "merging"} else state

@@ -1,24 +1,33 @@
-"""Queries about skills, commands and MCP servers: all that there are, each with why it counts or does not."""
+"""Queries about skills, commands, snippets, MCP servers, hooks, rules and notes, and why each applies or not."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from msgspec.structs import replace
 
 from core.agent.skills.offer import SkillTeller
-from core.engine.prompt_commands import calls_server, find_called, load_prompt_commands, render_command_parts
+from core.config.rules.loading import load_rule_files
+from core.config.rules.notes import ProjectNotes
+from core.config.rules.roots import iterate_rule_paths
+from core.config.rules.rule import RuleOccasion, choose_rules, list_loaded
 from core.engine.queries.source import QuerySource
-from core.engine.servers.prompts import list_prompt_commands
+from core.engine.session.hooks import load_trusted_hooks
+from core.engine.turns.prompt_commands import calls_server, find_called, load_prompt_commands, render_command_parts
+from core.engine.turns.server_prompts import list_prompt_commands
 from core.errors import CommandRejected
 from core.extensions.commands import CommandFile, load_snippets
 from core.extensions.extension_files import SkippedFile
 from core.extensions.plugins import find_extension_folders
 from core.extensions.rendering import PromptArguments, render_parts
 from core.extensions.skills import Skill, SkillChoice, SkillQuery, SkillSet, choose_skills, load_skills
+from core.hooks.hook_files import HookTable, explain_missing
+from core.hooks.parsing import Hook
 from core.permissions.trusted_files import TrustCheck
 from core.protocol import queries as q
+from core.protocol.events import HookRan, LoadedRule
 from core.workspace import Workspace
 
 
@@ -28,7 +37,7 @@ def _get_check(source: QuerySource) -> TrustCheck | None:
 
 
 async def answer_commands(source: QuerySource, query: q.CommandsQuery) -> q.CommandsAnswer:
-    """Return all that a prompt can call by name."""
+    """Return everything that a prompt can call by name."""
     answer = await asyncio.to_thread(list_commands, source.services.workspace, _get_check(source))
     if (session := source.sessions.get(query.session)) is not None:
         prompts = await list_prompt_commands(session.server_access.servers)
@@ -37,7 +46,7 @@ async def answer_commands(source: QuerySource, query: q.CommandsQuery) -> q.Comm
 
 
 def list_commands(workspace: Workspace, check: TrustCheck | None) -> q.CommandsAnswer:
-    """List all that a prompt can call by name in a workspace. Reads many files."""
+    """List the skills and commands of a workspace that a prompt can call. Reads many files."""
     prompt_commands = load_prompt_commands(workspace, check)
     skills = [skill for skill in prompt_commands.skills.skills if skill.is_user_invocable]
     names = {skill.name for skill in skills}
@@ -75,7 +84,7 @@ def _list_skipped(skipped_files: Iterable[SkippedFile]) -> tuple[q.SkippedExtens
 
 
 async def answer_command_preview(source: QuerySource, query: q.CommandPreviewQuery) -> q.CommandPreviewAnswer:
-    """Return the prompt that a call would send. Raises `CommandRejected` where it calls nothing."""
+    """Return the prompt that a call would send. Raises `CommandRejected` if the text calls nothing."""
     if calls_server(query.text):
         raise CommandRejected("a prompt of an MCP server is known when it is sent.", code="command_unknown")
     call = await find_called(source.require_session(query.session), query.text)
@@ -86,7 +95,7 @@ async def answer_command_preview(source: QuerySource, query: q.CommandPreviewQue
 
 
 def preview_command(command: Skill | CommandFile, arguments: str) -> q.CommandPreviewAnswer:
-    """Render what a skill or a command would send. Nothing runs, and what it would run is named."""
+    """Render the prompt of a skill or a command without running its shell commands, which are listed."""
     if isinstance(command, Skill):
         prompt_arguments = PromptArguments(text=arguments, names=command.arguments, variables=command.list_variables())
         parts = render_parts(command.body, prompt_arguments)
@@ -98,7 +107,7 @@ def preview_command(command: Skill | CommandFile, arguments: str) -> q.CommandPr
 
 
 async def answer_snippets(source: QuerySource, _: q.SnippetsQuery) -> q.SnippetsAnswer:
-    """Return all texts that can be put into a prompt by name."""
+    """Return all snippets."""
     return await asyncio.to_thread(list_snippets, source.services.workspace, _get_check(source))
 
 
@@ -120,7 +129,7 @@ def list_snippets(workspace: Workspace, check: TrustCheck | None) -> q.SnippetsA
 
 
 async def answer_skills(source: QuerySource, query: q.SkillsQuery) -> q.SkillsAnswer:
-    """Return every skill. With an open session: as its model is told of them."""
+    """Return all skills; with an open session, with their state for its model."""
     session, check = source.sessions.get(query.session), _get_check(source)
     if session is None or session.context is None:
         return await asyncio.to_thread(list_skills, source.services.workspace, check)
@@ -130,12 +139,12 @@ async def answer_skills(source: QuerySource, query: q.SkillsQuery) -> q.SkillsAn
 
 
 async def answer_servers(source: QuerySource, query: q.ServersQuery) -> q.ServersAnswer:
-    """Return the MCP servers of a session, as they are configured now and as they go. Raises `StateError`."""
+    """Return the MCP servers of a session with their configuration and state. Raises `StateError`."""
     return await source.require_session(query.session).server_access.servers.load_rows()
 
 
 def list_skills(workspace: Workspace, check: TrustCheck | None, paths: tuple[str, ...] = ()) -> q.SkillsAnswer:
-    """List every skill as a session that began now would be told of it, for files at hand. Reads many files."""
+    """List all skills as for a new session. `paths`: files in its context. Reads many files."""
     skills = load_skills(find_extension_folders(workspace, check).folders)
     return _build_answer(choose_skills(skills.skills, SkillQuery(paths=paths)), skills, set(), check)
 
@@ -160,3 +169,71 @@ def _to_loaded(choice: SkillChoice, *, is_open: bool) -> q.LoadedSkill:
         reason="its text was opened in this session" if is_open else choice.reason,
         note="; ".join(filter(None, (*skill.problems, tools_note))),
     )
+
+
+async def answer_hooks(source: QuerySource, query: q.HooksQuery) -> q.HooksAnswer:
+    """Return all hooks in their files; with an open session, with their last results in it."""
+    services = source.services
+    trust, session = services.trust, source.sessions.get(query.session)
+    table = await asyncio.to_thread(load_trusted_hooks, services.workspace, trust)
+    last = session.state.hook_results if session is not None else {}
+    rows = await asyncio.to_thread(list_hooks, table, services.workspace.root, last)
+    problems = tuple(f"{problem.source}: {problem.message}" for problem in table.problems)
+    return q.HooksAnswer(hooks=rows, problems=problems, is_trusted=trust.trusted)
+
+
+def list_hooks(table: HookTable, root: Path, last: Mapping[str, HookRan]) -> tuple[q.HookRow, ...]:
+    """Return the rows of hooks in their order, those that run first. `last`: the last results by hook id."""
+    return (
+        *(_build_hook_row(hook, "yours" if hook.scope == "user" else "trusted", root, last) for hook in table.hooks),
+        *(_build_hook_row(hook, "held", root, last) for hook in table.held),
+    )
+
+
+def _build_hook_row(hook: Hook, trust: q.HookTrust, root: Path, last: Mapping[str, HookRan]) -> q.HookRow:
+    return q.HookRow(
+        id=hook.id,
+        event=hook.event,
+        matcher=" ".join(filter(None, (hook.matcher, f"if {hook.condition}" if hook.condition else ""))),
+        command=hook.command,
+        source=hook.source,
+        trust=trust,
+        timeout=hook.timeout,
+        fails_closed=hook.fails_closed,
+        problem=explain_missing(hook, root),
+        last=last.get(hook.id),
+    )
+
+
+async def answer_rules(source: QuerySource, query: q.RulesQuery) -> q.RulesAnswer:
+    """Return all rules; with an open session, with their state for its model."""
+    session, trust = source.sessions.get(query.session), source.services.trust
+    if session is None or session.context is None:
+        check = trust.is_readable if trust.trusted else None
+        rules = await asyncio.to_thread(list_rules, source.services.workspace, check)
+        return q.RulesAnswer(rules=rules, is_trusted=trust.trusted)
+    from core.agent.context.prompt_setup import load_setup
+    from core.agent.context.told_rules import review_rules
+
+    context = session.context
+    nearby_paths = await asyncio.to_thread(_list_places, source.services.workspace) if trust.trusted else ()
+    system = (await load_setup(context)).prefix.system
+    review = await review_rules(context, system, context.memory.paths_at_hand, nearby_paths=nearby_paths)
+    return q.RulesAnswer(rules=review.list_rules(), is_trusted=trust.trusted)
+
+
+def list_rules(workspace: Workspace, check: TrustCheck | None, paths: tuple[str, ...] = ()) -> tuple[LoadedRule, ...]:
+    """List all rules as for a new session. `paths`: files in its context. Reads the tree."""
+    nearby_paths = (*_list_places(workspace), *paths) if check is not None else ()
+    files = load_rule_files(workspace, check, nearby_paths=nearby_paths)
+    return list_loaded(files, choose_rules(files, RuleOccasion(paths)))
+
+
+def _list_places(workspace: Workspace) -> tuple[str, ...]:
+    return tuple(iterate_rule_paths(workspace))
+
+
+async def answer_memory(source: QuerySource, _: q.MemoryQuery) -> q.MemoryAnswer:
+    """Return the notes about the project. Raises `StateError` when their file can't be read."""
+    notes = ProjectNotes(source.services.workspace.root)
+    return q.MemoryAnswer(notes=await asyncio.to_thread(notes.load))

@@ -1,4 +1,4 @@
-"""Queries about files: a directory with its marks, one file, names for completion, and what a prompt brings of them."""
+"""Queries about files: directories with marks, one file, completion, symbols, search, and the context of a prompt."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from core.agent.mentions.resolution import resolve_prompt
 from core.config.rules.loading import load_rule_files
 from core.config.rules.rule import list_rule_names
 from core.edits.text_file import decode_for_reading
-from core.engine.prompt_sources import build_session_reader, list_agent_names, may_show, open_sources
 from core.engine.queries.source import QuerySource
-from core.engine.servers.prompts import complete_resources
 from core.engine.session.session import Session
+from core.engine.turns.prompt_sources import build_session_reader, list_agent_names, may_show, open_sources
+from core.engine.turns.server_prompts import complete_resources
 from core.errors import PathRefused, ToolFailed
 from core.index.database import IndexFailed
 from core.index.reader import SymbolLocation
@@ -60,7 +60,7 @@ def answer_tree(source: QuerySource, query: q.TreeQuery) -> q.TreeAnswer:
 
 
 def answer_plans(source: QuerySource, query: q.PlanFilesQuery) -> q.PlanFilesAnswer:
-    """Return the plans of the project. Raises `PathRefused` where the place of plans can't hold any."""
+    """Return the plans of the project. Raises `PathRefused` if the configured directory can't contain plans."""
     folder = source.require_session(query.session).shadow.plans
     return q.PlanFilesAnswer(place=folder.place, paths=tuple(sorted(folder.list_paths())))
 
@@ -76,7 +76,7 @@ def _collect_marks(rel: str, session: Session) -> dict[str, str]:
 
 
 async def answer_file(source: QuerySource, query: q.FileQuery) -> q.FileAnswer:
-    """Return the text of a file; a notebook's is its cells, in the notebook's language."""
+    """Return the text of a file; for a notebook its cells, in the notebook's language."""
     session, workspace = source.sessions.get(query.session), source.services.workspace
     limit = max(1, min(query.max_bytes, MAX_PREVIEW))
     try:
@@ -98,7 +98,7 @@ async def answer_file(source: QuerySource, query: q.FileQuery) -> q.FileAnswer:
 
 
 def _decode_preview(data: bytes, *, size: int, limit: int) -> tuple[str, str]:
-    """Return the text of a file and why there is none ("" = there is)."""
+    """Return the text of a file, and why there is none ("" = there is one)."""
     if size > limit:
         return "", f"The file has {size:,} bytes; up to {limit:,} are shown."
     if b"\0" in data[:8192]:
@@ -116,12 +116,12 @@ async def answer_find(source: QuerySource, query: q.FindQuery) -> q.FindAnswer:
 
 
 async def answer_definition(source: QuerySource, query: q.DefinitionQuery) -> q.LocationsAnswer:
-    """Return where the name at a place is defined."""
+    """Return the definitions of the name at a position."""
     return await _locate(source, query, "definition")
 
 
 async def answer_references(source: QuerySource, query: q.ReferencesQuery) -> q.LocationsAnswer:
-    """Return where the name at a place is used."""
+    """Return the references to the name at a position."""
     return await _locate(source, query, "references")
 
 
@@ -139,7 +139,7 @@ async def _locate(
 
 
 async def answer_hover(source: QuerySource, query: q.HoverQuery) -> q.HoverAnswer:
-    """Return what is said of the name at a place."""
+    """Return the language server's text on the name at a position."""
     from core.lsp.questions import NamePosition, describe_name
 
     position = NamePosition(path=query.path, line=query.line, column=query.column)
@@ -150,7 +150,7 @@ async def answer_hover(source: QuerySource, query: q.HoverQuery) -> q.HoverAnswe
 
 
 async def answer_search(source: QuerySource, query: q.SearchQuery) -> q.SearchAnswer:
-    """Return the places that answer a question best, as the session sees the files."""
+    """Return the best hits of a search, in the files as the session sees them."""
     return await source.services.search(query, build_session_reader(source.require_session(query.session)))
 
 
@@ -160,14 +160,14 @@ def answer_index(source: QuerySource, query: q.IndexQuery) -> q.IndexAnswer:
 
 
 async def answer_prompt_context(source: QuerySource, query: q.PromptContextQuery) -> q.PromptContextAnswer:
-    """Return everything that goes with a prompt, as `turn.submit` would find it."""
+    """Return the context items of a prompt, as `turn.submit` would resolve them."""
     sources = await open_sources(source.require_session(query.session))
     return await resolve_prompt(sources, query.text, query.pasted, query.excluded)
 
 
 async def answer_completion(source: QuerySource, query: q.CompletionQuery) -> q.CompletionAnswer:
-    """Return words for behind an `@`: special ones and rules, a symbol that is called so, then paths and symbols that
-    begin so, then paths that are near. What is kept from the agent is not among them."""
+    """Complete a word after `@`: special words and rules, a symbol of exactly this name, paths and symbols with this
+    prefix, then similar paths. Files that are withheld from the agent are excluded."""
     pattern, session, services = query.pattern.strip('"'), source.sessions.get(query.session), source.services
     if is_address(pattern):
         return q.CompletionAnswer()
@@ -195,7 +195,7 @@ async def answer_completion(source: QuerySource, query: q.CompletionQuery) -> q.
 
 
 async def _complete_lines(source: QuerySource, query: q.CompletionQuery, name: str, lines: str) -> q.CompletionAnswer:
-    """Return the files that a mention of lines may mean, each with them; none if it has the whole path already."""
+    """Complete the file in a mention with lines; no completions if the path is complete already."""
     answer = await answer_completion(source, structs.replace(query, pattern=name))
     candidate_words = (
         completion.word
@@ -217,8 +217,8 @@ def _describe_path(path: str) -> q.Completion:
 
 async def _complete_rules(source: QuerySource, pattern: str) -> list[q.Completion]:
     trust = source.services.trust
-    hears = trust.is_readable if trust.trusted else None
-    files = await asyncio.to_thread(load_rule_files, source.services.workspace, hears)
+    check = trust.is_readable if trust.trusted else None
+    files = await asyncio.to_thread(load_rule_files, source.services.workspace, check)
     plain = [name for name in list_rule_names(files) if quote_name(name) == name]
     words = [f"rule:{name}" for name in plain if name.startswith(pattern) or f"rule:{name}".startswith(pattern)]
     return [q.Completion(word=word, note="rule") for word in words[:MAX_RULES]]
@@ -242,5 +242,5 @@ async def _complete_symbols(source: QuerySource, pattern: str) -> list[q.Complet
 
 
 def quote_name(name: str) -> str:
-    """Return a name as it can stand behind an `@`: in quotes where it would end too soon."""
+    """Quote a name after `@` if it contains characters that would end the mention."""
     return name if all(character.isalnum() or character in "_./+~-$#@" for character in name) else f'"{name}"'

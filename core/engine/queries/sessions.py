@@ -1,4 +1,4 @@
-"""Queries about sessions: what there is, what one goes on with, what its model is sent, what is permitted in it."""
+"""Queries about sessions and settings: lists, history, search, exports, jobs, models, permissions and debug runs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from functools import partial
 from typing import Final
 
 from core.config.manual import find_page, list_pages, read_title, render_page
-from core.engine.commands.limits import list_commanded
-from core.engine.configuration.doubts import check_configuration
+from core.engine.commands.settings import list_command_line_values
 from core.engine.configuration.explanation import SettingSources, explain_settings, list_tables
 from core.engine.configuration.guide_file import choose_file, load_guide
-from core.engine.models import ModelAccess
+from core.engine.configuration.settings_lint import check_configuration
 from core.engine.queries.source import QuerySource
 from core.engine.session.session import Session
+from core.engine.shared.models import ModelAccess
 from core.errors import AgentTuiError, CommandRejected
 from core.git.layout import find_repository
 from core.git.nested_repositories import find_nested_repositories
@@ -29,13 +29,13 @@ from core.sessions.store import SessionStore
 from core.user_dirs import get_config_dir
 
 THEMES_DIRECTORY: Final = "themes"
-READING_SECONDS: Final = 0.25  # of logs that are new, before a search is answered
+READING_SECONDS: Final = 0.25  # limit for indexing new logs before a search
 MAX_TOUCHED: Final = 200  # paths of a job
-MAX_ALSO: Final = 5  # commands that a pattern would cover, too
+MAX_ALSO: Final = 5  # further commands that a pattern would cover
 _WILDCARD_EXAMPLE: Final = "anything"
 MAX_RECORDS: Final = 2_000  # records of a debug run
-MAX_PLACES: Final = 500  # places in which two runs differ
-MAX_SIDE: Final = 40  # records of each side of one
+MAX_PLACES: Final = 500  # positions in which two runs differ
+MAX_SIDE: Final = 40  # records of either run at such a position
 
 
 def answer_settings(source: QuerySource, _: q.SettingsQuery) -> q.SettingsAnswer:
@@ -59,7 +59,8 @@ def answer_settings(source: QuerySource, _: q.SettingsQuery) -> q.SettingsAnswer
 
 
 async def answer_guide(source: QuerySource, _: q.GuideQuery) -> q.GuideAnswer:
-    """Return no tour where nothing of it could be kept, and in the demo, which shows the same on its own."""
+    """Return the state of the guide; no tour in private sessions, which save nothing, and in the demo, which has its
+    own."""
     guide = await asyncio.to_thread(load_guide)
     services = source.services
     is_elsewhere = any(session.state.is_demo or session.state.is_private for session in source.sessions.values())
@@ -72,14 +73,14 @@ async def answer_guide(source: QuerySource, _: q.GuideQuery) -> q.GuideAnswer:
 
 
 async def answer_config(source: QuerySource, query: q.ConfigQuery) -> q.ConfigAnswer:
-    """Return settings as they hold, and all problems but those of the screen's own part. Raises `ConfigError`."""
+    """Return the effective settings, and all problems except those of the client's part. Raises `ConfigError`."""
     return await asyncio.to_thread(_explain, source, query.key)
 
 
 def _explain(source: QuerySource, key: str) -> q.ConfigAnswer:
     services = source.services
     trust, workspace = services.trust, services.workspace
-    sources = SettingSources(workspace.root if trust.trusted else None, list_commanded(services.options))
+    sources = SettingSources(workspace.root if trust.trusted else None, list_command_line_values(services.options))
     rows = explain_settings(services.settings, sources, key)
     rows += () if key else tuple(list_tables(services.settings))
     problems = check_configuration(workspace, trust.is_readable if trust.trusted else None, lambda _: ())
@@ -105,7 +106,7 @@ async def answer_sessions(source: QuerySource, query: q.SessionsQuery) -> q.Sess
 
 
 async def answer_transcripts(source: QuerySource, query: q.TranscriptSearchQuery) -> q.TranscriptSearchAnswer:
-    """Return where words stand in the transcripts of the workspace. Raises `StateError`."""
+    """Return hits of words in the transcripts of the workspace. Raises `StateError`."""
     return await asyncio.to_thread(_search_transcripts, source.services.store, query)
 
 
@@ -120,18 +121,18 @@ def _search_transcripts(store: SessionStore, query: q.TranscriptSearchQuery) -> 
 
 
 async def answer_export(source: QuerySource, query: q.ExportQuery) -> q.ExportAnswer:
-    """Return a session as a document, be it open or not. Raises `StateError`."""
+    """Return a session, open or not, as a document. Raises `StateError`."""
     from core.engine.export.documents import export_session
 
     store, session = source.services.store, source.find_session(query.session)
     log = session.log if session is not None and session.log.find_loss() else None
     if log is None and not store.has_session(query.session):
-        store.open(query.session)  # which says that there is none
+        store.open(query.session)  # raises, as there is none
     return await asyncio.to_thread(export_session, store.get_path(query.session), query.format, log)
 
 
 async def answer_jobs(source: QuerySource, query: q.JobsQuery) -> q.JobsAnswer:
-    """Return the commands in the background, with what each wrote last and has changed so far."""
+    """Return the background jobs with their latest output and the paths that they have changed."""
     jobs = source.require_session(query.session).terminal.jobs
     reports, running = jobs.list_with_output(query.lines), {job.id: job.execution for job in jobs.running_jobs}
     job_infos = list[q.JobInfo]()
@@ -183,7 +184,7 @@ async def answer_models(source: QuerySource, query: q.ModelsQuery) -> q.ModelsAn
 
 
 async def answer_routes(source: QuerySource, query: q.RoutesQuery) -> q.RoutesAnswer:
-    from core.engine.queries.route_table import build_route_table
+    from core.engine.session.model_routes import build_route_table
 
     session = source.sessions.get(query.session)
     state, models = (session.state, session.services.models) if session is not None else (None, ModelAccess())
@@ -191,14 +192,14 @@ async def answer_routes(source: QuerySource, query: q.RoutesQuery) -> q.RoutesAn
 
 
 async def answer_context(source: QuerySource, query: q.ContextQuery) -> q.ContextAnswer:
-    from core.engine.queries.context_report import report_context
+    from core.engine.queries.model_context import report_context
 
     session = source.require_session(query.session)
     return await report_context(session.context, session.state)
 
 
 async def answer_permissions(source: QuerySource, query: q.PermissionsQuery) -> q.PermissionsAnswer:
-    """Return what is allowed and denied in a workspace. Raises `StateError` when the saved rules can't be read."""
+    """Return the permissions of a workspace or session. Raises `StateError` when the saved rules can't be read."""
     session, services = source.sessions.get(query.session), source.services
     configured_permissions = [
         q.SavedPermission(choice=rule.choice, rule=str(rule), source=rule.source)
@@ -235,7 +236,7 @@ async def answer_machine_place(source: QuerySource, query: q.MachinePlaceQuery) 
 
 
 def answer_pattern(source: QuerySource, query: q.PatternQuery) -> q.PatternAnswer:
-    """Return which earlier commands a pattern would cover beside the one that is asked about."""
+    """Return the earlier commands that a pattern would also cover."""
     session, choice = source.sessions.get(query.session), query.choice
     try:
         check_pattern(query.pattern, query.command, choice)
@@ -252,8 +253,8 @@ def answer_pattern(source: QuerySource, query: q.PatternQuery) -> q.PatternAnswe
 
 
 def answer_probe_log(source: QuerySource, query: q.ProbeLogQuery) -> q.ProbeLogAnswer:
-    """The log of a debug run, filtered, and its comparison with another run; both limited to what a screen can use.
-    Raises `CommandRejected` for an unknown run, `StateError` for a log that can't be read."""
+    """Return the filtered log of a debug run, and its comparison with another run, both limited in length. Raises
+    `CommandRejected` for an unknown run, `StateError` for a log that can't be read."""
     from core.debug.probe_records import compare_runs, narrow_location
 
     session, other = source.require_session(query.session), query.compare_with

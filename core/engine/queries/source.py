@@ -1,17 +1,17 @@
-"""Source of the answers to queries: one workspace with its files, and the sessions that are open."""
+"""The source of answers to queries: the services of one workspace, and its open sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from core.engine.services import EngineServices
 from core.engine.session.session import Session
+from core.engine.shared.services import EngineServices
 from core.errors import CommandRejected
 from core.workspace import IgnoreRules
 
 
 class QuerySource:
-    """`sessions`: the open ones, by id."""
+    """Services and open sessions. `sessions`: by id."""
 
     def __init__(self, services: EngineServices, sessions: Mapping[str, Session]) -> None:
         self.services = services

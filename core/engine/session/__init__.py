@@ -1,1 +1,1 @@
-"""An open session: made, recorded, run turn by turn, restored and closed."""
+"""Sessions: opened, recorded, restored and closed, with their models, permissions, servers and hooks."""

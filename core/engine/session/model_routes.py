@@ -1,4 +1,4 @@
-"""The models of a session: the chosen one, those for side jobs, and the fallbacks of each.
+"""The models of a session: the chosen one, those for side jobs, their fallbacks, and a table with their usage.
 
 Model and effort are the user's choice for the mode, else the configured ones for the mode, else the user's choice,
 else the configured ones. A model for a job (`small`, `apply`) or a fallback that can't be used is skipped, and the
@@ -16,10 +16,13 @@ from msgspec.structs import replace
 
 from core.agent.turn.routes import Route
 from core.config.settings import ModeTable, RouteSettings, Settings
-from core.engine.models import ModelAccess
+from core.engine.shared.models import ModelAccess
 from core.errors import AgentTuiError, ConfigError
+from core.modes import Mode
 from core.protocol.events import AnyEvent, Notice, RouteTaken
-from core.protocol.messages import Effort, ModelJob
+from core.protocol.messages import Effort, ModelJob, Usage
+from core.protocol.models import ModelUsage, RouteRow
+from core.protocol.queries import RoutesAnswer
 from core.providers.catalog.capabilities import Capabilities
 from core.state.session import SessionState
 
@@ -31,6 +34,7 @@ NO_MODEL_HINT = (
     "Set OPENAI_API_KEY or ANTHROPIC_API_KEY, or start a local model server; then choose one with "
     '--model PROVIDER/NAME (or `model = "PROVIDER/NAME"` in config.toml).'
 )
+JOBS: tuple[ModelJob, ...] = get_args(ModelJob)
 
 
 def choose_model(state: SessionState, settings: Settings) -> tuple[str, Effort | Literal[""]]:
@@ -59,7 +63,7 @@ def derive_subagent_settings(state: SessionState, settings: Settings) -> Setting
 
 
 def clamp_effort(effort: str, capabilities: Capabilities) -> str:
-    """Return the most effort that a model has up to `effort`, else its least; "" = it has none."""
+    """Return the highest effort of a model up to `effort`, else its lowest; "" = it has none."""
     if not effort or effort in capabilities.efforts:
         return effort
     ranks = {str(level): rank for rank, level in enumerate(EFFORTS)}
@@ -68,8 +72,8 @@ def clamp_effort(effort: str, capabilities: Capabilities) -> str:
 
 
 class ModelRoutes(Struct, eq=False):
-    """Opens providers once and keeps them until `close`. `chains`: the routes to try for a job, in order, as `resolve`
-    found them; () = the chosen model."""
+    """Opens providers once and caches them until `close`. `chains`: the routes to try for a job, in order, as `resolve`
+    left them; () = the chosen model."""
 
     _models: ModelAccess
     _settings: Callable[[], Settings]
@@ -83,19 +87,19 @@ class ModelRoutes(Struct, eq=False):
 
     @property
     def current(self) -> Route | None:
-        """The route of the chosen model if it was opened already."""
+        """The route of the chosen model if it is open."""
         return self._opened.get(choose_model(self._state, self._settings())[0])
 
     def open(self, model: str = "", effort: str = "") -> Route:
-        """Return the route to a model, with `effort` clamped to what it has; "" = the chosen one, with its own. Raises
-        `ConfigError`, `ProviderError`."""
+        """Return the route to a model, with `effort` clamped to its efforts; "" = the chosen model with its own effort.
+        Raises `ConfigError`, `ProviderError`."""
         if not model:
             model, effort = choose_model(self._state, self._settings())
         if not model:
             raise ConfigError(NO_MODEL, hint=NO_MODEL_HINT, code="no_model")
         with self._lock:  # a turn may begin while another thread still warms up
             while (route := self._opened.get(model)) is None:
-                routes = self._opened  # `close` puts another one in its place: what was made meanwhile is out of date
+                routes = self._opened  # `close` replaces the dict: a route that was opened meanwhile is outdated
                 routes[model] = self._open_route(model)
         return replace(route, effort=clamp_effort(effort, route.capabilities))
 
@@ -122,7 +126,7 @@ class ModelRoutes(Struct, eq=False):
         return routes
 
     def announce(self) -> None:
-        """Report models that can't be used, once, and record which one answers from now on if that is news."""
+        """Report models that can't be used, once, and record a change of the model that answers."""
         for subject, problem in self._problems.items():
             if subject not in self._reported:
                 message = f"{subject} can't be used: {problem.message}"
@@ -135,18 +139,25 @@ class ModelRoutes(Struct, eq=False):
             return
         route = self._opened.get(model)
         capabilities = route.capabilities if route is not None else self._models.capabilities(model, settings)
-        took = clamp_effort(effort, capabilities)
+        used_effort = clamp_effort(effort, capabilities)
         before = state.model_choices.route or RouteTaken(model=state.model)
-        requested_effort = effort if effort != took else ""
-        if (before.model, before.effort, before.wanted, before.instead_of) == (model, took, requested_effort, ""):
+        requested_effort = effort if effort != used_effort else ""
+        if (before.model, before.effort, before.wanted, before.instead_of) == (
+            model,
+            used_effort,
+            requested_effort,
+            "",
+        ):
             return
         window = self._models.resolve_window(model, settings, capabilities)
-        self._emit(RouteTaken(model=model, effort=took, wanted=requested_effort, context_window=window))
+        self._emit(RouteTaken(model=model, effort=used_effort, wanted=requested_effort, context_window=window))
         if requested_effort and (before.model, before.wanted) != (model, requested_effort):
             message = f"{model} has no effort to choose, as far as is known: {requested_effort} is not asked for."
             if capabilities.efforts:
                 has = ", ".join(capabilities.efforts)
-                message = f"{model} has no effort {requested_effort}: {took or 'its default'} is used; it has {has}."
+                message = (
+                    f"{model} has no effort {requested_effort}: {used_effort or 'its default'} is used; it has {has}."
+                )
             self._emit(Notice(level="info", message=message))
 
     async def close(self) -> None:
@@ -163,3 +174,66 @@ class ModelRoutes(Struct, eq=False):
         capabilities = models.capabilities(name, settings)
         window = models.resolve_window(name, settings, capabilities)
         return Route(provider=provider, model=model, id=name, window=window, capabilities=capabilities)
+
+
+def build_route_table(
+    settings: Settings, models: ModelAccess, state: SessionState | None, default: str = ""
+) -> RoutesAnswer:
+    """Return a row per job, and per mode with its own model or effort. Slow: looks up prices. `default`: the model of a
+    new session, for `state` None."""
+    if state is None:
+        route = settings.resolve_route("chat")
+        model, effort = route.model or default, str(route.effort)
+    else:
+        model, effort = choose_model(state, settings)
+    rows = [_build_row("chat", model, effort, settings, models)]
+    rows += _build_mode_rows(settings, models, model)
+    rows += [_build_job_row(job, model, settings, models) for job in JOBS if job != "chat"]
+    usage_by_job = _group_usage(state)
+    rows = [row if row.mode else replace(row, taken=tuple(usage_by_job.get(row.job, ()))) for row in rows]
+    now = state.model_choices.route if state is not None else None
+    return RoutesAnswer(rows=tuple(rows), answering=now.model if now is not None and now.instead_of else "")
+
+
+def _build_mode_rows(settings: Settings, models: ModelAccess, model: str) -> list[RouteRow]:
+    rows = []
+    for mode in Mode:
+        mode_settings = settings.get_mode_settings(mode.value)
+        if mode_settings.model or mode_settings.effort:
+            effort = mode_settings.effort or settings.resolve_route("chat").effort
+            row = _build_row("chat", mode_settings.model or model, effort, settings, models)
+            rows.append(replace(row, mode=mode.value, fallback=()))
+    return rows
+
+
+def _build_job_row(job: ModelJob, chat: str, settings: Settings, models: ModelAccess) -> RouteRow:
+    route = settings.resolve_route(job)
+    if not route.model and job == "embed":
+        return RouteRow(job=job)
+    row = _build_row(job, route.model or chat, route.effort, settings, models)
+    return row if route.model else replace(row, own=False, fallback=())
+
+
+def _build_row(job: ModelJob, model: str, effort: str, settings: Settings, models: ModelAccess) -> RouteRow:
+    if not model:
+        return RouteRow(job=job)
+    capabilities = models.capabilities(model, settings)
+    used_effort = clamp_effort(effort, capabilities)
+    return RouteRow(
+        job=job,
+        model=model,
+        effort=used_effort,
+        wanted=effort if used_effort != effort else "",
+        efforts=capabilities.efforts,
+        fallback=settings.resolve_route(job).fallback,
+        context_window=models.resolve_window(model, settings, capabilities),
+        priced=models.cost(model, Usage(prompt_tokens=1_000, completion_tokens=1_000)) is not None,
+    )
+
+
+def _group_usage(state: SessionState | None) -> dict[str, list[ModelUsage]]:
+    usage_by_job: dict[str, list[ModelUsage]] = {}
+    for key, usage in state.model_choices.usage.items() if state is not None else ():
+        job, _, model = key.partition(" ")
+        usage_by_job.setdefault(job, []).append(ModelUsage(model=model, usage=usage))
+    return usage_by_job

@@ -1,30 +1,37 @@
-"""Close what a turn left open that ended without saying so, so that the history is valid again.
+"""Close what a cut-off turn left open, so that the history is valid again, and remove its debug probes.
 
-Used after a crash, when a session is resumed, and after a turn whose own end could not be recorded. All of it is
-recorded as events; the log before them stays as it was.
+This runs after a crash, when a session is resumed, and after a turn whose own end could not be recorded. All repairs
+are recorded as events; the log before them is not changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from core.agent.debug.leftover_marks import remove_marks
 from core.agent.gate.task_results import describe_interrupted
 from core.agent.turn.user_channel import QUESTION_STILL_OPEN
+from core.engine.session.session import Session
 from core.protocol import events as ev
 from core.protocol.documents import ClarificationDocument, ClarificationMetadata
+from core.protocol.events import Notice, ProbesChecked
 from core.protocol.messages import AssistantMessage, Message, ToolMessage
+from core.sessions.store import SessionDirectory, is_locked
+from core.shadow.content.paths import format_paths
+from core.shell.probe_overlay import LAYERS_FOLDER, ProbeOverlay
 from core.state.session import SessionState
 
 Emit = Callable[[ev.AnyEvent], None]
 LOST_EFFECTS = "what it changed until then was dropped"
 INTERRUPTED_RESULT = "The call was interrupted before it gave a result; whether it had an effect is not known."
+MAX_NAMED = 8
 
 
 def close_open_turn(
     state: SessionState, emit: Emit, *, reason: ev.TurnEnd = "interrupted", message: str = "", is_reopened: bool = False
 ) -> str:
-    """End the turn that `state` shows as running and mend the history. Returns what was done, "" = nothing.
-    `is_reopened`: another engine left it, so its jobs are gone as well."""
+    """End the turn that `state` shows as running and complete the history. Return a report, "" = nothing was done.
+    `is_reopened`: the session comes from another engine, so its jobs no longer exist."""
     turn = state.current_turn
     repairs = []
     for identity, text in list(state.pending_steers.items()):
@@ -44,7 +51,7 @@ def close_open_turn(
         emit(ev.SubagentFinished(id=subagent, reason="interrupted"))
     for question in [open_question.id for open_question in state.questions.values() if not open_question.lasting]:
         emit(ev.QuestionAnswered(id=question, by="program"))
-    if repair := _mend_history(state, emit):
+    if repair := _complete_history(state, emit):
         repairs.append(repair)
     if state.mode_after_turn:
         emit(ev.ModeChanged(mode=state.mode_after_turn))
@@ -67,8 +74,8 @@ def _finish_question_document(state: SessionState, call: ev.ToolRequested, emit:
         emit(ev.DocumentFinished(document=document))
 
 
-def _mend_history(state: SessionState, emit: Emit) -> str:
-    """Give every tool call its result: at the end by appending, further up by replacing the history."""
+def _complete_history(state: SessionState, emit: Emit) -> str:
+    """Add missing results of tool calls: at the end by appending, further up by replacing the history."""
     explanations = {subagent.call: describe_interrupted(state, subagent.call) for subagent in state.subagents.values()}
     explanations.update((question.call, QUESTION_STILL_OPEN) for question in state.questions.values())
     history = complete_results(state.messages, explanations)
@@ -85,8 +92,8 @@ def _mend_history(state: SessionState, emit: Emit) -> str:
 
 
 def complete_results(messages: Sequence[Message], explanations: Mapping[str, str] | None = None) -> list[Message]:
-    """Return the history with exactly one result per call, right after the message that made it. `explanations`: what
-    there is to say of a call that has none, by its id."""
+    """Return the history with exactly one result per call, right after the message with the call. `explanations`:
+    results for calls without one, by call id."""
     history: list[Message] = []
     waiting: list[str] = []
     for message in messages:
@@ -104,3 +111,27 @@ def complete_results(messages: Sequence[Message], explanations: Mapping[str, str
 def _build_results(calls: Sequence[str], explanations: Mapping[str, str]) -> list[ToolMessage]:
     results = [(call, explanations.get(call) or INTERRUPTED_RESULT) for call in calls]
     return [ToolMessage(call_id=call, content=content, is_error=True) for call, content in results]
+
+
+def remove_probes(session: Session, *, is_resumed: bool = False) -> None:
+    """Remove probe regions from pending changes and report those that are left. Raises `StateError`. `is_resumed`: also
+    remove the leftovers of a debug run that ended with its engine."""
+    debug = session.state.debug
+    if not debug.hypotheses and not debug.probed_paths:
+        return
+    if is_resumed:
+        ProbeOverlay(session.id, session.directory.path, session.directory.cache_path).remove_leftovers()
+    leftover_marks = remove_marks(session.shadow, debug.probed_paths, includes_ignored=debug.needs_probe_check)
+    if debug.needs_probe_check or leftover_marks.paths:
+        session.emit(ProbesChecked(files=leftover_marks.file_count, left=leftover_marks.paths))
+    if paths := leftover_marks.paths:
+        message = f"Marks of probes are left in {format_paths(paths, MAX_NAMED)}."
+        hint = "The program did not put them there: look at them, and take them out."
+        session.emit(Notice(level="warning", message=message, hint=hint))
+
+
+def prune_killed_runs(directory: SessionDirectory) -> None:
+    """Remove the debug runs that killed engines left in other sessions of this workspace."""
+    for layers in directory.path.parent.glob(f"*/{LAYERS_FOLDER}"):
+        if layers.parent != directory.path and not is_locked(layers.parent):
+            ProbeOverlay(layers.parent.name, layers.parent, directory.cache_path).remove_leftovers()

@@ -1,6 +1,7 @@
-"""Restore a checkpoint: first the files, then the conversation; carried forward after a crash.
+"""Restore a checkpoint: first the files, then the conversation; completed after a crash.
 
-Until all of a restore is in the log it is noted in a file; an engine that finds it does it again, to the same end.
+Until all of a restore is in the log, a file notes it. An engine that finds the note repeats the restore, with the same
+result.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ MAX_NAMED = 10
 
 
 class PendingRestore(Struct, frozen=True, kw_only=True):
-    """A restore of `checkpoint`, with the checkpoint `before` made ahead of it. `files`: the paths that change;
-    `roots`: the bulks that are taken back."""
+    """A restore of `checkpoint`; the checkpoint `before` was created ahead of it. `files`: the paths that change;
+    `roots`: the bulks that are undone."""
 
     checkpoint: str
     before: str
@@ -38,7 +39,7 @@ class PendingRestore(Struct, frozen=True, kw_only=True):
 
 
 def finish_pending_restore(session: Session) -> str:
-    """Finish a restore that a crash cut off. Returns a sentence for the user, "" = there was none."""
+    """Finish a restore that a crash cut off. Return a report for the user, "" = there was none."""
     restoring = _load_note(session)
     if restoring is None:
         return ""
@@ -50,7 +51,7 @@ def finish_pending_restore(session: Session) -> str:
 
 
 def carry_out(session: Session, restoring: PendingRestore) -> None:
-    """Carry out a restore, for the first time or once more, and remove its note."""
+    """Carry out a restore, which may be a repetition, and remove its note."""
     mark = session.state.checkpoints[restoring.checkpoint]
     if restoring.what != "conversation":
         _restore_files(session, restoring)
@@ -66,30 +67,30 @@ def carry_out(session: Session, restoring: PendingRestore) -> None:
 def _restore_files(session: Session, restoring: PendingRestore) -> None:
     result = session.shadow.checkpoints.restore(restoring.checkpoint, restoring.roots)
     session.shadow.refresh_annotations()
-    _take_in_plans(session, restoring.files)
+    _emit_restored_plans(session, restoring.files)
     skipped_paths = {skipped_path.path for skipped_path in result.left}
     files = tuple(file for file in restoring.files if file not in skipped_paths)
     session.emit(
         ev.CheckpointRestored(id=restoring.before, checkpoint=restoring.checkpoint, files=files, left=result.left)
     )
     if result.left:
-        session.emit(_describe_left(result.left))
+        session.emit(_describe_skipped(result.left))
     if restoring.what == "files" and files and session.state.messages:
         names = [escape_tags(file) for file in files[:MAX_NAMED]]
         text = wrap_tag("system_reminder", render("reminders/restored", files=names, more=len(files) - len(names)))
         session.emit(ev.MessageAppended(message=UserMessage(content=text, origin="program")))
 
 
-def _take_in_plans(session: Session, paths: tuple[str, ...]) -> None:
-    """Take in what became of the plans among some paths: the one at hand last, so that it stays so."""
+def _emit_restored_plans(session: Session, paths: tuple[str, ...]) -> None:
+    """Emit the restored plans among some paths. The current plan comes last, so that it stays the current one."""
     state = session.state
-    at_hand = state.current_plan_path
+    current_path = state.current_plan_path
     for path in sorted(
-        state.review.plan_paths.intersection(paths), key=lambda plan_path: (plan_path == at_hand, plan_path)
+        state.review.plan_paths.intersection(paths), key=lambda plan_path: (plan_path == current_path, plan_path)
     ):
         try:
             plan = session.plans.store.load(path)
-        except AgentTuiError:  # it is gone, or broken by its user, who is told when it is used
+        except AgentTuiError:  # it is missing or invalid, which is reported when it is used
             if path == state.todos_plan_path and path not in state.plans:
                 session.emit(ev.TodoChanged(todos=()))
             continue
@@ -100,7 +101,7 @@ def _take_in_plans(session: Session, paths: tuple[str, ...]) -> None:
             session.emit(ev.TodoChanged(todos=plan.todos, plan=path))
 
 
-def _describe_left(skipped_paths: tuple[ev.SkippedPath, ...]) -> ev.Notice:
+def _describe_skipped(skipped_paths: tuple[ev.SkippedPath, ...]) -> ev.Notice:
     details = " ".join(f"{skipped_path.path}: {skipped_path.reason}" for skipped_path in skipped_paths[:MAX_NAMED])
     suffix = f" And {len(skipped_paths) - MAX_NAMED} more." if len(skipped_paths) > MAX_NAMED else ""
     count = "1 path was" if len(skipped_paths) == 1 else f"{len(skipped_paths)} paths were"
@@ -112,7 +113,7 @@ def _note_path(session: Session) -> Path:
 
 
 def save_note(session: Session, restoring: PendingRestore) -> None:
-    """Note the restore on the disk before it begins. Raises `StateError`."""
+    """Write the note of a restore before it begins. Raises `StateError`."""
     path = _note_path(session)
     try:
         replace_file(path, msgspec.json.encode(restoring))

@@ -1,12 +1,13 @@
-"""An open session: its lock, log, fold and shadow, its tasks, and how it is closed.
+"""An open session: its lock, log, fold and shadow, its permissions and tasks, and how it is closed.
 
 The bytes of a change reach the disk first (blobs), then its event (`recorder`). The effects of commands are in
-`core/engine/commands`; `opening` makes a session, `turns` runs its turns.
+`core/engine/commands`; `opening` opens a session, `core/engine/turns` runs its turns.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,28 +24,30 @@ from core.agent.turn.turn_context import TurnContext
 from core.agent.turn.user_channel import UserChannel
 from core.config.loading import apply_bounds
 from core.config.settings import Settings, TurnLimits
-from core.engine.hooks.promotion import PromotionHooks
-from core.engine.hooks.session import open_session_hooks, report_session_end
-from core.engine.server_access import ServerAccess
-from core.engine.services import EngineServices
-from core.engine.session.bulk_acceptance import BulkAcceptance
+from core.engine.session.hooks import PromotionHooks, open_session_hooks, report_session_end
 from core.engine.session.model_routes import ModelRoutes
-from core.engine.session.permissions import SessionPermissions
+from core.engine.session.pending_changes import BulkAcceptance, SyntaxChecker
 from core.engine.session.recorder import EventRecorder, Listener
-from core.engine.session.syntax_check import SyntaxChecker
+from core.engine.session.server_access import ServerAccess
 from core.engine.session.tasks import STOP_LIMIT, SessionTasks, TurnSlot
-from core.errors import AgentTuiError
+from core.engine.shared.services import EngineServices
+from core.errors import AgentTuiError, StateError
 from core.filesystem.removal import remove_tree
+from core.git.command_view import RepositoryView, find_repository_view
+from core.git.layout import find_repository
 from core.hooks.session_hooks import SessionHooks
 from core.ids import new_id
 from core.lsp.language_servers import LanguageServers
 from core.modes import Access
 from core.permissions.audit import AuditLog
+from core.permissions.rules import PermissionRule, find_strictest, select_rules
+from core.permissions.saved_rules import SavedRules
 from core.plans.plan_store import PlanStore
 from core.protocol import events as ev
 from core.protocol.attachment_labels import LABEL_PATTERN, strip_labels
 from core.protocol.messages import Usage
 from core.protocol.review import Origin
+from core.sandbox.box import BoxService, Tier
 from core.sessions import snapshot
 from core.sessions.listing import SessionSummary, build_summary, save_summary
 from core.sessions.log import SessionLog
@@ -54,12 +57,15 @@ from core.shadow.content.blob_store import BlobStore
 from core.shadow.layers.layer_location import remove_location
 from core.shadow.shadow import Shadow
 from core.shell.command_host import CommandHost
+from core.shell.network_grants import NetworkGrants, build_service, explain_unreachable
 from core.shell.python_repl import PythonRepl
 from core.shell.terminal import Terminal
 from core.state.session import SessionState
 from core.tools.toolset import Toolset
 from core.user_dirs import get_config_dir, get_state_dir, list_socket_dirs
+from core.workspace import IgnoreRules, Workspace
 from core.workspace.plan_folder import PlanFolder
+from core.workspace.withheld_paths import WithheldFinder, WithheldPaths
 
 if TYPE_CHECKING:
     from core.web.fetcher import WebFetcher
@@ -68,13 +74,14 @@ TITLE_LENGTH = 60
 
 
 class Session:
-    """A session that is open in this process; `opening` makes it. `subagents`: the open sessions of its subagents, by
-    id; `is_building`: they work on a plan. `context`: that of the last turn, None before the first. `subagent_limits`:
-    grants and budget of a subagent, None = it is none. `outward`, `offers`: what its turns have of accesses that lead
-    out of it, and what its model is told of them."""
+    """A session that is open in this process; see `opening`.
 
-    web: WebFetcher | None = None  # made with the first page
-    is_verifying = False  # checks are run again
+    `subagents`: the open sessions of its subagents, by id; `is_building`: they work on a plan. `context`: that of the
+    last turn, None before the first. `outward`: openers of capabilities that reach other sessions or servers; `offers`:
+    their descriptions for the model."""
+
+    web: WebFetcher | None = None  # created with the first page
+    is_verifying = False  # a verification runs
 
     def __init__(
         self, directory: SessionDirectory, log: SessionLog, state: SessionState, services: EngineServices
@@ -84,8 +91,8 @@ class Session:
         self.services = services
         self.workspace, self.review = services.workspace, state.review
         audit = AuditLog(directory.path)
-        recorder = self.recorder = EventRecorder(self.id, log, state, audit=audit, ahead=self._list_edges())
-        self.emit, self.emit_surely = recorder.emit, recorder.emit_surely
+        recorder = self.recorder = EventRecorder(self.id, log, state, audit=audit, preparations=self._map_handlers())
+        self.emit, self.emit_or_defer = recorder.emit, recorder.emit_or_defer
         self.emit_outside_turn = recorder.emit_outside_turn
         blobs = BlobStore(directory.blobs_path)
         self.shadow = Shadow(services.workspace, blobs, self.emit, self.review)
@@ -178,17 +185,17 @@ class Session:
         )
 
     def _list_hidden(self) -> tuple[Path, ...]:
-        """List what commands do not see: what the program keeps, and by which it can be reached."""
+        """List the directories that commands can't see: the program's state, configuration and sockets."""
         private = find_private_directory(self.directory.path)
         return (get_state_dir(), get_config_dir(), *list_socket_dirs(), *filter(None, [private]))
 
     def _list_readable(self) -> tuple[Path, ...]:
-        """List the folders of the user's own skills that were opened: their scripts may be run."""
+        """List the folders of the user's skills that were opened, since their scripts may be run."""
         return tuple(Path(skill.folder) for skill in self.state.skills.values() if skill.folder)
 
     @property
     def settings(self) -> Settings:
-        """The configured settings, with what was chosen in this session as far as the project allows it."""
+        """The configured settings with the choices of this session, as far as the project allows them."""
         limits, policy = self.state.limits, self.state.policy
         session_settings, bounds = self.services.settings, self.services.bounds
         if limits.by == "user":
@@ -207,8 +214,8 @@ class Session:
             return model_settings.price.compute_cost(usage)
         return self.services.models.cost(model, usage)
 
-    def _list_edges(self) -> Mapping[type, Listener]:
-        """Return what has to happen at the edges of steps and turns, ahead of the event that marks the edge."""
+    def _map_handlers(self) -> Mapping[type, Listener]:
+        """Return the handlers that run before the event of a start or end of a turn, of a step, or of a mode change."""
         return {
             ev.TurnStarted: self._on_turn_started,
             ev.StepStarted: self._accept_automatically,
@@ -236,7 +243,8 @@ class Session:
             self.promotion_hooks.accept(lambda: list(self.review.changes), self.accept_all)
 
     def create_checkpoint(self, prompt: str, *, before: str = "") -> str:
-        """Create a checkpoint of this moment and return its id. Cheap, whatever the session holds."""
+        """Create a checkpoint of the present state and return its id. The cost does not depend on the session's
+        size."""
         name, seq = new_id("check"), self.state.seq
         has_layers = self.shadow.layers.freeze(name, seq)
         self.emit(ev.CheckpointCreated(id=name, seq=seq, prompt=prompt, before=before, generated=has_layers))
@@ -259,7 +267,7 @@ class Session:
         self.emit(ev.FilesChanged(paths=paths))
 
     def check_disk(self, paths: tuple[str, ...] = ()) -> None:
-        """Compare pending changes (none named: all) with what is on disk; what it clashes with is a conflict."""
+        """Compare pending changes (no paths: all) with the disk; a clash becomes a conflict."""
         for path in list(self.review.changes):
             if not paths or path in paths:
                 try:
@@ -268,18 +276,18 @@ class Session:
                     self.report_error(problem)
 
     def open_fetcher(self) -> WebFetcher:
-        """Return what fetches the pages of this session, and keeps them for a while."""
+        """Return the fetcher of this session, which also caches pages."""
         from core.web.fetcher import WebFetcher
 
         self.web = self.web or WebFetcher()
         return self.web
 
     def report_error(self, problem: AgentTuiError, *, path: str = "") -> None:
-        """Report a failure to the clients (`path`: of a verdict there), even when the disk is full."""
-        self.emit_surely(ev.ErrorRaised(code=problem.code, message=problem.message, hint=problem.hint, path=path))
+        """Report a failure to the clients, even when the disk is full. `path`: the file of a failed verdict."""
+        self.emit_or_defer(ev.ErrorRaised(code=problem.code, message=problem.message, hint=problem.hint, path=path))
 
     def steer(self, text: str, identity: str = "") -> None:
-        """Send a message of the user to the running turn and its subagents; one that is too late is given back."""
+        """Send a message of the user to the running turn and its subagents; return it if no turn runs."""
         identity = identity or new_id("steer")
         self.emit(ev.TurnSteered(text=text, id=identity))
         if not self.turn_slot.is_running:
@@ -290,22 +298,22 @@ class Session:
                 subagent.steer(text, identity)
 
     def return_steers(self, ids: tuple[str, ...]) -> None:
-        """Give messages (none named: all) back to the user that no model was sent yet."""
+        """Return messages (no ids: all) that no model was sent yet to the user."""
         for identity, text in list(self.state.pending_steers.items()):
             if identity in ids or not ids:
                 self.emit(ev.SteerReturned(id=identity, text=text))
         for subagent in self.subagents.values():
             subagent.return_steers(ids)
 
-    def run_beside(self, work: Callable[[], Awaitable[None]], *, name: str) -> None:
-        """Run work that holds a command, beside whatever else runs; it is stopped like a command."""
+    def run_in_parallel(self, work: Callable[[], Awaitable[None]], *, name: str) -> None:
+        """Run work in parallel to turns and effects. It is stopped like a command of the user."""
 
         async def run() -> None:
             await work()
             if not self.turn_slot.is_running:
                 self.terminal.squash_layers()
 
-        self.tasks.run_beside(run, name=name)
+        self.tasks.run_in_parallel(run, name=name)
 
     def _interrupt_turn(self) -> bool:
         return self.context is not None and self.context.interrupt()
@@ -315,13 +323,13 @@ class Session:
         return build_summary(self.state, name=self.id, size=self.log.extent.size)
 
     def save_summary(self) -> None:
-        """Save summary and snapshot, so that the next list of sessions need not read this log."""
+        """Save summary and snapshot, so that the next list of sessions does not read this log."""
         if not self.log.deferred_count:
             save_summary(self.directory.path, self.build_summary())
             snapshot.save_snapshot(self.directory.path, self.log, self.state)
 
     async def close(self, reason: str = "") -> None:
-        """Interrupt what runs, carry out what was accepted, write what is left; an empty session leaves nothing."""
+        """Run accepted effects, interrupt everything, and write the rest to disk; an empty session is removed."""
         await self.tasks.finish_effects()
         await self.stop_turn()
         await report_session_end(self.hooks, self.state, reason)
@@ -330,7 +338,7 @@ class Session:
             self.remove()
             return
         self.syntax_checker.close()
-        self.emit_surely(ev.SessionClosed(reason=reason))
+        self.emit_or_defer(ev.SessionClosed(reason=reason))
         self.save_summary()
         if self.log.extent.size > snapshot.MIN_GROWTH:
             snapshot.save_snapshot(self.directory.path, self.log, self.state, min_growth=1)
@@ -341,7 +349,9 @@ class Session:
     @property
     def _is_empty(self) -> bool:
         state, review = self.state, self.review
-        history = state.turns or state.unreported_commands or review.checkpoints  # what was rewound can be taken back
+        history = (
+            state.turns or state.unreported_commands or review.checkpoints
+        )  # a rewound conversation can be restored
         return not (
             history
             or state.draft
@@ -353,7 +363,7 @@ class Session:
         )
 
     async def discard(self) -> None:
-        """Stop what runs, and leave nothing of the session."""
+        """Stop everything, and remove the session."""
         self.tasks.drop_effects()
         await self._stop()
         self.remove()
@@ -361,7 +371,7 @@ class Session:
     async def stop_turn(self) -> None:
         """Interrupt the turn, wait until it has ended, and close the providers."""
         await self.turn_slot.stop()
-        if self.warm_up is not None:  # it writes into the session's directory, which may be about to go
+        if self.warm_up is not None:  # it writes into the session's directory, which may be removed next
             await asyncio.wait({self.warm_up}, timeout=STOP_LIMIT)
         await self.routes.close()
 
@@ -375,7 +385,7 @@ class Session:
         await self.permissions.close()
 
     def remove(self) -> None:
-        """Remove the session, which is at rest, as if it had never been."""
+        """Remove a session in which nothing runs, with all its data."""
         self.syntax_checker.close()
         self.recorder.bus.close()
         self.log.close()
@@ -397,7 +407,7 @@ def copy_attachments(source: Session, target: Session, text: str) -> None:
 
 
 def derive_title(prompt: str) -> str:
-    """Return the title of a session: the first line of its first prompt with words, clipped at a word."""
+    """Derive the title of a session: the first line with words of its first prompt, clipped at a word."""
     lines = map(strip_labels, prompt.splitlines())
     line = next(filter(None, lines), "Untitled")
     if len(line) <= TITLE_LENGTH:
@@ -410,3 +420,89 @@ def _open_plans(services: EngineServices) -> PlanFolder:
     folder = PlanFolder(services.workspace, services.settings.plans.directory)
     folder.remove_abandoned()
     return folder
+
+
+class SessionPermissions:
+    """The rules, network grants and audit log of one open session. `directory`: the session's directory."""
+
+    def __init__(
+        self,
+        directory: Path,
+        services: EngineServices,
+        shadow: Shadow,
+        *,
+        audit: AuditLog,
+        settings: Callable[[], Settings],
+        report_error: Callable[[AgentTuiError], None],
+    ) -> None:
+        self._settings = settings
+        self._report_error = report_error
+        self._audit = audit
+        self.saved_rules = SavedRules(services.workspace.root, is_persistent=find_private_directory(directory) is None)
+        self.network_grants = NetworkGrants(directory / "network", self.load_rules, self.record_network_use)
+        self._root = services.workspace.root
+        self._above: WithheldFinder | None = None
+        self._withheld = WithheldFinder(services.workspace, shadow.ignore, self._may_read)
+        self._reading: tuple[PermissionRule, ...] = ()
+
+    def load_rules(self) -> tuple[PermissionRule, ...]:
+        """Return the configured rules and the user's saved patterns. Raises `StateError`."""
+        return (*self._settings().permissions.parse_rules(), *self.saved_rules.parse_rules())
+
+    def find_withheld(self) -> WithheldPaths:
+        """Return the paths that a command which starts now must not read. Slow the first time: call it in a thread."""
+        reading = tuple(select_rules(self.load_rules(), "Read"))
+        if reading != self._reading:
+            self._reading = reading
+            self._withheld.clear()
+        withheld_paths = self._withheld.find_paths()
+        return self._add_withheld_above(withheld_paths)
+
+    def find_repository(self) -> RepositoryView:
+        """Return the parts of the repository outside of the workspace that commands see. Starts git."""
+        return find_repository_view(self._root)
+
+    def _add_withheld_above(self, withheld_paths: WithheldPaths) -> WithheldPaths:
+        """Add the withheld paths of the repository around the workspace, which commands see as well."""
+        places = find_repository(self._root)
+        if places is None or places.root == self._root:
+            return withheld_paths
+        if self._above is None:
+            tree = Workspace(places.root)
+            self._above = WithheldFinder(tree, IgnoreRules(tree), left_out=f"{self._root.relative_to(places.root)}/")
+        above = self._above.find_paths()
+        outside = [*above.outside, *(places.root / path for path in (*above.covered, *above.masked))]
+        outer_paths = (path for path in outside if not path.is_relative_to(self._root))
+        sibling_paths = [path for path in outer_paths if not self._root.is_relative_to(path)]
+        return replace(
+            withheld_paths,
+            outside=(*withheld_paths.outside, *sibling_paths),
+            notes=(*withheld_paths.notes, *above.notes),
+        )
+
+    def _may_read(self, path: str) -> bool | None:
+        rule = find_strictest(rule for rule in self._reading if rule.matches(path))
+        return None if rule is None else rule.choice == "allow"
+
+    async def open_proxy(self) -> Path | None:
+        """Return the socket of the network proxy; None = it can't be started, and there is no network. The proxy also
+        runs when nobody can be asked, since it reports the hosts that it refuses."""
+        return await self.network_grants.open_proxy()
+
+    def list_services(self) -> tuple[BoxService, ...]:
+        """Return the granted services of this machine that a command can reach now."""
+        services = self.network_grants.list_services()
+        reachable_services = (
+            service for service in services if not explain_unreachable(service, Tier.NAMESPACES, os.environ)
+        )
+        return tuple(map(build_service, reachable_services))
+
+    def record_network_use(self, kind: str, data: dict[str, object]) -> None:
+        try:
+            self._audit.record(kind, data)
+        except StateError as problem:
+            self._report_error(problem)
+
+    async def close(self) -> None:
+        await self.network_grants.close()
+        self._audit.close()

@@ -1,6 +1,7 @@
-"""The tasks of a session: effects of commands in their order, the user's commands beside them, and the one turn.
+"""The tasks of a session: effects of commands in their order, the user's commands in parallel, and the one turn.
 
-A command is answered first; effects then happen in the order in which the commands were accepted.
+A command is answered first; effects then happen in the order in which the commands were accepted. An internal fault in
+one of them is saved as a crash report, and neither the session nor the engine ends.
 """
 
 from __future__ import annotations
@@ -11,18 +12,29 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from core.engine.faults import explain_fault
+from core.crash_reports import describe_crash_report, save_crash_report
 from core.errors import AgentTuiError, CommandRejected
+from core.secrets import redact
 from core.tasks import TaskOwner
 
 STOP_LIMIT: Final = 5.0  # seconds that a turn has to end when it is stopped
+Effect = Callable[[], object]  # an awaitable result is awaited, any other is ignored
 
-Effect = Callable[[], object]  # what it returns is awaited if it can be, else dropped
+
+def explain_fault(fault: Exception) -> AgentTuiError:
+    """Return the error to report for an exception: itself if it is ours, else an internal fault. Never raises."""
+    if isinstance(fault, AgentTuiError):
+        return fault
+    text = f"internal fault: {type(fault).__name__}: {fault}"
+    return AgentTuiError(
+        redact(text[:2_000]),
+        hint=f"Nothing of the session is lost. {describe_crash_report(save_crash_report(fault, 'the engine'))}",
+    )
 
 
 class SessionTasks:
-    """Owns the tasks of one session: effects, commands and `others`. `report_error` is called with what an effect or a
-    command fails for."""
+    """Owns the tasks of one session: effects, commands and `others`. `report_error` is called with the errors of
+    effects and commands."""
 
     def __init__(self, report_error: Callable[[AgentTuiError], None]) -> None:
         self._report_error = report_error
@@ -33,7 +45,7 @@ class SessionTasks:
         self._is_closed = False
 
     def schedule(self, effect: Effect) -> None:
-        """Queue an effect behind those accepted before it; it starts at the caller's next await at the earliest."""
+        """Queue an effect after those accepted before it. It starts at the caller's next await at the earliest."""
         if self._worker is None:
             self._worker = self.others.start(self._run_effects(), name="effects")
         self._effects.put_nowait(effect)
@@ -41,7 +53,7 @@ class SessionTasks:
     async def _run_effects(self) -> None:
         while not self._is_closed:
             await self._run_guarded(await self._effects.get())
-            await asyncio.sleep(0)  # a turn that was begun starts before the next effect, which may be meant for it
+            await asyncio.sleep(0)  # a turn that the effect began starts before the next effect, which may address it
             self._effects.task_done()
 
     async def _run_guarded(self, work: Effect) -> None:
@@ -56,24 +68,24 @@ class SessionTasks:
         await self._effects.join()
 
     async def finish_effects(self) -> None:
-        """Carry out what was accepted, and nothing after that. Within an effect: that one is the last."""
+        """Run the accepted effects and none after them. If called by an effect, that one is the last."""
         if self._worker is not None and self._worker is not asyncio.current_task():
             await self._effects.join()
         self.drop_effects()
 
     def drop_effects(self) -> None:
-        """Carry out nothing more; within an effect, that one still ends."""
+        """Run no more effects. If called by an effect, that one still ends."""
         self._is_closed = True
         if self._worker is not None and self._worker is not asyncio.current_task():
             self._worker.cancel()
 
-    def run_beside(self, work: Callable[[], Awaitable[None]], *, name: str) -> None:
-        """Run work that holds a command, beside whatever else runs; it is stopped like a command."""
+    def run_in_parallel(self, work: Callable[[], Awaitable[None]], *, name: str) -> None:
+        """Run work in parallel to turns and effects. It is stopped like a command of the user."""
         self._commands.spawn(self._run_guarded(work), name=name)
 
     @property
     def has_running_commands(self) -> bool:
-        """True if a command of the user's own runs."""
+        """True if a command of the user runs."""
         return self._commands.is_busy
 
     async def stop_commands(self) -> None:
@@ -82,8 +94,8 @@ class SessionTasks:
 
 
 class TurnSlot:
-    """Owns the one turn that a session may run at a time: claimed, started, interrupted, waited for. `interrupt_work()`
-    stops what the turn waits for; False: it waits for nothing, so its task is cancelled."""
+    """Owns the one turn that a session may run at a time. `interrupt_work()` stops the work that the turn waits for;
+    False: it waits for nothing, so its task is cancelled."""
 
     def __init__(self, interrupt_work: Callable[[], bool]) -> None:
         self._interrupt_work = interrupt_work
@@ -95,13 +107,13 @@ class TurnSlot:
 
     @property
     def is_running(self) -> bool:
-        """True from the moment it is claimed until its task has ended."""
+        """True from its reservation until its task has ended."""
         return self._is_reserved or (self._task is not None and not self._task.done())
 
     @asynccontextmanager
     async def reserve(self) -> AsyncGenerator[None]:
-        """Claim the next turn, which the block prepares; waits for one that is being stopped. Raises `CommandRejected`
-        while another one runs; if the block raises, the slot is free again."""
+        """Reserve the next turn, which the block prepares; wait for a turn that is being stopped. Raises
+        `CommandRejected` while another turn runs. If the block raises, the slot is free again."""
         if self.is_stopping and self._task is not None:
             await asyncio.wait({self._task}, timeout=STOP_LIMIT)
         if self.is_running:
@@ -122,8 +134,8 @@ class TurnSlot:
         self._is_reserved = False
 
     async def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a turn. One that was interrupted before it began ends at its first wait: a task that is cancelled before
-        its first step would leave no trace of its turn."""
+        """Run a turn. A turn that was interrupted before it began ends at its first await: a task that is cancelled
+        before its first step would record nothing of its turn."""
         self._has_begun = True
         task, is_interrupted = asyncio.current_task(), self._is_interrupted
         self._is_interrupted = False
@@ -132,7 +144,7 @@ class TurnSlot:
         await work
 
     async def wait_ended(self) -> None:
-        """Wait until the running turn has ended. If this is cancelled, the turn is interrupted and waited for."""
+        """Wait until the running turn has ended. On cancellation, interrupt the turn and wait for it."""
         if (task := self._task) is None:
             return
         try:
@@ -143,7 +155,7 @@ class TurnSlot:
             raise
 
     def interrupt(self) -> None:
-        """Stop the turn soon; what it had is kept."""
+        """Request the end of the turn; its partial answer is recorded."""
         if not self.is_running:
             return
         if self._task is None or self._is_reserved or not self._has_begun:
@@ -152,7 +164,7 @@ class TurnSlot:
             self._task.cancel()
 
     async def stop(self) -> None:
-        """Interrupt, and wait until the turn has ended."""
+        """Interrupt the turn and wait until it has ended."""
         task = self._task
         if task is not None and not task.done():
             self.interrupt()

@@ -1,1 +1,1 @@
-"""Subagents: sessions that work on todos of a plan, and the merge of what they leave."""
+"""Subagents: sessions that work for another session on tasks, todos or candidates, and the merge of their changes."""

@@ -1,9 +1,9 @@
-"""Build a plan with several subagents at once, one ready todo each, in sessions of their own.
+"""Build a plan with several subagents at once, each at one ready todo.
 
-One coordinator, a turn of the parent, alone writes the plan file, takes the todos in the order of the graph, merges
-what a subagent did when it is done, and runs the todo's `verify` again if others were merged meanwhile. A todo that
-becomes ready starts from the merged state. A subagent that could not finish keeps its work and its todo; the next
-build resumes its session.
+The coordinator is a turn of the parent. It alone writes the plan file, starts the todos in the order of the graph,
+merges the changes of a subagent that is done, and runs the todo's `verify` again if others were merged meanwhile. A
+todo that becomes ready starts from the merged state. A subagent that could not finish keeps its changes and its todo;
+the next build resumes its session.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ from msgspec.structs import replace
 
 from core.agent.turn.budget import SubagentLimits
 from core.agent.turn.turn_context import TurnContext
-from core.engine.faults import explain_fault
 from core.engine.session.session import Session
-from core.engine.subagents.grants import is_granted_below
-from core.engine.subagents.merging import adopt_checks, find_unresolved_paths, merge_subagent
-from core.engine.subagents.runner import SubagentEnd, SubagentRunner
-from core.engine.subagents.sessions import create_subagent_session, open_subagent_session
+from core.engine.session.tasks import explain_fault
+from core.engine.subagents.runner import SubagentEnd, SubagentRunner, is_granted_to_subagent
+from core.engine.subagents.sessions import (
+    adopt_checks,
+    create_subagent_session,
+    find_unresolved_paths,
+    merge_subagent,
+    open_subagent_session,
+)
 from core.engine.subagents.subagent_turn import STOP_LIMIT, SubagentTurn
 from core.engine.subagents.todo_runner import TodoRunner, TodoTask, verify_todo
 from core.errors import AgentTuiError
@@ -45,8 +49,8 @@ class ParallelBuild(SubagentTurn):
         self._workers = max(1, min(workers, MAX_SUBAGENTS))
         self._only = only
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._reasons: dict[str, str] = {}  # why a todo that was taken on is not done, "" = it is, or is worked on
-        self._conflicted: dict[str, SubagentState] = {}  # whose conflicts the user has to settle first
+        self._reasons: dict[str, str] = {}  # why a started todo is not done, "" = it is done or in progress
+        self._conflicted: dict[str, SubagentState] = {}  # their conflicts wait for the user
         self._unwanted: set[str] = set()
         self._merges = 0
         self._merge_lock = asyncio.Lock()
@@ -89,7 +93,7 @@ class ParallelBuild(SubagentTurn):
             return plan.todos if plan else ()
 
     def _set_status(self, key: str, status: TodoStatus) -> None:
-        """Write a todo's status to the plan file; nothing else in a build writes it."""
+        """Write a todo's status to the plan file. Nothing else in a build writes it."""
         todos = tuple(replace(todo, status=status) if todo.id == key else todo for todo in self._load_todos())
         context = self.context
         if context.state.todos_plan_path == self._plan:
@@ -102,7 +106,7 @@ class ParallelBuild(SubagentTurn):
             context.plans.report_trouble(trouble)
 
     def _start_todos(self) -> None:
-        """Start as many todos as there is room for: those begun before first, then those that are ready, in order."""
+        """Start todos up to the limit of workers: those in progress first, then the ready ones, in order."""
         todos = self._load_todos()
         active_todos = [todo for todo in todos if todo.status == "in_progress"]
         for todo in (*active_todos, *find_ready(todos)):
@@ -117,7 +121,7 @@ class ParallelBuild(SubagentTurn):
             task.add_done_callback(lambda _: self._wake.set())
 
     def _review_progress(self) -> None:
-        """Collect what has ended, cancel todos that are no longer wanted, drop conflicts that the user resolved."""
+        """Collect ended tasks, cancel todos that are no longer wanted, and forget conflicts that the user resolved."""
         for key in [key for key, task in self._tasks.items() if task.done()]:
             task = self._tasks.pop(key)
             if not task.cancelled():
@@ -158,7 +162,7 @@ class ParallelBuild(SubagentTurn):
         return subagents[-1] if subagents and subagents[-1].state != "closed" else None
 
     async def _complete_merged(self, todo: Todo, subagent: SubagentState) -> str | None:
-        """Complete a todo that was merged before. Returns why it needs more work; None = it needs none."""
+        """Complete a todo that was merged before. Return why it needs more work; None = it needs none."""
         async with self._merge_lock:
             if find_unresolved_paths(self.session, subagent):
                 self._wait_for_user(todo, subagent)
@@ -171,7 +175,7 @@ class ParallelBuild(SubagentTurn):
     async def _run_subagent(self, todo: Todo, subagent: SubagentState | None, reason: str) -> None:
         child = open_subagent_session(self.session, subagent.id) if subagent is not None else None
         merges = self._merges if child is None else -1
-        limits = SubagentLimits(parent_grants=partial(is_granted_below, self.context), budget=self.spent)
+        limits = SubagentLimits(parent_grants=partial(is_granted_to_subagent, self.context), budget=self.spent)
         others = tuple(key for key in self._tasks if key != todo.id)
         plan = replace(self.context.plans.store.load(self._plan), todos=self._load_todos())
         task = TodoTask(plan=plan, todo=todo, others=others, why=reason)

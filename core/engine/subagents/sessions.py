@@ -1,7 +1,8 @@
-"""The sessions of subagents: each begins with a copy of what is pending in its parent, in a directory below it.
+"""The sessions of subagents: one begins with a copy of what is pending in its parent, and is merged back into it.
 
-A subagent session is a session like any other: its own log, blobs, layers and box. It never writes to the project,
-and it goes with its parent. Its changes reach the parent by a merge (`merging`).
+A subagent session is a session like any other, with its own log, blobs, layers and box, in a directory below its
+parent's. It never writes to the project, and it is removed with its parent. A merge is recorded as begun, carried out
+path by path, and recorded as done: after a crash the next start finishes it, and nothing is merged twice.
 """
 
 from __future__ import annotations
@@ -14,27 +15,40 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from core.agent.context.prompt_variants import copy_variants
-from core.engine.services import EngineServices
 from core.engine.session.model_routes import derive_subagent_settings
 from core.engine.session.opening import create_session, resume_session
 from core.engine.session.session import Session
-from core.errors import StateError
+from core.engine.shared.services import EngineServices
+from core.errors import AgentTuiError, StateError
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
 from core.protocol.commands import MAX_SUBAGENTS
-from core.protocol.events import ChangeProposed, ModeName, SessionStarted, TrustStated
+from core.protocol.events import (
+    ChangeProposed,
+    CheckRecorded,
+    ModeName,
+    SessionStarted,
+    SubagentMerged,
+    SubagentMerging,
+    TrustStated,
+)
+from core.protocol.review import Origin
 from core.sessions.store import SessionDirectory
 from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.layers.layer_files import link_entry
 from core.shadow.layers.layer_location import remove_location
 from core.shadow.layers.layer_store import QUOTA, LayerStore
 from core.shadow.layers.pending_layer import copy_layers
-from core.shadow.subagent_merge import copy_for_subagent
+from core.shadow.review.conflicts import has_conflict_with
+from core.shadow.subagent_merge import SubagentMerge, SubagentWork, copy_for_subagent
+from core.state.session import SubagentState
+
+LOST = "Its session is not there any more: what it had done since could not be taken over."
 
 
 async def create_subagent_session(parent: Session, mode: ModeName = "agent", *, max_steps: int = 0) -> Session:
-    """Create a session that sees the parent's pending files and nothing of its conversation. `max_steps`: its limit if
-    that is less, 0 = it has none of its own. Raises `StateError`."""
+    """Create a session with the parent's pending files and without its conversation. `max_steps`: its limit if that is
+    lower than the configured one, 0 = none. Raises `StateError`."""
     directory, shadow = parent.directory.open_subagent(new_id("sub")), parent.shadow
     moment = directory.id
     shadow.layers.freeze(moment, parent.state.seq)
@@ -56,7 +70,7 @@ async def create_subagent_session(parent: Session, mode: ModeName = "agent", *, 
 
 
 def open_subagent_session(parent: Session, name: str) -> Session | None:
-    """Resume a subagent's session, or return the open one; None = it does not exist (any more)."""
+    """Resume a subagent's session, or return the open one; None = it does not exist."""
     if name in parent.subagents:
         return parent.subagents[name]
     if not parent.directory.has_subagent(name):
@@ -70,7 +84,7 @@ def open_subagent_session(parent: Session, name: str) -> Session | None:
 
 
 def find_ended_log(parents: Iterable[Session], name: str) -> Path | None:
-    """Find the log of a subagent that is not at work; None = it is, or there is none of this name."""
+    """Find the log of a subagent that is not open; None = it is open, or there is none of this name."""
     for parent in parents:
         if name in parent.state.subagents and name not in parent.subagents:
             return parent.directory.get_subagent_log(name)
@@ -78,7 +92,7 @@ def find_ended_log(parents: Iterable[Session], name: str) -> Path | None:
 
 
 def prune_subagent_sessions(parent: Session) -> None:
-    """Remove sessions that the log does not name, and of merged ones everything but their logs."""
+    """Remove sessions that are not in the parent's log, and of merged ones everything but their logs."""
     directory, subagents = parent.directory.subagents_path, parent.state.subagents
     for home in sorted(directory.iterdir()) if directory.is_dir() else ():
         if home.name not in subagents:
@@ -96,14 +110,14 @@ def _remove_directory(directory: Path) -> None:
 
 
 def _derive_services(parent: Session) -> EngineServices:
-    """Return the services for a subagent; its edits always wait for its merge, whatever is configured."""
+    """Return the services for a subagent; its edits always wait for its merge, regardless of the configuration."""
     settings = derive_subagent_settings(parent.state, parent.settings)
     settings = replace(settings, edits=replace(settings.edits, policy="review"))
     return replace(parent.services, settings=settings, bounds={})
 
 
 def _copy_blobs(source: Session, target: SessionDirectory) -> None:
-    """Copy the prefix, so that providers have it cached, and the blobs of what is pending."""
+    """Copy the prefix, so that providers' caches hit, and the blobs of pending changes."""
     for path in source.directory.path.glob("prefix*.json"):
         link_entry(path, target.path / path.name)
     states = [state for change in source.review.changes.values() for state in (change.base, change.pending)]
@@ -144,7 +158,7 @@ def _start_session(source: Session, directory: SessionDirectory, mode: ModeName,
 
 
 def _register(parent: Session, session: Session) -> Session:
-    """Register the session with its parent and give it its share of the layers' quota, which they have together."""
+    """Register the session with its parent and set its share of their common quota for layers."""
     parent.subagents[session.id] = session
     if (layers := parent.shadow.layers).exists:
         initial_size = session.shadow.layers.measure() if session.shadow.layers.exists else 0
@@ -158,3 +172,84 @@ def _discard_directory(directory: SessionDirectory) -> None:
     _remove_directory(directory.path / "layers")
     directory.discard()
     directory.close()
+
+
+def merge_subagent(parent: Session, child: Session) -> SubagentMerged:
+    """Merge the changes of a stopped subagent into what is pending in its parent. Raises `StateError` if nothing or
+    only a part was merged; it can be called again."""
+    subagent = parent.state.subagents[child.id]
+    child.log.sync()
+    if subagent.state != "merging":
+        parent.emit(SubagentMerging(id=subagent.id))
+        parent.log.sync()
+    points = child.review.checkpoints
+    name = next(iter(points), "")
+    if not name:  # it had no turn, so it changed nothing
+        return _record_merge(parent, SubagentMerged(id=subagent.id))
+    origin = build_origin(subagent, parent.recorder.turn_id)
+    merge = SubagentMerge(parent.shadow, SubagentWork(child.shadow, points[name], name))
+    began = child.state.started * 1_000_000
+    result = merge.run(
+        origin, started_ns=began, merged_paths=subagent.joined, without=(subagent.plan,)
+    )  # the program keeps the plan
+    fields = ("paths", "conflicts", "generated", "notes", "refused")
+    return _record_merge(parent, SubagentMerged(id=subagent.id, **{name: getattr(result, name) for name in fields}))
+
+
+def build_origin(subagent: SubagentState, turn: str = "") -> Origin:
+    """Return the origin of a subagent's changes."""
+    title = "" if subagent.todo else subagent.title
+    return Origin(turn=turn, call=subagent.id, tool="subagent", todo=subagent.todo, subagent=title)
+
+
+def _record_merge(parent: Session, event: SubagentMerged) -> SubagentMerged:
+    parent.emit(event)
+    parent.log.sync()
+    return event
+
+
+def adopt_checks(parent: Session, child: Session) -> None:
+    """Record the subagent's last check commands in the parent if both have exactly the same pending changes."""
+    parent_changes, child_changes = parent.review.changes, child.review.changes
+    is_same = {path: (change.base, change.pending) for path, change in parent_changes.items()} == {
+        path: (change.base, change.pending) for path, change in child_changes.items()
+    }
+    if not is_same:
+        return
+    for check in dict.fromkeys(change.check for change in child_changes.values() if change.check is not None):
+        paths = tuple(path for path, change in child_changes.items() if change.check == check)
+        parent.emit(CheckRecorded(check=replace(check, paths=paths, is_verified=False)))
+
+
+async def finish_merges(parent: Session) -> None:
+    """Finish the merges that a crash cut off."""
+    for subagent in [subagent for subagent in parent.state.subagents.values() if subagent.state == "merging"]:
+        try:
+            child = open_subagent_session(parent, subagent.id)
+            if child is None:
+                _record_merge(parent, SubagentMerged(id=subagent.id, notes=(LOST,)))
+                continue
+            merge_subagent(parent, child)
+        except AgentTuiError as problem:
+            parent.report_error(problem)
+        finally:
+            if (child := parent.subagents.pop(subagent.id, None)) is not None:
+                await child.close()
+
+
+def find_unresolved_paths(session: Session, subagent: SubagentState) -> tuple[str, ...]:
+    """Return the paths in which changes of a subagent have a conflict."""
+    changes = session.review.changes
+    return tuple(path for path in subagent.conflicts if has_conflict_with(changes.get(path), subagent.id))
+
+
+def has_unfinished_todos(session: Session, plan: str) -> bool:
+    """True if subagents have begun todos of a plan that are still in progress."""
+    todos = {todo.id for todo in session.plans.store.load(plan).todos if todo.status == "in_progress"}
+    return any(
+        subagent.plan == plan
+        and subagent.todo in todos
+        and subagent.state != "closed"
+        and (subagent.state == "merged" or session.directory.has_subagent(subagent.id))
+        for subagent in session.state.subagents.values()
+    )

@@ -1,4 +1,4 @@
-"""The frame of a turn that no model answers: from `turn.started` to `turn.finished`, it is what its subagents do."""
+"""The frame of a turn that subagents work on instead of a model, from `turn.started` to `turn.finished`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from core.agent.turn.budget import TurnBudget
 from core.agent.turn.turn_context import TurnContext
 from core.clock import monotonic
 from core.engine.session.session import Session
-from core.engine.subagents.merging import finish_merges
-from core.engine.subagents.sessions import prune_subagent_sessions
+from core.engine.subagents.sessions import finish_merges, prune_subagent_sessions
 from core.protocol import events as ev
 from core.tasks import TaskOwner, cancel_tasks
 
-STOP_LIMIT: Final = 15.0  # seconds that the subagents have to end when the turn is stopped
+STOP_LIMIT: Final = 15.0  # seconds for the subagents to end when the turn is stopped
 
 
 class SubagentTurn(ABC):
-    """One such turn of `session`; its subagents are started by `owner` and use up `spent`."""
+    """One such turn of `session`. `owner` starts its subagents; `spent` is their common budget."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -31,10 +30,10 @@ class SubagentTurn(ABC):
         self._started = monotonic()
 
     async def run(self, context: TurnContext, prompt: str) -> None:
-        """Run the whole turn. Merges that a crash cut off are finished first."""
+        """Run the whole turn. Finishes merges that a crash cut off first."""
         self.context = context
         self.spent = TurnBudget(lambda: context.settings.limits)
-        self.history = tuple(context.state.messages)  # what was said before
+        self.history = tuple(context.state.messages)  # the conversation before this turn
         context.emit(ev.TurnStarted(prompt=prompt, mode=context.state.mode, model=context.routes.current.id))
         context.emit(ev.MessageAppended(message=build_bare_message(prompt, context.state.attachments)))
         end: tuple[ev.TurnEnd, str] = ("interrupted", "")
@@ -61,16 +60,16 @@ class SubagentTurn(ABC):
     async def work(self) -> None:
         """Run the subagents to their end."""
 
-    def end_work(self) -> None:  # noqa: B027 (not each has anything to undo)
-        """Undo what was set up for the turn, whatever became of it."""
+    def end_work(self) -> None:  # noqa: B027 (not every subclass has to undo something)
+        """Undo the setup of the turn, after any outcome."""
 
     @abstractmethod
     def find_outcome(self) -> tuple[ev.TurnEnd, str]:
-        """Find how the turn ended, when its work did."""
+        """Return how the turn ended, once its work has ended."""
 
     @abstractmethod
     def report(self) -> tuple[str, str]:
-        """Return what the model is told of it, and what the user reads."""
+        """Return the report for the model, and the text for the user."""
 
     def _finish(self, end: tuple[ev.TurnEnd, str]) -> None:
         context, state = self.context, self.session.state

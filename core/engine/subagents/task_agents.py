@@ -1,5 +1,7 @@
-"""Subagents that the model of a session gives tasks to: several at once, and what each changed is merged when it is
-done. One that did not finish keeps what it has, and can be resumed."""
+"""Subagents that the model of a session gives tasks to: several run at once, and are merged when done.
+
+One that did not finish keeps its work, and can be resumed.
+"""
 
 from __future__ import annotations
 
@@ -12,30 +14,102 @@ from msgspec.structs import replace
 
 from core.agent.context.prompt_tags import escape_tags
 from core.agent.gate.gated_call import CallLease
+from core.agent.gate.task_results import describe_unfinished
 from core.agent.turn.budget import SubagentLimits
 from core.agent.turn.turn_context import TurnContext
+from core.attachments.preparation import PreparedAttachment
 from core.engine.session.session import Session
-from core.engine.subagents.agent_types import SMALL_MODELS, AgentType, find_agent_type, load_agent_types
 from core.engine.subagents.browser import TOOLS, open_browser
-from core.engine.subagents.grants import is_granted_below
-from core.engine.subagents.merging import merge_subagent
-from core.engine.subagents.runner import SubagentEnd, choose_model
-from core.engine.subagents.sessions import create_subagent_session, open_subagent_session, prune_subagent_sessions
-from core.engine.subagents.task_runner import TaskRunner
+from core.engine.subagents.runner import SubagentEnd, SubagentRunner, is_granted_to_subagent, set_model
+from core.engine.subagents.sessions import (
+    create_subagent_session,
+    merge_subagent,
+    open_subagent_session,
+    prune_subagent_sessions,
+)
+from core.engine.turns.agent_types import SMALL_MODELS, AgentType, find_agent_type, load_agent_types
 from core.errors import AgentTuiError, StateError, ToolFailed, ToolInputInvalid
 from core.modes import Access, Mode
 from core.prompts import render
 from core.protocol.commands import MAX_SUBAGENTS
-from core.protocol.events import MessageAppended, Notice, SubagentMerged, ToolOutput
+from core.protocol.events import MessageAppended, Notice, SubagentMerged, SubagentStarted, ToolOutput
+from core.protocol.messages import ToolMessage
 from core.protocol.review import Origin
 from core.tools.base import SubagentReport, SubagentTask
 
-MAX_DESCRIBED: Final = 12_000  # characters of descriptions that every session is told: some 3,000 tokens
-FULL: Final = f"{MAX_SUBAGENTS} subagents are at work; it begins when one of them has ended."
+MAX_PICTURES: Final = 3  # in a report
+MAX_DESCRIBED: Final = 12_000  # characters of descriptions in every session's prompt: about 3,000 tokens
+SLOTS_FULL: Final = f"{MAX_SUBAGENTS} subagents are at work; it begins when one of them has ended."
+
+
+class TaskRunner(SubagentRunner):
+    """Runs one subagent at its task, for the tool call `call`.
+
+    A resumed subagent is sent only the new prompt, since it knows its role already.
+    """
+
+    def __init__(
+        self, parent: Session, child: Session, agent: AgentType, task: SubagentTask, limits: SubagentLimits, call: str
+    ) -> None:
+        self.agent = agent
+        self.task = task
+        start_event = SubagentStarted(id=child.id, title=task.description, agent=agent.name, call=call)
+        super().__init__(parent, child, start_event, limits)
+
+    async def work(self) -> SubagentEnd:
+        self.reporter.repeat_questions()
+        is_new = not self.child.state.messages
+        instruction = render(
+            "task_subagent", prompt=self.task.prompt, agent=self.agent, is_readonly=self.is_readonly, is_new=is_new
+        )
+        return await self.run_turn(self.task.description, instruction)
+
+    @property
+    def is_readonly(self) -> bool:
+        """True if its changes are dropped."""
+        return self.child.state.mode == "ask"
+
+    def build_report(self, end: SubagentEnd, merge: SubagentMerged | None) -> SubagentReport:
+        """Build the tool result: the subagent's last words, and the outcome of the merge."""
+        last_words = self.reporter.last_words
+        if end.reason != "done":
+            reason = end.message or "it was stopped"
+            subagent = self.parent.state.subagents[self.id]
+            rest = describe_unfinished(subagent, reason, is_readonly=self.is_readonly)
+            return SubagentReport(text="\n\n".join(filter(None, (last_words, rest))), summary=reason, has_failed=True)
+        rows = [f"{self.agent.name} {self.id} is done."]
+        if merge is not None and merge.paths:
+            rows.append(f"Its changes are among yours now: {', '.join(merge.paths)}.")
+        if merge is not None and merge.conflicts:
+            rows.append(f"They clash in {', '.join(merge.conflicts)}: the user settles that in the review.")
+        if merge is not None and merge.generated:
+            rows.append(f"{merge.generated} generated files came with them.")
+        rows += merge.notes if merge is not None else ()
+        count = len(merge.paths) if merge is not None else 0
+        summary = "" if not count else f"{count} file{'' if count == 1 else 's'} changed"
+        text = "\n\n".join(filter(None, (last_words or "It said nothing.", f"[{' '.join(rows)}]")))
+        pictures = list_pictures(self.child) if self.agent.has_browser else ()
+        return SubagentReport(text=text, summary=summary or f"{self.reporter.calls} calls", attachments=pictures)
+
+
+def list_pictures(child: Session) -> tuple[PreparedAttachment, ...]:
+    """List the last pictures in a subagent's tool results."""
+    brought = [
+        attachment
+        for message in child.state.messages
+        if isinstance(message, ToolMessage)
+        for attachment in message.attachments
+    ]
+    last = {attachment.digest: attachment for attachment in brought}.values()
+    pictures = [attachment for attachment in last if attachment.media_type.startswith("image/")][-MAX_PICTURES:]
+    return tuple(
+        PreparedAttachment(attachment=attachment, data=child.shadow.blobs.get(attachment.digest))
+        for attachment in pictures
+    )
 
 
 class TaskAgents:
-    """The subagents of one session. At most `MAX_SUBAGENTS` work at once; they are merged one after the other."""
+    """The subagents of one session. At most `MAX_SUBAGENTS` work at once; they are merged one by one."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -46,13 +120,13 @@ class TaskAgents:
         self._running = 0
 
     def open(self, origin: Origin, lease: CallLease) -> TaskSpawner:
-        """Open what one call of `task` may do."""
+        """Open the capability of one call of `task`."""
         return TaskSpawner(self, origin.call, lease)
 
     async def describe(self) -> str:
-        """Describe to the model whom it can give tasks to."""
+        """Describe the available subagents to the model."""
         context = self._session.context
-        if context is None or context.dialect == "command":  # it has no tool to give one by
+        if context is None or context.dialect == "command":  # the dialect has no tool for tasks
             return ""
         usable = [
             agent_type
@@ -60,7 +134,7 @@ class TaskAgents:
             if agent_type.description and not agent_type.refusals
         ]
         described_names, room = set[str](), MAX_DESCRIBED
-        for agent_type in sorted(usable, key=lambda agent_type: bool(agent_type.path)):  # ours are always described
+        for agent_type in sorted(usable, key=lambda agent_type: bool(agent_type.path)):  # built-in ones come first
             room -= len(agent_type.description)
             if room >= 0:
                 described_names.add(agent_type.name)
@@ -77,7 +151,7 @@ class TaskAgents:
     async def _list_types(self, context: TurnContext) -> tuple[AgentType, ...]:
         check, browser = context.permissions.rule_check, context.settings.browser
         load = partial(load_agent_types, self._session.workspace, check, context.tools, browser)
-        async with self._loading:  # whoever asks first goes on first
+        async with self._loading:  # loads end in the order of the calls
             return (await asyncio.to_thread(load)).types
 
     async def run(self, task: SubagentTask, call: str) -> SubagentReport:
@@ -86,14 +160,14 @@ class TaskAgents:
         if context is None:
             raise ToolFailed("No turn runs.")
         agent = find_agent_type(await self._list_types(context), task.agent)
-        if not self._running:  # later one that is begun just now would be taken for one that nobody knows
+        if not self._running:  # otherwise a session that is just being created would be pruned
             prune_subagent_sessions(self._session)
         if self._slots.locked():
-            self._session.emit(ToolOutput(call=call, text=f"{FULL}\n"))
+            self._session.emit(ToolOutput(call=call, text=f"{SLOTS_FULL}\n"))
         self._running += 1
         try:
             async with self._slots:
-                async with self._opening:  # they begin, and stand in the roster, in the order of the calls
+                async with self._opening:  # subagents start in the order of the calls
                     child = await self._open_child(context, agent, task)
                 return await self._run_child(context, child, agent, task, call)
         except StateError as problem:
@@ -105,14 +179,14 @@ class TaskAgents:
         self, context: TurnContext, child: Session, agent: AgentType, task: SubagentTask, call: str
     ) -> SubagentReport:
         keeps_effects = child.state.mode != "ask"
-        grants = partial(is_granted_below, context, keeps_effects=keeps_effects)
+        grants = partial(is_granted_to_subagent, context, keeps_effects=keeps_effects)
         limits = SubagentLimits(
             parent_grants=grants, budget=context.budget, tools=agent.tools, denied=agent.denied, kind=agent.name
         )
         if agent.has_browser:
             child.outward[Access.EXTERNAL] = open_browser(child, context.settings.browser)
             limits = replace(limits, tools=(agent.tools or frozenset()) | {TOOLS})
-        choose_model(child, self._find_model(task.model or agent.model), agent.effort)
+        set_model(child, self._find_model(task.model or agent.model), agent.effort)
         runner = TaskRunner(self._session, child, agent, task, limits, call)
         end = SubagentEnd(reason="interrupted")
         try:
@@ -134,7 +208,7 @@ class TaskAgents:
         return merge
 
     def _find_model(self, name: str) -> str:
-        """Return the id of the model that is meant, "" = that of the job."""
+        """Resolve a model name to an id, "" = the model of the subagent route."""
         if name.lower() in SMALL_MODELS:
             return self._session.settings.resolve_route("small").model
         return name if "/" in name else ""
@@ -173,7 +247,7 @@ class TaskAgents:
 
 
 class TaskSpawner(Struct, frozen=True, eq=False):
-    """SPAWN: gives one task to a subagent."""
+    """SPAWN: runs one task in a subagent."""
 
     _agents: TaskAgents
     _call: str

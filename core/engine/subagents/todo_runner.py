@@ -1,4 +1,4 @@
-"""Run one subagent at a todo of a plan: turns until it is done and its `verify` passes, or until it can't go on."""
+"""Run one subagent at a todo of a plan: turns until the todo is done and its `verify` passes, or the subagent fails."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from core.agent.turn.budget import SubagentLimits
 from core.agent.turn.stages import build_capabilities
 from core.agent.turn.turn_context import TurnContext
 from core.engine.session.session import Session
-from core.engine.session.turns import build_context
-from core.engine.subagents.runner import MAX_LAST_WORDS, SubagentEnd, SubagentRunner, choose_model
+from core.engine.subagents.runner import MAX_LAST_WORDS, SubagentEnd, SubagentRunner, set_model
+from core.engine.turns.lifecycle import build_context
 from core.ids import new_id
 from core.plans.todo_graph import select_current
 from core.prompts import render
@@ -22,7 +22,7 @@ from core.protocol.events import SubagentStarted
 from core.protocol.plans import Plan
 from core.protocol.review import Origin
 
-MAX_TURNS: Final = 3  # turns in which it may make its command pass
+MAX_TURNS: Final = 3  # turns to make the `verify` command pass
 RESUMED_INSTRUCTION: Final = (
     "It was begun before and not finished: look at what is changed already, and go on from there."
 )
@@ -33,7 +33,7 @@ UNANSWERED_INSTRUCTION: Final = (
 
 
 class TodoTask(Struct, frozen=True, kw_only=True):
-    """A todo for a subagent. `why`: what is still wrong with it, "" = not known; `others`: todos in work beside it."""
+    """A todo for a subagent. `why`: its remaining problem, "" = not known; `others`: todos in progress in parallel."""
 
     plan: Plan
     todo: Todo
@@ -48,7 +48,7 @@ class TodoRunner(SubagentRunner):
         self.task = task
         todo = task.todo
         is_trusted = child.services.trust.trusted
-        choose_model(child, (todo.model if is_trusted else ""), todo.effort if is_trusted else "")
+        set_model(child, (todo.model if is_trusted else ""), todo.effort if is_trusted else "")
         start_event = SubagentStarted(id=child.id, todo=todo.id, plan=task.plan.path, title=todo.content)
         super().__init__(parent, child, start_event, limits)
 
@@ -75,7 +75,7 @@ class TodoRunner(SubagentRunner):
 
     @property
     def _is_done(self) -> bool:
-        """True if it was done when it was stopped, so that only `verify` and the merge are left."""
+        """True if it was done when it was stopped, so only `verify` and the merge remain."""
         subagent, turns = self.parent.state.subagents[self.id], self.child.state.turns
         has_ended = subagent.reason == "done" and not subagent.message
         return self.is_resumed and has_ended and bool(turns) and turns[-1].reason == "done"
@@ -96,7 +96,7 @@ class TodoRunner(SubagentRunner):
         return await self.run_turn(task.todo.content, instructions)
 
     async def _verify(self) -> str:
-        """Run the todo's command. Returns why it does not pass, "" = it does, or there is none."""
+        """Run the todo's command. Return why it does not pass, "" = it passes, or there is none."""
         todo = self.task.todo
         if not todo.verify:
             return ""
@@ -107,7 +107,7 @@ class TodoRunner(SubagentRunner):
 
 
 async def verify_todo(context: TurnContext, todo: Todo) -> str:
-    """Run a todo's command over what is pending in a session. Returns why it does not pass, "" = it does."""
+    """Run a todo's command over the pending changes of a session. Return why it does not pass, "" = it passes."""
     lease, call = CallLease(), new_id("proof")
     origin = Origin(turn=context.turn_id, call=call, tool="todo_write", todo=todo.id)
     try:

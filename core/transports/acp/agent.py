@@ -29,7 +29,7 @@ from core.protocol.options import EngineOptions
 from core.protocol.review import ReviewPolicy
 from core.records import convert
 from core.transports.acp.logins import build_refusal, check_login, forget_keys, list_methods
-from core.transports.acp.opening import check_directory, give_servers, list_page, parse_client_servers
+from core.transports.acp.opening import check_directory, list_page, parse_client_servers, set_client_servers
 from core.transports.acp.prompting import run_prompt
 from core.transports.acp.session import ClientTerms, FollowedSession
 from core.transports.acp.session_options import build_change
@@ -134,7 +134,7 @@ class AcpAgent:
         options = self._terms.options
         command = cmd.SessionOpen(mode=options.mode or "agent", effort=options.effort or "")
         client, ack = await self._engines.open(directory, command)
-        give_servers(client, ack.session, servers)
+        set_client_servers(client, ack.session, servers)
         session = await self._follow(client, ack, replay=False)
         response = session.describe()
         return a.NewSessionResponse(session_id=session.id, modes=response.modes, config_options=response.config_options)
@@ -150,7 +150,7 @@ class AcpAgent:
     ) -> a.LoadSessionResponse:
         servers = parse_client_servers(server_entries)
         client = await self._find_client(name)
-        give_servers(client, name, servers)
+        set_client_servers(client, name, servers)
         ack = require_ack(await client.submit(cmd.SessionResume(session=name)))
         return (await self._follow(client, ack, replay=replay)).describe()
 

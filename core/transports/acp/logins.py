@@ -53,7 +53,7 @@ async def list_providers() -> tuple[ProviderStatus, ...]:
 
 async def save_login(command: cmd.ProviderConfigure) -> None:
     """Save a key and a model. Raises `ConfigError`, `StateError`."""
-    from core.engine.settings_file import save_provider
+    from core.engine.configuration.settings_file import save_provider
 
     await asyncio.to_thread(lambda: save_provider(command, load_settings()))
 

@@ -82,11 +82,11 @@ def _clean_name(raw_name: str) -> str:
     return name.lstrip("_.-")
 
 
-def give_servers(client: Client, session: str, entries: Mapping[str, Any]) -> None:
+def set_client_servers(client: Client, session: str, entries: Mapping[str, Any]) -> None:
     """Let a session have the servers of its client, from its next prompt on. Raises `AcpError` if one is none."""
     if (engine := find_own_engine(client)) is None:
         return  # another program has the session open, with the servers that it has
-    if problems := engine.server_access(session).give_servers(entries, SOURCE):
+    if problems := engine.server_access(session).set_client_servers(entries, SOURCE):
         raise AcpError(f"mcpServers: {'; '.join(problems)}", number=INVALID_PARAMS)
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from core.acp.connection import Connection
 from core.engine import Engine
-from core.engine.models import ModelAccess
+from core.engine.shared.models import ModelAccess
 from core.errors import ConfigError
 from core.transports.acp.agent import AcpAgent, AgentTerms
 from core.transports.attach.engine_host import share_engine

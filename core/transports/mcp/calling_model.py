@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
-from core.engine.models import ModelAccess
+from core.engine.shared.models import ModelAccess
 from core.ids import new_id
 from core.protocol.messages import ToolMessage
 from core.providers.base import Delta, ModelInfo, ModelRequest, StreamEnd, TextDelta, ToolCallDelta

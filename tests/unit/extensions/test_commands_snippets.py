@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.engine.project_trust import read_project_extensions
+from core.engine.shared.project_trust import read_project_extensions
 from core.extensions.commands import load_snippets
 from core.extensions.extension_files import is_extension_path
 

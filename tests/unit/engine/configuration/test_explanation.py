@@ -4,7 +4,7 @@ import pytest
 
 from core.config.loading import load_settings
 from core.config.settings import Settings
-from core.engine.configuration.explanation import CommandedValue, SettingSources, explain_settings, list_tables
+from core.engine.configuration.explanation import CommandLineValue, SettingSources, explain_settings, list_tables
 from core.user_dirs import get_config_dir
 
 OWN = (
@@ -23,7 +23,7 @@ def root(tmp_path):
 
 
 def explain(root, key, **commanded):
-    names = {name.replace("__", "."): CommandedValue("--it", value) for name, value in commanded.items()}
+    names = {name.replace("__", "."): CommandLineValue("--it", value) for name, value in commanded.items()}
     (row,) = explain_settings(load_settings(root), SettingSources(root, names), key)
     return row
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from core.config.settings import Settings
-from core.engine.models import ModelAccess
 from core.engine.session.model_routes import ModelRoutes
+from core.engine.shared.models import ModelAccess
 from core.providers.catalog.capabilities import Capabilities
 from core.state.session import SessionState
 

@@ -1,1 +1,0 @@
-"""Background agents as a session sees them: what there is, and what the user does with them."""

@@ -1,1 +1,0 @@
-"""Code reviews: what is looked at, the turn that looks, and its findings checked against the lines."""

@@ -1,1 +1,0 @@
-"""Hooks of open sessions: whose they are, and the events that no turn raises."""

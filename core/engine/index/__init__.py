@@ -1,1 +1,0 @@
-"""The engine's side of the index: who builds it, and what is asked of it."""

@@ -1,0 +1,1 @@
+"""The services that all sessions of an engine share: models, box, trust, files, index, background agents."""

@@ -1,0 +1,114 @@
+"""The box of this machine, shared by the sessions of an engine: found once, by trying the tiers, and reused.
+
+A machine without a box is not an error: the tier says so, with a reason and a remedy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from core.errors import AgentTuiError
+from core.protocol.events import BoxFound
+from core.sandbox.box import Box, Tier
+from core.sandbox.unboxed_run import describe_containment
+from core.user_dirs import get_state_dir
+
+if TYPE_CHECKING:
+    from core.sandbox.tiers.selection import TierReport
+
+TIER_NAMES = {
+    Tier.NAMESPACES: "namespaces and an overlay",
+    Tier.BWRAP_OVERLAY: "bubblewrap and its overlay",
+    Tier.BWRAP_MOUNTED: "bubblewrap over an overlay",
+    Tier.BWRAP_COPY: "bubblewrap on a copy of your project",
+    Tier.LANDLOCK: "Landlock and seccomp on a copy of your project",
+}
+
+
+class BoxSearchResult(Struct, frozen=True, kw_only=True):
+    """The result of the search. `box` None: commands can't be contained. `cure`: a remedy."""
+
+    box: Box | None
+    tier: Tier
+    reason: str = ""
+    cure: str = ""
+
+
+FindBox = Callable[[Tier | None], Awaitable[BoxSearchResult]]
+
+
+async def find_box(required_tier: Tier | None, state: Path | None = None) -> BoxSearchResult:
+    """Find the strongest box here, or the tier `required_tier`. `state`: its working directory, None = the default."""
+    from core.sandbox.tiers.selection import open_box
+
+    box, report = await open_box(state or get_state_dir(), tier=required_tier)
+    reason, cure = _explain_tier(report)
+    return BoxSearchResult(box=box, tier=report.tier, reason=reason, cure=cure)
+
+
+def _explain_tier(report: TierReport) -> tuple[str, str]:
+    """Return why the box has no stronger tier, and a remedy, both from the strongest tier that failed."""
+    for trial in report.reasons:
+        if trial.tier is report.tier:
+            break
+        if not trial.ok:
+            return f"{trial.tier.value}: {trial.reason}", trial.cure
+    return "", ""
+
+
+class SharedBox:
+    """The engine's `BoxSource`. `required_tier`: accept this tier only."""
+
+    def __init__(self, find: FindBox = find_box, *, required_tier: Tier | None = None) -> None:
+        self._find_box = find
+        self._required_tier = required_tier
+        self._search: asyncio.Task[BoxSearchResult] | None = None
+        self._result = BoxSearchResult(box=None, tier=Tier.NONE)
+        self.tier = Tier.NONE
+
+    def use_directory(self, state: Path | None) -> None:
+        """Let the box work in this directory (None = the default). Call it before `find`."""
+        if state is not None and self._find_box is find_box:
+            self._find_box = partial(find_box, state=state)
+
+    def describe(self) -> str:
+        if self._result.box is None:
+            return describe_containment()
+        mechanism = TIER_NAMES.get(self.tier, self.tier.value)
+        return f"{self.tier.value}: held by {mechanism}; what it changes waits for your review"
+
+    async def find(self) -> Box | None:
+        if self._search is None or (self._search.done() and self._search.cancelled()):
+            self._search = asyncio.create_task(self._search_once(), name="finding the box")
+        self._result = await asyncio.shield(self._search)
+        self.tier = self._result.tier
+        return self._result.box
+
+    async def _search_once(self) -> BoxSearchResult:
+        try:
+            return await self._find_box(self._required_tier)
+        except AgentTuiError as problem:
+            return BoxSearchResult(box=None, tier=Tier.NONE, reason=problem.message, cure=problem.hint)
+        except Exception as problem:  # after a fault there is no box, and commands need approval
+            reason = f"The search failed: {type(problem).__name__}: {problem}."
+            return BoxSearchResult(box=None, tier=Tier.NONE, reason=reason)
+
+    def build_event(self) -> BoxFound:
+        return BoxFound(tier=self.tier.value, reason=self._result.reason, cure=self._result.cure)
+
+    async def close(self) -> None:
+        """Close the box, with everything in it."""
+        search, self._search = self._search, None
+        if search is None:
+            return
+        if not search.done():
+            search.cancel()
+            await asyncio.wait({search})
+        if not search.cancelled() and (box := search.result().box) is not None:
+            await box.close()

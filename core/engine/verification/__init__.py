@@ -1,1 +1,0 @@
-"""Verification of pending changes before they are accepted: which files, by which checks, and what becomes of them."""
