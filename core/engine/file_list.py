@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from core.agent.mentions.project_names import ProjectNames
+from core.agent.mentions.sources import ProjectNames
 from core.errors import ToolFailed
 from core.shadow.paths import collect_directories
 from core.text.similarity import find_nearest_names

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from core.agent.base.prompt_tags import wrap_tag
 from core.agent.context.memory import SteerContext
-from core.agent.context.prompt_tags import wrap_tag
 from core.agent.context.sent_attachments import AttachmentSender
 from core.agent.gate.file_capabilities import FileReader, build_reader
 from core.agent.mentions.blocks import BlockWriter

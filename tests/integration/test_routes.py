@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from core.agent.turn import model_calls, retry, routes
+from core.agent.base import routes
+from core.agent.turn import model_calls
 from core.config.model_settings import ModeSettings, ModeTable, ProviderSettings, RouteSettings, RouteTable
 from core.config.settings import LoadedSettings, Settings
 from core.engine import Engine, EngineOptions
@@ -31,7 +32,7 @@ def waited(monkeypatch):
         now[0] += seconds
 
     monkeypatch.setattr(model_calls, "pause", pause)
-    monkeypatch.setattr(retry, "monotonic", lambda: now[0])
+    monkeypatch.setattr(model_calls, "monotonic", lambda: now[0])
     return pauses
 
 

@@ -1,4 +1,4 @@
-"""The receiver of one model call: a stream of deltas becomes documents as it flows, and an answer at its end.
+"""The receiver of one model call: a stream of deltas becomes documents as it arrives, and an answer at its end.
 
 Nothing of an answer acts before the answer is complete: tool calls are only collected here.
 """
@@ -15,11 +15,11 @@ from msgspec.structs import replace
 
 from core.agent.answer.call_documents import FinishedCall, build_document, decode_arguments, get_document_kind
 from core.agent.answer.documents import AnswerDocuments, OpenDocument, TurnDocuments
-from core.agent.answer.edit_calls import find_double_edits
-from core.agent.turn.routes import Route, TurnRoutes
+from core.agent.base.routes import Route, TurnRoutes
 from core.dialects.dialect import AnswerParser, AnswerPart, AnswerText, CallFinished, CallStarted, Dialect
-from core.errors import ProviderError, ToolInputInvalid
+from core.errors import AgentTuiError, ProviderError, ToolInputInvalid
 from core.ids import new_id
+from core.modes import Access
 from core.protocol.events import AnyEvent, Notice
 from core.protocol.messages import AssistantMessage, ReasoningBlock, ToolCall, Usage, WireAnswer
 from core.providers.base import (
@@ -39,12 +39,35 @@ from core.text.well_formed import SurrogateJoiner
 from core.tools.base import ToolType
 from core.tools.toolset import Toolset
 
+EDITED_TWICE = "Not applied: the same answer edits {} by a tool call. Nothing was changed by what stands in the text."
 CLOSING_PATIENCE = 0.1  # seconds
 YIELD_EVERY = 32  # deltas after which the event loop gets a turn, whatever the provider does
 MAX_CALLS = 128
 _CUT_REASONS = frozenset({"length", "context_full"})
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
 MAX_ARGUMENTS = 10_000_000  # characters
+
+
+def is_edit_call(tools: Toolset, call: ToolCall) -> bool:
+    """True if a call is one of a tool that edits."""
+    try:
+        return tools.find(call.name).access is Access.PROPOSE
+    except AgentTuiError:
+        return False
+
+
+def find_double_edits(tools: Toolset, calls: list[ToolCall], in_text: set[str]) -> dict[str, str]:
+    """Return an error text by id for calls in the text whose file the same answer edits by a function call."""
+    edited_paths = {path for call in calls if call.id not in in_text for path in _list_paths(tools, call)}
+    common_paths = {call.id: sorted(edited_paths & _list_paths(tools, call)) for call in calls if call.id in in_text}
+    return {identity: EDITED_TWICE.format(", ".join(paths)) for identity, paths in common_paths.items() if paths}
+
+
+def _list_paths(tools: Toolset, call: ToolCall) -> set[str]:
+    try:
+        return set(tools.parse(call.name, call.arguments).paths()) if is_edit_call(tools, call) else set()
+    except AgentTuiError:
+        return set()
 
 
 @asynccontextmanager

@@ -8,8 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.agent.answer.receiver import closing_stream
-from core.agent.turn.budget import TurnBudget
-from core.agent.turn.routes import Route, TurnRoutes
+from core.agent.base.budget import TurnBudget
+from core.agent.base.routes import Route, TurnRoutes
 from core.protocol.events import AnyEvent, ModelUsed
 from core.protocol.messages import Message, ModelJob, Usage, WireAnswer
 from core.providers.base import AnswerReport, HostedSearch, ModelRequest, TextDelta, UsageReport

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from core.agent.context.prefix import PromptSetup
-from core.agent.context.prompt_variants import PromptVariants
+from core.agent.base.budget import TurnBudget
+from core.agent.context.prefix import PromptSetup, PromptVariants
 from core.agent.context.token_meter import TokenMeter
-from core.agent.turn.budget import TurnBudget
 from core.config.settings import TurnLimits
 from core.protocol.messages import Attachment
 

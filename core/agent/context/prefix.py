@@ -1,7 +1,10 @@
 """The head of every request of a session: system prompt and tools, fixed when the session starts.
 
-Providers cache by prefix, so it never changes while the session lives: a rule file edited meanwhile is told by a
-message (`told_rules`). It is saved beside the log, so a resumed session sends the same bytes.
+Providers cache by prefix, so it never changes while the session lives: a message reports a rule file that is edited
+later (`rule_injection`). It is saved next to the log, so a resumed session sends the same bytes.
+
+Its variant is chosen once for every model of a session and saved as well, since what is known of a model may change:
+short prompts with few tools for a small window, tags in the text for a model without function calls.
 """
 
 from __future__ import annotations
@@ -11,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
+from core.agent.base.prompt_tags import escape_tags, render_rule_blocks
 from core.agent.context.project_facts import render_layout
-from core.agent.context.prompt_tags import escape_tags, render_rule_blocks
 from core.agent.context.token_meter import measure_prefix
 from core.config.rules.loading import load_rule_files
 from core.config.rules.rule import choose_rules, list_loaded
@@ -32,6 +35,8 @@ from core.tools.toolset import Toolset
 from core.workspace import Workspace
 
 PREFIX_FILE = "prefix.json"
+SHORT_BELOW = 16_000  # tokens of a window
+VARIANTS_FILE = "prefix-variants.json"
 
 
 class Prefix(Struct, frozen=True, kw_only=True):
@@ -116,3 +121,53 @@ def save_state_file(directory: Path, name: str, data: bytes) -> None:
     with suppress(OSError):
         make_private_directory(directory)
         replace_file(directory / name, data, durable=False)
+
+
+class _VariantsFile(Struct, kw_only=True):
+    """The choices by model id: whether its prompts are short; and those that take no function calls."""
+
+    short: dict[str, bool] = field(default_factory=dict)
+    toolless: list[str] = field(default_factory=list)
+
+
+def copy_variants(source: Path, target: Path) -> None:
+    """Let the session of directory `target` begin with the choices of the one of `source`."""
+    with suppress(OSError):
+        save_state_file(target, VARIANTS_FILE, (source / VARIANTS_FILE).read_bytes())
+
+
+class PromptVariants:
+    """The prompt variants of one session, saved in its directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._chosen = _VariantsFile()
+        with suppress(OSError, msgspec.MsgspecError):
+            self._chosen = decode_json((directory / VARIANTS_FILE).read_bytes(), _VariantsFile)
+
+    def choose_variant(self, model: str, *, window: int, tools: bool) -> bool:
+        """Choose how a model is addressed; `window`: 0 = not known. Returns False if that was chosen before."""
+        if model in self._chosen.short:
+            return False
+        self._chosen.short[model] = 0 < window < SHORT_BELOW
+        if not tools and model not in self._chosen.toolless:
+            self._chosen.toolless.append(model)
+        self._save()
+        return True
+
+    def is_short(self, model: str) -> bool:
+        """True if a model has the short prompts."""
+        return self._chosen.short.get(model, False)
+
+    def is_toolless(self, model: str) -> bool:
+        """True if the model takes no function calls."""
+        return model in self._chosen.toolless
+
+    def mark_toolless(self, model: str) -> None:
+        """Record that the model has just refused function calls."""
+        if model not in self._chosen.toolless:
+            self._chosen.toolless.append(model)
+            self._save()
+
+    def _save(self) -> None:
+        save_state_file(self._directory, VARIANTS_FILE, msgspec.json.encode(self._chosen))

@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from core.agent.base.permissions import CallPermissions
+from core.agent.base.prompt_tags import escape_tags, wrap_tag
 from core.agent.context.memory import ModelMemory, SteerContext
-from core.agent.context.prompt_tags import escape_tags, wrap_tag
-from core.agent.gate.permissions import CallPermissions
 from core.config.model_settings import DialectName
 from core.prompts import load_tool_text, render
 from core.protocol.attachment_labels import find_attachments

@@ -14,8 +14,8 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agent.context.prompt_tags import escape_attribute, escape_tags
-from core.agent.turn.routes import Route
+from core.agent.base.prompt_tags import escape_attribute, escape_tags
+from core.agent.base.routes import Route
 from core.attachments.pdf import read_pdf_facts
 from core.attachments.preparation import prepare_attachment
 from core.attachments.text_form import format_pdf_text, format_placeholder

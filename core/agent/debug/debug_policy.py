@@ -1,20 +1,28 @@
-"""The order of a Debug turn: nothing is changed before a cause is confirmed, and no probe is left at the end."""
+"""The rules of a Debug turn: no edit before a cause is confirmed, and no probe left at the end.
+
+Probes are in no file, unless a command writes marks itself: those are removed from pending changes, exact to the byte.
+Marks in the user's own files or in ignored paths are reported.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 
 from msgspec import Struct, field
 
+from core.agent.base.permissions import CallPermissions
 from core.agent.context.reminders import append_reminder
 from core.agent.debug.fix_verdict import FixReview
-from core.agent.gate.permissions import CallPermissions
-from core.debug.probe_regions import has_regions
-from core.errors import ToolFailed
+from core.debug.probe_regions import has_regions, remove_probes
+from core.edits.text_file import decode_text
+from core.errors import AgentTuiError, PathRefused, ToolFailed
 from core.modes import Access
 from core.prompts import render
 from core.protocol.events import AnyEvent, Notice, ProbeRemoved
-from core.protocol.review import Origin
+from core.protocol.review import Change, Origin
+from core.shadow.bulk.bulk_summary import list_kept_files
+from core.shadow.shadow import Shadow
 from core.shell.command_host import CommandHost
 from core.state.debugging import DebugState
 from core.state.session import SessionState
@@ -24,6 +32,9 @@ EDIT_HELD_BACK = (
     "hypotheses_set, gather evidence with probe_add and reproduce, and give a verdict with hypothesis_verdict; or "
     "propose agent mode with switch_mode, if this is not about finding a fault."
 )
+MAX_FILE_SIZE = 8 << 20  # bytes of a file that is looked at
+MAX_IGNORED_FILES = 20_000  # files of ignored paths
+REMOVAL_ORIGIN = Origin(tool="probe_check")
 
 
 def explain_held_back(state: SessionState, access: Access | None) -> str:
@@ -85,3 +96,55 @@ def remove_all_probes(debug: DebugState, emit: Callable[[AnyEvent], None], reaso
         count = "1 probe was" if len(debug.probes) == 1 else f"{len(debug.probes)} probes were"
         emit(ProbeRemoved(ids=tuple(debug.probes), by="program"))
         emit(Notice(level="info", message=f"{count} taken away: {reason}."))
+
+
+class LeftoverMarks(Struct, frozen=True, kw_only=True):
+    """Count of the files that were searched, and the paths in which a mark is left."""
+
+    file_count: int
+    paths: tuple[str, ...] = ()
+
+
+def remove_marks(shadow: Shadow, paths: Iterable[str] = (), *, includes_ignored: bool = False) -> LeftoverMarks:
+    """Remove regions between marks from what is pending (and `paths`); return what is left. Raises `StateError`."""
+    pending = {change.path: change for change in shadow.list_changes()}
+    looked_at = sorted({*pending, *paths})
+    for path in looked_at:
+        if path in pending:
+            _remove_pending_marks(shadow, pending[path])
+    marked_paths = [path for path in looked_at if _is_marked(shadow, path)]
+    ignored_paths = (
+        [path for path in islice(list_kept_files(shadow.merged_tree), MAX_IGNORED_FILES) if path not in pending]
+        if includes_ignored
+        else []
+    )
+    marked_paths += [path for path in ignored_paths if has_regions(_read_merged(shadow, path) or b"")]
+    return LeftoverMarks(file_count=len({*looked_at, *ignored_paths}), paths=tuple(dict.fromkeys(marked_paths)))
+
+
+def _remove_pending_marks(shadow: Shadow, change: Change) -> None:
+    state = change.pending
+    if state.kind != "file" or state.size > MAX_FILE_SIZE:
+        return
+    data = shadow.blobs.get(state.blob)
+    file = decode_text(data) if has_regions(data) else None
+    if file is not None and (text := remove_probes(file.text)) != file.text:
+        shadow.edit(change.path, file.encode(text), REMOVAL_ORIGIN)
+
+
+def _is_marked(shadow: Shadow, path: str) -> bool:
+    return any(has_regions(data) for data in (_read_merged(shadow, path), _read_disk(shadow, path)) if data)
+
+
+def _read_merged(shadow: Shadow, path: str) -> bytes | None:
+    try:
+        return shadow.read(path, MAX_FILE_SIZE)
+    except PathRefused:
+        return None
+
+
+def _read_disk(shadow: Shadow, path: str) -> bytes | None:
+    try:
+        return shadow.workspace.read_bytes(path, MAX_FILE_SIZE)
+    except AgentTuiError:
+        return None

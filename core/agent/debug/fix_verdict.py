@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agent.turn.user_channel import UserChannel
+from core.agent.base.user_channel import UserChannel
 from core.ids import new_id
 from core.protocol.debug import FIXED_QUESTION, ProbeRun
 from core.protocol.documents import Option, Question

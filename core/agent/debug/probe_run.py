@@ -13,8 +13,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.agent.base.approvals import Approver
 from core.agent.debug.fix_verdict import OUTCOME_BY_OPTION, PROCEED_OPTION, VERDICT_OPTIONS, FixReview
-from core.agent.gate.approvals import Approver
 from core.clock import monotonic
 from core.debug.probe_records import OUTPUT, ParsedLog, encode_records, read_log
 from core.debug.run_comparison import count_records

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct, field
 
 from core.agent.answer.call_documents import decode_arguments
+from core.agent.base.permissions import CallPermissions
 from core.agent.gate.gated_call import CallStopped, GatedCall
-from core.agent.gate.permissions import CallPermissions
 from core.errors import PathRefused, ToolInputInvalid
 from core.hooks.events import HookEvent
 from core.hooks.payload import HookCall

@@ -13,16 +13,15 @@ from typing import assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.agent.base.approvals import ALLOWING_DECISIONS, Approver
+from core.agent.base.call_lease import CallLease, OpenCapability
+from core.agent.base.name_lookup import NO_LOOKUP, NameLookup, SearchProject, search_nothing
+from core.agent.base.permissions import CallPermissions
+from core.agent.base.plan_sync import PlanSync
+from core.agent.base.user_channel import UserChannel
 from core.agent.debug.debug_capability import DebugCapability
-from core.agent.gate.approvals import ALLOWING_DECISIONS, Approver
 from core.agent.gate.file_capabilities import ApplyEdit, FileEditor, build_reader, list_reading
-from core.agent.gate.gated_call import CallLease, OpenCapability
-from core.agent.gate.name_lookup import NO_LOOKUP, NameLookup, SearchProject, search_nothing
-from core.agent.gate.permissions import CallPermissions
-from core.agent.planning.plan_sync import PlanSync
-from core.agent.planning.todo_editor import PlanFileEditor, TodoEditor
-from core.agent.planning.todo_verification import build_prover
-from core.agent.turn.user_channel import UserChannel
+from core.agent.gate.todo_editor import PlanFileEditor, TodoEditor, build_prover
 from core.config.rules.notes import ProjectNotes
 from core.errors import ToolFailed, ToolInputInvalid
 from core.ids import new_id

@@ -14,7 +14,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from core.agent.answer.side_requests import SideRequests
-from core.agent.context.prompt_tags import escape_tags, wrap_tag
+from core.agent.base.prompt_tags import escape_tags, wrap_tag
 from core.edits.errors import EditError
 from core.edits.formats.line_plan import apply_line_plan, find_unplanned_changes, parse_line_plan
 from core.edits.lazy.unmentioned_changes import find_unmentioned_change

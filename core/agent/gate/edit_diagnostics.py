@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.agent.context.prompt_tags import escape_tags
+from core.agent.base.prompt_tags import escape_tags
 from core.agent.context.reminders import append_reminder
 from core.lsp.findings import format_diagnostics
 from core.lsp.language_servers import LanguageServers

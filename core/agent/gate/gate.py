@@ -19,23 +19,22 @@ from msgspec.structs import replace
 
 from core.agent.answer.call_documents import finish_call_documents
 from core.agent.answer.documents import TurnDocuments
-from core.agent.debug.debug_policy import explain_held_back
-from core.agent.gate.approvals import LEAVE_BOX, Approver
-from core.agent.gate.call_hooks import CallHooks
-from core.agent.gate.call_record import build_finished_call, end_for
-from core.agent.gate.capabilities import CapabilityFactory, CommandRunner, UserPrompter
-from core.agent.gate.commands.machine_approval import (
+from core.agent.base.approvals import (
+    LEAVE_BOX,
+    Approver,
     ask_for_machine,
     build_machine_approval,
     explain_confinement,
 )
-from core.agent.gate.commands.network_rerun import NetworkRerun
-from core.agent.gate.commands.side_by_side import split_calls, tell_refused
+from core.agent.base.permissions import PATH_ACCESSES, CallPermissions
+from core.agent.base.user_channel import QUESTION_STILL_OPEN
+from core.agent.debug.debug_policy import explain_held_back
+from core.agent.gate.call_hooks import CallHooks
+from core.agent.gate.call_results import describe_interrupted
+from core.agent.gate.capabilities import CapabilityFactory, CommandRunner, UserPrompter
+from core.agent.gate.command_runs import NetworkRerun, split_calls, tell_refused
 from core.agent.gate.edit_diagnostics import EditDiagnostics
-from core.agent.gate.gated_call import CallStopped, GatedCall
-from core.agent.gate.permissions import PATH_ACCESSES, CallPermissions
-from core.agent.gate.task_results import describe_interrupted
-from core.agent.turn.user_channel import QUESTION_STILL_OPEN
+from core.agent.gate.gated_call import CallStopped, GatedCall, build_finished_call, end_for
 from core.clock import monotonic
 from core.errors import PathRefused, ToolInputInvalid
 from core.modes import Access, find_modes_granting, is_granted

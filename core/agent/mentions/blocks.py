@@ -11,8 +11,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.agent.context.prompt_tags import escape_attribute, escape_tags
-from core.agent.mentions.items import MAX_LISTED, is_outlined
+from core.agent.base.prompt_tags import escape_attribute, escape_tags
+from core.agent.mentions.discovery import MAX_LISTED, is_outlined
 from core.agent.mentions.resolution import MAX_LINED, PAGE, RESOURCE
 from core.agent.mentions.sources import ContextSources
 from core.attachments.preparation import MAX_INPUT_BYTES

@@ -11,10 +11,16 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from core.agent.mentions.discovery import discover_context, find_symbol, split_name
-from core.agent.mentions.items import build_file_item, build_places_item
-from core.agent.mentions.mention_syntax import SOURCES, SPECIAL_WORDS, Mention, TextSpan, is_address, parse_mentions
-from core.agent.mentions.plain_names import find_plain_names
+from core.agent.mentions.discovery import build_file_item, build_places_item, discover_context, find_symbol, split_name
+from core.agent.mentions.mention_syntax import (
+    SOURCES,
+    SPECIAL_WORDS,
+    Mention,
+    TextSpan,
+    find_plain_names,
+    is_address,
+    parse_mentions,
+)
 from core.agent.mentions.sources import ContextSources
 from core.errors import AgentTuiError, MentionRefused, PathRefused, WebFailed
 from core.protocol.queries import ContextItem, ContextProblem, PromptContextAnswer

@@ -9,30 +9,28 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from core.agent.answer.call_results import ResultFormatter
 from core.agent.answer.documents import TurnDocuments
 from core.agent.answer.receiver import ModelAnswer
+from core.agent.base.budget import LimitReached, TurnBudget
 from core.agent.context.dropped_reasoning import notify_dropped
+from core.agent.context.offers import append_offers
 from core.agent.context.prefix import PromptSetup
-from core.agent.context.prompt_setup import load_setup
 from core.agent.context.reminders import Reminders, append_reminder, return_steers
-from core.agent.context.told_rules import append_rule_news
-from core.agent.context.user_message import build_bare_message, compose_user_message
+from core.agent.context.rule_injection import append_rule_news
+from core.agent.context.turn_context import TurnContext
 from core.agent.debug.debug_policy import DebugPolicy
 from core.agent.debug.fix_verdict import FixReview
+from core.agent.gate.call_results import ResultFormatter
 from core.agent.gate.edit_diagnostics import EditDiagnostics
 from core.agent.gate.gated_call import GatedCall
 from core.agent.mentions.sources import PromptSurroundings
-from core.agent.planning.status_readback import read_back_statuses
-from core.agent.turn.budget import LimitReached, TurnBudget
 from core.agent.turn.loop_guard import LoopGuard
 from core.agent.turn.model_calls import ModelCalls
-from core.agent.turn.offers import append_offers
+from core.agent.turn.prompt_setup import load_setup
 from core.agent.turn.stages import build_capabilities, build_gate
-from core.agent.turn.todo_following import TodoFollower
-from core.agent.turn.turn_context import TurnContext
-from core.agent.turn.turn_hooks import PromptRefused, TurnHooks
-from core.agent.turn.turn_policy import TurnPolicy
+from core.agent.turn.todo_following import TodoFollower, read_back_statuses
+from core.agent.turn.turn_policy import PromptRefused, TurnHooks, TurnPolicy
+from core.agent.turn.user_message import build_bare_message, compose_user_message
 from core.clock import monotonic
 from core.crash_reports import describe_crash_report, save_crash_report
 from core.errors import AgentTuiError, ProviderError

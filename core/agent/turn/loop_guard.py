@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct, field
 
 from core.agent.answer.receiver import ModelAnswer
+from core.agent.base.routes import TurnRoutes
 from core.agent.context.reminders import append_reminder
 from core.agent.gate.gated_call import GatedCall
-from core.agent.turn.routes import TurnRoutes
 from core.errors import AgentTuiError, ProviderError
 from core.prompts import render
 from core.protocol.events import AnyEvent, MessageAppended

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from core.agent.answer.documents import TurnDocuments
 from core.agent.answer.side_requests import SideRequests
-from core.agent.context.compaction import Compactor
-from core.agent.gate.approvals import Approver
+from core.agent.base.approvals import Approver
+from core.agent.base.name_lookup import open_lookup
+from core.agent.context.turn_context import TurnContext
 from core.agent.gate.call_hooks import CallHooks
 from core.agent.gate.capabilities import CapabilityFactory
 from core.agent.gate.edit_diagnostics import EditDiagnostics
 from core.agent.gate.gate import Gate
-from core.agent.gate.name_lookup import open_lookup
-from core.agent.turn.turn_context import TurnContext
+from core.agent.turn.compaction import Compactor
 from core.tools.base import EditRequest
 
 

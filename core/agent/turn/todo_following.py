@@ -1,36 +1,120 @@
-"""The todos of a build, followed for a model that works a plan and never says so.
+"""The todos of a build, followed for a model that works on a plan without calling `todo_write`.
 
-They begin in the order of the graph, and the file that the model edits tells which one it is at. One that writes
-statuses into the plan's file has them read back. What is proved by a command is not completed without it.
+Todos begin in the order of the graph, and the file that the model edits tells which one it works on. Statuses that the
+model writes into the plan's file, with its edit tool or a command, are read back one by one by the rules of
+`todo_write`: the graph, one at a time, and the command that proves a todo. Other edits of that file stay pending.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from core.agent.base.call_lease import CallLease
+from core.agent.base.plan_sync import PlanSync
 from core.agent.context.reminders import append_reminder
+from core.agent.context.turn_context import BuildTarget
 from core.agent.gate.capabilities import CapabilityFactory
-from core.agent.gate.gated_call import CallLease, GatedCall
-from core.agent.planning.status_readback import SetStatus, StatusReadback
-from core.agent.planning.todo_editor import apply_statuses
-from core.agent.turn.turn_context import BuildTarget
+from core.agent.gate.gated_call import GatedCall
+from core.agent.gate.todo_editor import apply_statuses
 from core.errors import AgentTuiError
 from core.modes import Access
-from core.plans.todo_graph import find_in_progress, find_ready
+from core.plans.plan_file import parse_plan_file
+from core.plans.plan_writer import rewrite_plan
+from core.plans.todo_graph import find_in_progress, find_ready, sort_topologically
 from core.prompts import render
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.events import AnyEvent, Notice
-from core.protocol.review import Origin
+from core.protocol.plans import Plan
+from core.protocol.review import Change, FileState, Origin
+from core.shadow.shadow import Shadow
 from core.state.session import SessionState
 from core.tools.base import FileEditDetail, FileEditDetails
 from core.tools.builtin.planning.todo_write import format_todos
 from core.tools.toolset import Toolset
 
+# What is over makes room for what begins.
+STATUS_ORDER: Final = {"completed": 0, "cancelled": 1, "pending": 2, "in_progress": 3}
+SetStatus = Callable[[str, TodoStatus], Awaitable[Sequence[str]]]
 WORK_ACCESSES = frozenset({Access.PROPOSE, Access.EXEC})
 _WORDS = re.compile(r"[A-Za-z0-9]{3,}")
+
+
+class StatusReadback(Struct, frozen=True, kw_only=True):
+    """Statuses that were read back. `written_ids`: the todos concerned; `notes`: lines for the model."""
+
+    written_ids: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+
+async def read_back_statuses(
+    plans: PlanSync, shadow: Shadow, announcements: dict[str, str], set_status: SetStatus
+) -> StatusReadback:
+    """Set the statuses written into the plan's file since the last call; `set_status` may raise `AgentTuiError`."""
+    path = plans.state.todos_plan_path
+    change = plans.state.changes.get(path) if path else None
+    if change is None or change.pending.kind != "file":
+        announcements.pop("plan_written", None)
+        return StatusReadback()
+    if announcements.get("plan_written") == change.pending.blob:
+        return StatusReadback()
+    announcements["plan_written"] = change.pending.blob
+    try:
+        status_changes = _list_status_changes(
+            _parse_plan(shadow, path, change.base), _parse_plan(shadow, path, change.pending)
+        )
+    except AgentTuiError as trouble:
+        return StatusReadback(
+            notes=(f"Your change of the plan file can't be read, so none of it counts: {trouble.message}",)
+        )
+    notes: list[str] = []
+    for key, status in status_changes:
+        try:
+            notes += await set_status(key, status)
+        except AgentTuiError as refused:
+            notes.append(f"{key} is not {status}: {refused.message}")
+    if status_changes:
+        _reset_pending_file(plans, shadow, announcements, path, change)
+    return StatusReadback(written_ids=frozenset(key for key, _ in status_changes), notes=tuple(notes))
+
+
+def _parse_plan(shadow: Shadow, path: str, state: FileState) -> Plan | None:
+    if state.kind != "file":
+        return None
+    text = shadow.blobs.get(state.blob).decode("utf-8", errors="replace")
+    return parse_plan_file(text, path)[0]
+
+
+def _list_status_changes(base: Plan | None, written_plan: Plan | None) -> list[tuple[str, TodoStatus]]:
+    if base is None or written_plan is None:
+        return []
+    base_statuses = {todo.id: todo.status for todo in base.todos}
+    positions = {todo.id: number for number, todo in enumerate(sort_topologically(base.todos))}
+    status_changes = [
+        (todo.id, todo.status) for todo in written_plan.todos if base_statuses.get(todo.id, todo.status) != todo.status
+    ]
+    return sorted(status_changes, key=lambda change: (STATUS_ORDER[change[1]], positions[change[0]]))
+
+
+def _reset_pending_file(
+    plans: PlanSync, shadow: Shadow, announcements: dict[str, str], path: str, change: Change
+) -> None:
+    """Rewrite the pending file with the statuses that came true; without other changes nothing stays pending."""
+    try:
+        now = {todo.id: todo.status for todo in plans.store.load(path).todos}
+        text = shadow.blobs.get(change.pending.blob).decode("utf-8", errors="replace")
+        written_plan, page = parse_plan_file(text, path)
+        text = rewrite_plan(page, replace(written_plan, todos=apply_statuses(written_plan.todos, now)))
+        shadow.edit(path, text.encode(), origin=change.origin)
+        shadow.check_disk(path)
+    except AgentTuiError:
+        return  # a file that broke meanwhile is told of elsewhere; what is pending stays for the review
+    remaining_change = plans.state.changes.get(path)
+    announcements["plan_written"] = remaining_change.pending.blob if remaining_change is not None else ""
 
 
 class TodoFollower(Struct, eq=False):

@@ -13,8 +13,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.agent.context.prompt_tags import escape_tags, wrap_tag
-from core.agent.turn.turn_context import TurnContext
+from core.agent.base.prompt_tags import escape_tags, wrap_tag
+from core.agent.context.turn_context import TurnContext
 from core.engine.commits.basis import CommitBasis, open_basis
 from core.engine.commits.preview import build_group
 from core.engine.commits.side_models import ask_side_models

@@ -8,8 +8,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from core.agent.context.turn_context import TurnContext
 from core.agent.turn.stages import build_side_requests
-from core.agent.turn.turn_context import TurnContext
 from core.errors import ProviderError
 from core.prompts import render
 from core.protocol.messages import UserMessage

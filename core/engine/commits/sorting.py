@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from core.agent.context.prompt_tags import escape_tags, wrap_tag
-from core.agent.turn.turn_context import TurnContext
+from core.agent.base.prompt_tags import escape_tags, wrap_tag
+from core.agent.context.turn_context import TurnContext
 from core.engine.commits.basis import open_basis
 from core.engine.commits.drafting import render_change
 from core.engine.commits.preview import list_prompts

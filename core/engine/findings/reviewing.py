@@ -14,9 +14,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from core.agent.context.prompt_tags import escape_tags
+from core.agent.base.prompt_tags import escape_tags
+from core.agent.context.turn_context import TurnContext
 from core.agent.mentions.sources import PromptSurroundings
-from core.agent.turn.turn_context import TurnContext
 from core.engine.findings.reviewed_code import ReviewedCode
 from core.engine.prompt_sources import build_session_reader
 from core.engine.session.session import Session

@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 from typing import Final
 
-from core.agent.gate.permissions import CallPermissions
+from core.agent.base.permissions import CallPermissions
 from core.engine.project_trust import ProjectTrust
 from core.engine.session.recorder import EventRecorder
 from core.hooks.events import HookEvent

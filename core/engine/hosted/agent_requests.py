@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from core.acp.connection import INVALID_PARAMS, METHOD_NOT_FOUND, AcpError
-from core.agent.turn.turn_context import TurnContext
+from core.agent.context.turn_context import TurnContext
 from core.engine.hosted.updates import HostedCall, UpdateReader
 from core.ids import new_id
 from core.modes import Access

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from core.agent.context.history_parts import list_history_parts
 from core.agent.context.prefix import Prefix
-from core.agent.context.prompt_setup import load_setup
 from core.agent.context.token_meter import TokenMeter
-from core.agent.turn.turn_context import TurnContext
+from core.agent.context.turn_context import TurnContext
+from core.agent.turn.prompt_setup import load_setup
 from core.protocol.queries import ContextAnswer, ContextPart
 from core.state.session import SessionState
 

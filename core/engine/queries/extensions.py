@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from core.agent.skills.offer import SkillTeller
+from core.agent.context.skills import SkillTeller
 from core.engine.prompt_commands import calls_server, find_called, load_prompt_commands, render_command_parts
 from core.engine.queries.source import QuerySource
 from core.engine.servers.prompts import list_prompt_commands

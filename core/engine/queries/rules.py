@@ -22,8 +22,8 @@ async def answer_rules(source: QuerySource, query: q.RulesQuery) -> q.RulesAnswe
         check = trust.is_readable if trust.trusted else None
         rules = await asyncio.to_thread(list_rules, source.services.workspace, check)
         return q.RulesAnswer(rules=rules, is_trusted=trust.trusted)
-    from core.agent.context.prompt_setup import load_setup
-    from core.agent.context.told_rules import review_rules
+    from core.agent.context.rule_injection import review_rules
+    from core.agent.turn.prompt_setup import load_setup
 
     context = session.context
     nearby_paths = await asyncio.to_thread(_list_places, source.services.workspace) if trust.trusted else ()

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import msgspec
 from msgspec.structs import replace
 
-from core.agent.turn.offers import find_told_offer
-from core.agent.turn.turn_context import TurnContext
+from core.agent.context.offers import find_told_offer
+from core.agent.context.turn_context import TurnContext
 from core.edit_formats import EDIT_TOOLS
 from core.engine.queries.source import QuerySource
 from core.engine.subagents.agent_types import load_agent_types
@@ -26,7 +26,7 @@ LATER = "the model is told of it when a turn, a mode or a model has a use for it
 
 async def answer_tools(source: QuerySource, query: q.ToolsQuery) -> q.ToolsAnswer:
     """Return the tools as the next request would have them. No server is started, and nobody is asked."""
-    from core.agent.context.prompt_setup import load_setup
+    from core.agent.turn.prompt_setup import load_setup
     from core.engine.session.turns import build_context
 
     session = source.require_session(query.session)

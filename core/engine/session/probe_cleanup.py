@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.agent.debug.leftover_marks import remove_marks
+from core.agent.debug.debug_policy import remove_marks
 from core.engine.session.session import Session
 from core.protocol.events import Notice, ProbesChecked
 from core.sessions.store import SessionDirectory, is_locked

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from core.agent.gate.task_results import describe_interrupted
-from core.agent.turn.user_channel import QUESTION_STILL_OPEN
+from core.agent.base.user_channel import QUESTION_STILL_OPEN
+from core.agent.gate.call_results import describe_interrupted
 from core.protocol import events as ev
 from core.protocol.documents import ClarificationDocument, ClarificationMetadata
 from core.protocol.messages import AssistantMessage, Message, ToolMessage

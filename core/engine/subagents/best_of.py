@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
+from core.agent.base.budget import SubagentLimits
 from core.agent.mentions.sources import PromptSurroundings
-from core.agent.turn.budget import SubagentLimits
 from core.engine.session.session import Session, copy_attachments
 from core.engine.session.turns import build_context
 from core.engine.subagents.candidates import choose_check, read_candidate

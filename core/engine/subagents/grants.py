@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from core.agent.context.turn_context import TurnContext
 from core.agent.debug.debug_policy import explain_held_back
-from core.agent.turn.turn_context import TurnContext
 from core.modes import Access
 
 _RUNNING: Final = frozenset({Access.EXEC, Access.JOB, Access.EXTERNAL})

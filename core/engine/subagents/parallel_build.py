@@ -14,8 +14,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from core.agent.turn.budget import SubagentLimits
-from core.agent.turn.turn_context import TurnContext
+from core.agent.base.budget import SubagentLimits
+from core.agent.context.turn_context import TurnContext
 from core.engine.faults import explain_fault
 from core.engine.session.session import Session
 from core.engine.subagents.grants import is_granted_below

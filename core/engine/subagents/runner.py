@@ -9,8 +9,8 @@ from typing import Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.agent.base.budget import SubagentLimits
 from core.agent.mentions.sources import PromptSurroundings
-from core.agent.turn.budget import SubagentLimits
 from core.engine.session.session import Session
 from core.engine.session.turns import ask_model, reserve_turn, start_turn
 from core.engine.subagents.progress_report import SubagentReporter

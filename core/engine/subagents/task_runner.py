@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.agent.gate.task_results import describe_unfinished
-from core.agent.turn.budget import SubagentLimits
+from core.agent.base.budget import SubagentLimits
+from core.agent.gate.call_results import describe_unfinished
 from core.attachments.preparation import PreparedAttachment
 from core.engine.session.session import Session
 from core.engine.subagents.agent_types import AgentType

@@ -8,9 +8,8 @@ from core.agent.gate.file_capabilities import build_reader
 from core.agent.mentions import sources as sources_module
 from core.agent.mentions.blocks import BlockWriter
 from core.agent.mentions.discovery import MAX_LOOKED_INTO
-from core.agent.mentions.project_names import ProjectNames
 from core.agent.mentions.resolution import resolve_prompt
-from core.agent.mentions.sources import ContextSources, NoSession
+from core.agent.mentions.sources import ContextSources, NoSession, ProjectNames
 from core.index.reader import SymbolPlace
 from core.syntax.symbols import find_symbols
 from tests.support.agent_case import Case

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.agent.turn.turn_context import BuildTarget
+from core.agent.context.turn_context import BuildTarget
 from core.config.model_settings import ModelSettings
 from core.config.settings import Settings
 from core.protocol import events as ev

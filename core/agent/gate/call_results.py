@@ -1,0 +1,114 @@
+"""Results of calls as the model gets them: in the words of its dialect, and of a task whose subagent did not finish."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from core.agent.answer.documents import TurnDocuments
+from core.agent.base.prompt_tags import escape_tags
+from core.agent.context.memory import ModelMemory
+from core.agent.gate.gated_call import GatedCall
+from core.dialects.dialect import CallResult, Dialect
+from core.dialects.native import NativeDialect
+from core.dialects.tags import TagDialect
+from core.protocol.messages import AssistantMessage
+from core.shell.command_host import CommandHost
+from core.shell.jobs import BackgroundJob, JobTable
+from core.shell.spill import clip_text
+from core.state.session import SessionState, SubagentState
+from core.tools.base import TerminalDetail
+
+_TERMINAL_TOOLS = frozenset({"run_terminal_cmd", "read_terminal", "write_terminal", "stop_terminal"})
+
+
+class ResultFormatter(Struct, frozen=True):
+    """The wording of one step's results. In a user message, foreign text must not look like ours."""
+
+    dialect: Dialect
+    host: CommandHost
+    jobs: JobTable
+
+    def format(self, call: GatedCall) -> str:
+        """Return the answer that the model is sent for a call that is over."""
+        if isinstance(self.dialect, NativeDialect):
+            return escape_tags(call.text) if self._is_in_text(call) else call.text
+        text = f"{escape_tags(call.format_aside())}{self.dialect.format_result(self._build_result(call))}"
+        return clip_text(self.host.directory, call.request.id, text)[0]
+
+    def _is_in_text(self, call: GatedCall) -> bool:
+        """True if a call of the latest answer stood in its text, so that its result goes back as a user message."""
+        answers = (message for message in reversed(self.host.state.messages) if isinstance(message, AssistantMessage))
+        latest = next(answers, None)
+        return latest is not None and call.request.id in latest.in_text
+
+    def _build_result(self, call: GatedCall) -> CallResult:
+        detail, content, job = call.outcome.detail, escape_tags(call.text), self._find_job(call)
+        if isinstance(detail, TerminalDetail):
+            return CallResult(
+                content=content,
+                command=detail.command,
+                exit_code=detail.exit_code,
+                output=escape_tags(detail.output),
+                is_timed_out=detail.timed_out,
+                is_running=job is not None,
+            )
+        if job is None:
+            return CallResult(content=content)
+        code = job.result.exit_code if job.result else None
+        return CallResult(content=content, command=job.command, exit_code=code, output=content, is_running=job.is_alive)
+
+    def _find_job(self, call: GatedCall) -> BackgroundJob | None:
+        if call.name not in _TERMINAL_TOOLS:
+            return None
+        if job_id := getattr(call.tool, "job", ""):
+            return self.jobs.get_job(job_id) if call.status == "completed" else None
+        running = self.jobs.running_jobs
+        return next((job for job in running if job.execution.request.origin.call == call.request.id), None)
+
+    def track_foreground_job(self, calls: Sequence[GatedCall], memory: ModelMemory) -> None:
+        """Track after a step which command goes on in the model's terminal, until the model knows its end."""
+        if not isinstance(self.dialect, TagDialect):
+            return
+        for call in calls:
+            job = self._find_job(call)
+            if job is not None and job.is_alive:
+                memory.foreground_job = job.id
+            elif job is not None and memory.foreground_job == job.id:
+                memory.foreground_job = ""
+
+    def show_hand_in(self, calls: Sequence[GatedCall], documents: TurnDocuments) -> bool:
+        """Show what a call of the step handed in. True if one ended the turn."""
+        ending = next((call.tool for call in calls if call.name == "finish" and call.status == "completed"), None)
+        if ending is not None:
+            if message := str(getattr(ending, "message", "")).strip():
+                documents.add_text(message)
+            return True
+        results = map(self._build_result, calls)
+        last = next((result for result in results if self.dialect.is_final(result)), None)
+        if last is None:
+            return False
+        if final := self.dialect.extract_submission(last):
+            documents.add_text(final)
+        return True
+
+
+def describe_unfinished(subagent: SubagentState, reason: str, *, is_readonly: bool = False) -> str:
+    """Return what the model is told of a subagent that did not finish, and `reason`."""
+    note = "" if is_readonly else " What it changed is kept with it and not merged."
+    name = f"{subagent.agent} {subagent.id}"
+    return f"[{name} did not finish: {reason.rstrip('.')}.{note} `resume` with this id goes on with it.]"
+
+
+def describe_interrupted(state: SessionState, call: str) -> str:
+    """Return the result of the call `call`, which gave a task and has none; "" = no subagent was given it."""
+    subagent = next(
+        (candidate for candidate in state.subagents.values() if candidate.agent and candidate.call == call), None
+    )
+    if subagent is None:
+        return ""
+    if subagent.state in {"merging", "merged"}:
+        merge_note = f"[{subagent.agent} {subagent.id} is done, and its changes are among yours.]"
+        return "\n\n".join(filter(None, (subagent.said, merge_note)))
+    return describe_unfinished(subagent, subagent.message or "it was stopped")
