@@ -1,1 +1,1 @@
-"""What every stage of a turn builds on: the user, permissions, models, limits, and the tags of prompts."""
+"""The parts that every stage of a turn uses: the user, permissions, models, limits, and the tags of prompts."""
