@@ -53,7 +53,7 @@ _TO_DO: Final = frozenset(
     }
 )
 _DATA: Final = frozenset({"", "csv", "log", "output", "plain", "plaintext", "text", "txt"})
-# `title="a/b.py"`, `file=a.py`, `filename: a.py`, or the path alone behind the language.
+# `title="a/b.py"`, `file=a.py`, `filename: a.py`, or the path alone after the language.
 _NAMED: Final = re.compile(r"""(?:\b(?:title|file|filename|path)\s*[=:]\s*)["']?(?P<path>[^"'\s}]+)""")
 _PATH: Final = re.compile(r"(?:[\w.@+-]+/)*[\w@+-][\w.@+-]*\.\w{1,10}")
 _IN_COMMENT: Final = re.compile(
@@ -69,14 +69,14 @@ _TEXT = SegmentStarted("text")
 
 
 class CodeContext(Struct, frozen=True):
-    """The situation in which blocks of code are written: the mode, and whether a path of the project is a file."""
+    """The context in which code blocks are written. `has_file`: True for a path that is a file of the project."""
 
     mode: ModeName = "agent"
     has_file: Callable[[str], bool] = bool
 
 
 def guess_purpose(info: str, language: str, content: str, context: CodeContext) -> CodePurpose:
-    """Guess the purpose of a block from its fence's `info` and `language`, its code, and where it is written."""
+    """Guess the purpose of a block from its fence's `info` and `language`, its code, and the context."""
     language = language.lower()
     if path := _find_named_path(info, language, content):
         return "suggestion" if context.has_file(path) else "new_code"
@@ -88,7 +88,7 @@ def guess_purpose(info: str, language: str, content: str, context: CodeContext) 
 
 
 def _find_named_path(info: str, language: str, content: str) -> str:
-    """Return the path that the fence or the first line of the code names as the block's own, "" = none."""
+    """Return the path of the block's file, as the fence or the first line of the code names it, "" = none."""
     if match := _NAMED.search(info):
         return match["path"]
     behind = info[len(language) :].strip(" :{}\t")
@@ -101,7 +101,7 @@ def _find_named_path(info: str, language: str, content: str) -> str:
 
 
 class OpenDocument(Struct, frozen=True, kw_only=True):
-    """A started document. `started_at`: seconds on the monotonic clock."""
+    """A started document. `started_at`: seconds of the monotonic clock."""
 
     id: str
     kind: str
@@ -113,7 +113,7 @@ class OpenDocument(Struct, frozen=True, kw_only=True):
 
 
 class TurnDocuments(Struct, eq=False):
-    """The documents of a turn: numbered, started and finished. `ids`: of all that were started."""
+    """Numbers, starts and finishes the documents of a turn. `ids`: those of all started documents."""
 
     emit: Emit
     ids: list[str] = field(default_factory=list)
@@ -139,7 +139,7 @@ class TurnDocuments(Struct, eq=False):
         self.finish(TextDocument(id=document.id, sequence=document.sequence, content=content))
 
     def add_error(self, code: str, message: str, *, hint: str = "", source: str = "", call: str = "") -> None:
-        """Add an error as a document of its own. `source`, `call`: the tool that failed, and its call."""
+        """Add an error document. `source`, `call`: the tool that failed, and the id of its call."""
         document = self.open("error", title=message)
         metadata = ErrorMetadata(error_code=code.upper(), source=source, details=hint, tool_call_id=call)
         self.finish(ErrorDocument(id=document.id, sequence=document.sequence, content=message, metadata=metadata))
@@ -163,7 +163,7 @@ class AnswerDocuments(Struct, eq=False):
             self._apply_segments(self._segmenter.feed(piece))
 
     def add_reasoning(self, piece: str, index: int) -> None:
-        """Add reasoning. Each numbered block is a document of its own."""
+        """Add reasoning. Every block, by its `index`, is a separate document."""
         if not piece:
             return
         if self._lane == "reasoning" and index != self._block_index:
@@ -176,7 +176,7 @@ class AnswerDocuments(Struct, eq=False):
         self._documents.add_delta(self._opened, piece)
 
     def close(self) -> None:
-        """Finish the open document: the answer ends, or something else comes between."""
+        """Finish the open document, if any: the answer ends, or another kind of content begins."""
         match self._lane:
             case "text":
                 self._apply_segments(self._segmenter.finish())

@@ -49,7 +49,7 @@ MAX_ARGUMENTS = 10_000_000  # characters
 
 
 def is_edit_call(tools: Toolset, call: ToolCall) -> bool:
-    """True if a call is one of a tool that edits."""
+    """True if the tool of a call edits files."""
     try:
         return tools.find(call.name).access is Access.PROPOSE
     except AgentTuiError:
@@ -57,7 +57,7 @@ def is_edit_call(tools: Toolset, call: ToolCall) -> bool:
 
 
 def find_double_edits(tools: Toolset, calls: list[ToolCall], in_text: set[str]) -> dict[str, str]:
-    """Return an error text by id for calls in the text whose file the same answer edits by a function call."""
+    """Return error texts, by call id, for calls in the text whose file the same answer edits by a function call."""
     edited_paths = {path for call in calls if call.id not in in_text for path in _list_paths(tools, call)}
     common_paths = {call.id: sorted(edited_paths & _list_paths(tools, call)) for call in calls if call.id in in_text}
     return {identity: EDITED_TWICE.format(", ".join(paths)) for identity, paths in common_paths.items() if paths}
@@ -72,7 +72,7 @@ def _list_paths(tools: Toolset, call: ToolCall) -> set[str]:
 
 @asynccontextmanager
 async def closing_stream(stream: AsyncIterator[Delta]) -> AsyncIterator[AsyncIterator[Delta]]:
-    """Yield the stream and close it at the end; a connection that does not close in time is left to itself."""
+    """Yield the stream and close it at the end, waiting at most `CLOSING_PATIENCE`."""
     try:
         yield stream
     finally:
@@ -85,9 +85,9 @@ async def closing_stream(stream: AsyncIterator[Delta]) -> AsyncIterator[AsyncIte
 
 
 class CallDraft(Struct, kw_only=True):
-    """One tool call as it comes in. `id` is the provider's, `call` is ours and unique.
+    """One tool call while it is received. `id` is the provider's, `call` is ours and unique.
 
-    Calls that stand in the text have an index below zero. `problem`: why it must not be run.
+    Calls that are written in the text have an index below zero. `problem`: the reason why it must not run, "" = none.
     """
 
     index: int
@@ -104,17 +104,17 @@ class CallDraft(Struct, kw_only=True):
         return ToolCall(id=self.call, name=_sanitize_name(self.name), arguments=arguments, wire_id=self.id)
 
     def is_continued_by(self, delta: ToolCallDelta) -> bool:
-        """True if a piece with the same index belongs here: it brings no other id, and no name once more."""
+        """True if a piece with the same index belongs to this call: it has no other id, and no second name."""
         if delta.id and self.id:
             return delta.id == self.id
         return not (delta.name and self.name)
 
 
 class ModelAnswer(Struct, frozen=True, kw_only=True):
-    """A complete answer. `calls` pair with `message.tool_calls`; `problems`: by id, why a call must not be run.
+    """A complete answer. `calls` pair with `message.tool_calls`; `problems`: by id, the reason why a call must not run.
 
-    `problem`: an objection to the form of the answer. `is_over`: it says that it is done. `cut_call`: the id of the
-    call that the length limit cut, "" = none.
+    `problem`: an error in the form of the answer, "" = none. `is_over`: the answer declares the work done. `cut_call`:
+    the id of the call that the length limit cut, "" = none.
     """
 
     message: AssistantMessage
@@ -129,12 +129,12 @@ class ModelAnswer(Struct, frozen=True, kw_only=True):
 
     @property
     def is_resumable(self) -> bool:
-        """True if it must be sent back though it says nothing: its server paused, and goes on from it."""
+        """True if it must be sent back although it may be empty: its server paused and continues from it."""
         return self.reason == "paused" and self.message.wire is not None
 
 
 class AnswerReceiver(Struct, eq=False):
-    """The receiver of one attempt at one model call. `first_document`: how many documents stood before it."""
+    """The receiver of one attempt at one model call. `first_document`: the number of documents before it."""
 
     _routes: TurnRoutes
     _route: Route
@@ -156,7 +156,7 @@ class AnswerReceiver(Struct, eq=False):
     _halves: SurrogateJoiner = field(default_factory=SurrogateJoiner)
 
     async def receive(self, request: ModelRequest) -> ModelAnswer:
-        """Receive the answer. Raises `ProviderError`; a stream without an end was cut, and may be tried again."""
+        """Receive the answer. Raises `ProviderError`; a stream without an end was cut, and may be retried."""
         count = 0
         async with closing_stream(self._route.provider.stream(request)) as stream:
             async for delta in stream:
@@ -195,7 +195,7 @@ class AnswerReceiver(Struct, eq=False):
         self._handle_heard(self._parser.feed(text))
 
     def _flush_halves(self) -> None:
-        """Flush halves of characters whose other half never came."""
+        """Flush surrogates whose second half is missing."""
         for key in list(self._halves.waiting):
             match key:
                 case ("thought", int(index)):
@@ -237,7 +237,7 @@ class AnswerReceiver(Struct, eq=False):
             raise ProviderError("The model's tool calls are too large to be run.", code="answer_too_large")
 
     def _find_draft(self, delta: ToolCallDelta) -> CallDraft:
-        """Return the call that a piece belongs to. Some servers number all their calls 0: a new id is a new call."""
+        """Return the call that a piece belongs to. Some servers give all calls the index 0: a new id is a new call."""
         for draft in reversed(self._drafts):
             if draft.index == delta.index and draft.is_continued_by(delta):
                 draft.id, draft.name = draft.id or delta.id, draft.name or delta.name
@@ -287,12 +287,12 @@ class AnswerReceiver(Struct, eq=False):
         )
 
     def _find_cut_call(self) -> str:
-        """Return the last call; one that stands in the text of a model with function calls was complete."""
+        """Return the id of the last call, "" = none. A call in the text of a model with function calls was complete."""
         last = self._drafts[-1] if self._drafts else None
         return "" if last is None or (last.index < 0 and self._dialect.name == "native") else last.call
 
     def _drop_text_calls(self) -> None:
-        """Drop the calls in the text of an answer that has no valid form."""
+        """Drop the calls in the text of an answer whose form is invalid."""
         for draft in self._drafts:
             if draft.index < 0:
                 self._documents.finish(
@@ -300,8 +300,8 @@ class AnswerReceiver(Struct, eq=False):
                 )
         self._drafts = [draft for draft in self._drafts if draft.index >= 0]
 
-    def abandon(self, reason: str) -> AssistantMessage | None:
-        """End an attempt that won't be repeated; return its text as an interrupted message, None: it said nothing."""
+    def abort(self, reason: str) -> AssistantMessage | None:
+        """End an attempt that is not repeated; return its text as an interrupted message, None = it has no text."""
         self._flush_halves()
         self._answer_documents.close()
         for draft in self._drafts:
@@ -313,7 +313,7 @@ class AnswerReceiver(Struct, eq=False):
 
 
 def _sanitize_name(name: str) -> str:
-    """Return a name that every provider takes back: letters, digits, `_` and `-`, at most 64."""
+    """Return a name that every provider accepts: at most 64 letters, digits, `_` and `-`."""
     return _NOT_IN_NAME.sub("_", extract_call_name(name))[:64] or "unnamed"
 
 

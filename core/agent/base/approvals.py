@@ -59,11 +59,11 @@ TARGET_OPTIONS: tuple[ApprovalDecision, ...] = (
 )
 NETWORK_OPTIONS: tuple[ApprovalDecision, ...] = ("allow_once", "allow_session", "allow_always", "reject_once")
 ALLOWING_DECISIONS = frozenset({"allow_once", "allow_always", "allow_session"})
-LEAVE_BOX = "the user would let it out of the box"
+ESCALATE = "the user would let it out of the box"
 _PROPOSED = "as_proposed"
 _MAX_SHOWN = 2_000  # characters of a proposed command
 BOXED_OPTIONS: tuple[ApprovalDecision, ...] = ("run_on_machine", "allow_once", "reject_once")
-UNBOXED_OPTIONS: tuple[ApprovalDecision, ...] = ("run_on_machine", "reject_once")
+UNSANDBOXED_OPTIONS: tuple[ApprovalDecision, ...] = ("run_on_machine", "reject_once")
 CONTAINMENT = "as you, with your environment and network; what it does is not reviewed"
 IN_BOX = "Without `all` it runs in the box."
 BACKGROUND = f"only a command in the foreground can leave the box. {IN_BOX}"
@@ -82,7 +82,7 @@ CHANGED = "the mode or the place changed after this was asked. Nothing was chang
 
 
 class Approver(Struct, frozen=True):
-    """The questions about calls of one session, and what is saved of the answers."""
+    """Asks the user about calls of one session, and saves answers that were given for good."""
 
     user: UserChannel
     permissions: CallPermissions
@@ -92,9 +92,9 @@ class Approver(Struct, frozen=True):
     async def ask_for_call(
         self, call: str, access: Access, tool: Tool[object], reason: str, *, can_leave: bool = False
     ) -> str:
-        """Ask whether a call may run. Returns why it must not; "" = the user said yes to it.
+        """Ask whether a call may run. Returns the reason why it must not, "" = the user agreed.
 
-        `can_leave`: the user is offered to let the command out of the box; for that choice it returns `LEAVE_BOX`.
+        `can_leave`: the user may choose to run the command outside the box, for which `ESCALATE` is returned.
         """
         if refusal := await self.find_hook_refusal(call, tool):
             return refusal
@@ -104,7 +104,7 @@ class Approver(Struct, frozen=True):
             request = replace(request, options=(*request.options, "run_on_machine"))
         resolution = await self.user.approve(request)
         if can_leave and resolution.decision == "run_on_machine":
-            return LEAVE_BOX
+            return ESCALATE
         if resolution.by == "user" and resolution.decision in {"allow_always", "reject_always"}:
             choice: PermissionChoice = "allow" if resolution.decision == "allow_always" else "deny"
             await self._save(choice, before, [_name_rule(access, before.subject, resolution.pattern)])
@@ -119,8 +119,8 @@ class Approver(Struct, frozen=True):
         return ""
 
     async def find_hook_refusal(self, call: str, tool: Tool[object]) -> str:
-        """Return why a hook refuses a call that the user is about to be asked about, "" = they are asked: none can say
-        yes in their place."""
+        """Return the refusal of a hook before the user is asked about a call, "" = none. A hook can't agree for
+        them."""
         if not self.hooks.has(HookEvent.PERMISSION_REQUEST):
             return ""
         raw_arguments = tool.arguments if isinstance(tool, ExternalTool) else msgspec.to_builtins(tool)
@@ -163,7 +163,7 @@ class Approver(Struct, frozen=True):
         )
 
     async def _save(self, choice: PermissionChoice, approval: Approval, rules: Sequence[str]) -> None:
-        """Save an answer that was given for good; one that can't be saved still holds this time."""
+        """Save an answer that was given for good; if that fails, it still holds for this call."""
         try:
             for rule in rules:
                 await asyncio.to_thread(self.permissions.saved_rules.save, choice, approval, rule=rule)
@@ -171,7 +171,7 @@ class Approver(Struct, frozen=True):
             self.emit(Notice(level="warning", message=f"Not kept: {problem.message}", hint=problem.hint))
 
     async def ask_for_command(self, call: str, tool: RunTerminalCmd) -> RunTerminalCmd | None:
-        """Ask the user for the command to run and return the call with it. None: no answer, or nobody to ask."""
+        """Ask the user for the command to run and return the call with it, None = no answer, or nobody to ask."""
         if not self.user.is_interactive:
             return None
         proposal = tool.command if len(tool.command) <= _MAX_SHOWN else f"{tool.command[:_MAX_SHOWN]} …"
@@ -193,8 +193,9 @@ class Approver(Struct, frozen=True):
     async def ask_for_network(
         self, call: str, command: str, targets: Sequence[HostAndPort], *, is_ahead: bool = False
     ) -> bool:
-        """Ask whether a command may reach hosts, and grant them. True: run it again. `is_ahead`: it is no command that
-        has run, but something of the program's that has sent nothing yet."""
+        """Ask whether a command may reach hosts, and grant them. Returns True if the user agreed.
+
+        `is_ahead`: the request is the program's own and nothing has been sent yet, unlike a command that has run."""
         grants, hosts = self.permissions.network_grants, tuple(dict.fromkeys(target.host for target in targets))
         rules = [f"WebFetch({host})" for host in hosts]
         subject = "\n".join(map(str, targets))
@@ -225,7 +226,7 @@ class Approver(Struct, frozen=True):
         *,
         is_ahead: bool,
     ) -> ApprovalDecision:
-        """Ask about targets that something wants to reach; a yes for good is kept as `rules`."""
+        """Ask about hosts or services; a yes for good is saved as `rules`."""
         approval = self.permissions.build_approval(wanted_by)
         request = ApprovalRequested(
             id=new_id("apr"),
@@ -246,7 +247,8 @@ class Approver(Struct, frozen=True):
         return decision
 
     async def find_refusal(self, call: str, tool: RunTerminalCmd) -> str:
-        """Return why a command that another call needs must not run; "" = it may. Decided like any command."""
+        """Return the reason why a command that another call needs must not run, "" = it may. It is decided on like any
+        other command."""
         permissions = self.permissions
         await permissions.terminal.find_box()
         if not permissions.is_granted(Access.EXEC):
@@ -272,7 +274,7 @@ class Approver(Struct, frozen=True):
         return (await self.hooks.run(occasion)).describe_refusal()
 
     async def report_command(self, call: str, tool: RunTerminalCmd, result: CommandResult) -> None:
-        """Tell the hooks of a command that another call needed and that has run."""
+        """Run the hooks after a command that another call needed."""
         hook_call = HookCall(
             tool=tool.name,
             call=call,
@@ -294,7 +296,7 @@ def _list_options(
 
 
 def _name_rule(access: Access, subject: str, pattern: str) -> str:
-    """Return the rule that an answer for good is kept as; "" = it holds for exactly what was asked."""
+    """Return the rule that an answer for good is saved as, "" = it holds for exactly this call."""
     if access is Access.EXTERNAL:
         return f"Mcp({subject})"
     return f"Shell({pattern})" if pattern else ""
@@ -306,40 +308,40 @@ def _format_refusal(resolution: ApprovalResolved) -> str:
     return f"{who} refused this call.{note} Nothing was changed."
 
 
-class MachineAnswer(Struct, frozen=True):
-    """`choice`: where the command may run. `reason`: why it must not run at all."""
+class UnsandboxedAnswer(Struct, frozen=True):
+    """The answer whether a command may leave the box: `choice` says where it may run; `reason`: why it must not run."""
 
     choice: Literal["machine", "box", "nowhere"]
     reason: str = ""
 
 
-async def ask_for_machine(approver: Approver, call: str, tool: RunTerminalCmd) -> MachineAnswer:
-    """Ask whether a command may run on the user's machine. The approval of a yes is `build_machine_approval`."""
+async def ask_for_unsandboxed_run(approver: Approver, call: str, tool: RunTerminalCmd) -> UnsandboxedAnswer:
+    """Ask whether a command may run outside the box. The approval of a yes is `build_unsandboxed_approval`."""
     permissions = approver.permissions
-    refusal = explain_confinement(permissions, tool)
+    refusal = explain_sandboxed_only(permissions, tool)
     if refusal := refusal or await approver.find_hook_refusal(call, cast("Tool[object]", tool)):
-        return MachineAnswer("nowhere", refusal)
-    before, foreign = build_machine_approval(permissions, tool), _name_foreign(permissions)
+        return UnsandboxedAnswer("nowhere", refusal)
+    before, foreign = build_unsandboxed_approval(permissions, tool), _name_foreign(permissions)
     if not approver.user.is_interactive:
         return _answer_by_rule(approver, _build_request(call, tool, approver, before), foreign)
     if foreign and not await _ask_about_foreign(approver, call, tool, foreign):
-        return MachineAnswer("nowhere", "The user refused this call. Nothing was changed.")
+        return UnsandboxedAnswer("nowhere", "The user refused this call. Nothing was changed.")
     resolution = await approver.user.approve(_build_request(call, tool, approver, before))
     if resolution.decision not in {"run_on_machine", "allow_once"}:
         note = f" {resolution.note}" if resolution.note else ""
-        return MachineAnswer("nowhere", f"The user refused this call.{note} Nothing was changed.")
-    if explain_confinement(permissions, tool) or build_machine_approval(permissions, tool) != before:
-        return MachineAnswer("nowhere", CHANGED)
-    return MachineAnswer("machine" if resolution.decision == "run_on_machine" else "box")
+        return UnsandboxedAnswer("nowhere", f"The user refused this call.{note} Nothing was changed.")
+    if explain_sandboxed_only(permissions, tool) or build_unsandboxed_approval(permissions, tool) != before:
+        return UnsandboxedAnswer("nowhere", CHANGED)
+    return UnsandboxedAnswer("machine" if resolution.decision == "run_on_machine" else "box")
 
 
-def build_machine_approval(permissions: CallPermissions, tool: RunTerminalCmd) -> Approval:
-    """Build the approval of a command that runs on the user's machine."""
+def build_unsandboxed_approval(permissions: CallPermissions, tool: RunTerminalCmd) -> Approval:
+    """Build the approval of a command that runs outside the box."""
     return permissions.build_approval(tool.command, list_requested(tool.required_permissions))
 
 
-def explain_confinement(permissions: CallPermissions, tool: RunTerminalCmd) -> str:
-    """Explain why a command can't leave the box, whatever the user would say; "" = they may be asked."""
+def explain_sandboxed_only(permissions: CallPermissions, tool: RunTerminalCmd) -> str:
+    """Explain why a command can't leave the box whatever the user answers, "" = they may be asked."""
     if tool.is_background:
         return BACKGROUND
     if permissions.subagent_limits is not None:
@@ -372,15 +374,15 @@ def _build_request(call: str, tool: RunTerminalCmd, approver: Approver, approval
         directory=approval.directory,
         explanation=tool.explanation,
         containment=f"{warning}{CONTAINMENT}{pending if waiting else ''}",
-        options=BOXED_OPTIONS if terminal.is_contained else UNBOXED_OPTIONS,
+        options=BOXED_OPTIONS if terminal.is_contained else UNSANDBOXED_OPTIONS,
         permissions=approval.permissions,
         mode=approval.mode,
         digest=approval.compute_digest(),
     )
 
 
-def _answer_by_rule(approver: Approver, request: ApprovalRequested, foreign: str) -> MachineAnswer:
-    """Answer by the user's rules where nobody can be asked; question and answer are recorded like any other."""
+def _answer_by_rule(approver: Approver, request: ApprovalRequested, foreign: str) -> UnsandboxedAnswer:
+    """Answer by the user's rules where nobody can be asked; question and answer are emitted like any other."""
     allowing = select_rules(approver.permissions.load_rules(), "Machine", "allow")
     is_named = any(rule.matches(request.subject) for rule in allowing)
     directory_problem = _explain_place(approver.permissions, request.directory)
@@ -388,14 +390,14 @@ def _answer_by_rule(approver: Approver, request: ApprovalRequested, foreign: str
     if is_named and not foreign and not directory_problem:
         note = "A rule names exactly this command."
         approver.emit(ApprovalResolved(id=request.id, decision="run_on_machine", by="user", note=note))
-        return MachineAnswer("machine")
+        return UnsandboxedAnswer("machine")
     note = (directory_problem or FOREIGN_ALONE.format(foreign)) if is_named else NOBODY
     approver.emit(ApprovalResolved(id=request.id, decision="reject_once", by="program", note=note))
-    return MachineAnswer("nowhere", f"The program refused this call. {note} Nothing was changed.")
+    return UnsandboxedAnswer("nowhere", f"The program refused this call. {note} Nothing was changed.")
 
 
 def _explain_place(permissions: CallPermissions, directory: str) -> str:
-    """Explain why no rule holds where the shell is, "" = it is the project's top."""
+    """Explain why no rule holds in the shell's directory, "" = it is the project's top."""
     if directory != ".":
         return NOT_AT_TOP.format(directory)
     return BARE_TOP if is_bare_repository(permissions.terminal.host.workspace.root) else ""

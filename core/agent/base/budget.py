@@ -1,4 +1,4 @@
-"""The budget of a turn and its subagents: limits, what was used, and the accesses that a subagent is given."""
+"""The budget of a turn and its subagents: limits, usage so far, and the accesses that a subagent gets."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from core.modes import Access
 from core.protocol.messages import Usage
 from core.state.usage import add_usage
 
-# Plans are written by whoever started it, and it starts no others.
+# A subagent writes no plans (PLAN) and starts no subagents (SPAWN).
 DEFAULT_ACCESSES: Final = frozenset(
     {Access.READ, Access.ASK, Access.TODO, Access.PROPOSE, Access.EXEC, Access.JOB, Access.NET, Access.EXTERNAL}
 )
 
 
 class LimitReached(AgentTuiError):
-    """A limit of the user's ends the turn; nothing went wrong."""
+    """A limit of the user ends the turn; this is no fault."""
 
     code = "limit_reached"
 
 
 class TurnBudget(Struct, eq=False):
-    """Steps and usage of a turn so far, against `limits` as they hold now. They count for the parent, too."""
+    """Steps and usage of a turn so far, checked against the present limits. They count for the parent, too."""
 
     _limits: Callable[[], TurnLimits]
     _parent: TurnBudget | None = None
@@ -35,7 +35,7 @@ class TurnBudget(Struct, eq=False):
     unpriced_model: str = ""
 
     def add(self, usage: Usage, model: str = "") -> None:
-        """Add usage. `model`: the id of the model that used it, where that is known."""
+        """Add usage. `model`: the id of the model that used it, "" = not known."""
         self.usage = add_usage(self.usage, usage)
         if usage.cost is None and usage.prompt_tokens + usage.completion_tokens:
             self.mark_unpriced(model or "the model")
@@ -86,10 +86,11 @@ class TurnBudget(Struct, eq=False):
 
 
 class SubagentLimits(Struct, frozen=True, kw_only=True):
-    """Limits of a subagent: what the session above grants now, and the budget that all subagents of a turn share.
+    """Limits of a subagent: the present grants of its parent session, and the budget that all subagents of a turn
+    share.
 
-    `tools`: those that it may use, None = every one; `denied`: those that it may not; in both a name that ends in `*`
-    stands for all that begin so. `kind`: what it is known as."""
+    `tools`: names of the tools that it may use, None = all; `denied`: those that it may not; a name that ends in `*` is
+    a prefix in both. `kind`: the name of the kind of subagent."""
 
     parent_grants: Callable[[Access], bool]
     budget: TurnBudget
@@ -103,7 +104,7 @@ class SubagentLimits(Struct, frozen=True, kw_only=True):
         return (self.tools is None or _is_among(name, self.tools)) and not _is_among(name, self.denied)
 
     def is_allowed(self, access: Access) -> bool:
-        """True if an access was requested and the session above grants it now."""
+        """True if an access was requested and the parent session grants it now."""
         return access in self.requested and self.parent_grants(access)
 
 

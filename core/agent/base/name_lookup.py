@@ -1,4 +1,4 @@
-"""Questions about names, for capabilities: functions that lead to no server, and the refusal where there is none."""
+"""Questions to language servers about names, as functions for capabilities, and their refusal without a server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class NameLookup(Struct, frozen=True):
-    """The questions about names, and about what is wrong in pending text."""
+    """The questions about names and about diagnostics of pending text."""
 
     locate: Callable[[LocationKind, NamePosition], Awaitable[tuple[Place, ...]]]
     describe: Callable[[NamePosition], Awaitable[str]]
@@ -37,7 +37,7 @@ async def search_nothing(_query: SearchQuery, _reader: Reader) -> SearchAnswer:
 
 
 def open_lookup(servers: LanguageServers) -> NameLookup:
-    """Build the questions to the servers of a session; the protocol is read with the first of them."""
+    """Build the questions to the servers of a session; the protocol module is imported with the first question."""
 
     async def locate(kind: LocationKind, name_position: NamePosition) -> tuple[Place, ...]:
         from core.lsp import questions

@@ -55,17 +55,17 @@ NOT_KEPT = "git_write was not granted: nothing that a command changes is kept no
 NO_NETWORK = "network was not granted: {} has no network for commands."
 NOT_FOR_JOBS = "{} was not granted: for a command in the background the user grants {} beforehand."
 TOO_MANY = "{} was not granted: at most {} services can be asked for at once."
-MAX_SERVICES = 4  # what is asked about stands whole in the question
+MAX_SERVICES = 4  # the question names all of them
 DENIED = "{} was not granted: a rule of the user refuses {}."
 WANTS_TARGETS = "It asks to reach {} for this one command"
 UNTRUSTED = "The user has not said that they trust this project, and nothing holds what a command does."
-ALWAYS_GIVEN = frozenset({"call_tool", "finish", "search_tools"})
+ALWAYS_GRANTED = frozenset({"call_tool", "finish", "search_tools"})
 PATH_ACCESSES = frozenset({Access.READ, Access.PROPOSE})
 
 
 class WeighedRequest(Struct, frozen=True):
-    """The part of a request that the box can grant. `hosts`, `services`: those that need a yes; `notes`: what was not
-    granted."""
+    """The part of a request that the box can grant. `hosts`, `services`: those that need the user's yes; `notes`: what
+    is not granted, and why."""
 
     granted: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
@@ -74,12 +74,12 @@ class WeighedRequest(Struct, frozen=True):
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Return everything that needs a yes."""
+        """Return all hosts and services that need a yes."""
         return (*self.hosts, *self.services)
 
 
 def weigh_request(tool: object, terminal: Terminal, grants: NetworkGrants) -> WeighedRequest:
-    """Weigh what a call asks for; nothing for a call that is no command. Call `terminal.find_box` first."""
+    """Weigh the permissions that a command requests; other calls request none. Call `terminal.find_box` first."""
     if not isinstance(tool, RunTerminalCmd):
         return WeighedRequest()
     permissions, notes, services = list[str](), list[str](), list[str]()
@@ -100,7 +100,7 @@ def weigh_request(tool: object, terminal: Terminal, grants: NetworkGrants) -> We
 
 
 def _explain_no_service(service: str, tool: RunTerminalCmd, terminal: Terminal, grants: NetworkGrants) -> str:
-    """Explain why a service can't be granted to a command in the box; "" = it can, or is."""
+    """Explain why a service can't be granted to a command in the box, "" = it can be, or is granted already."""
     if not grants.can_service_be_asked(service):
         return DENIED.format(service, "it")
     if len(list_services(tool.required_permissions)) > MAX_SERVICES:
@@ -113,7 +113,7 @@ def _explain_no_service(service: str, tool: RunTerminalCmd, terminal: Terminal, 
 
 
 def _select_hosts(tool: RunTerminalCmd, terminal: Terminal, grants: NetworkGrants) -> tuple[tuple[str, ...], str]:
-    """Return the named hosts that need a yes, and why the network is not granted, "" = it is."""
+    """Return the named hosts that need a yes, and the reason why the network is not granted, "" = it is."""
     tier = terminal.host.box.tier
     if tier is Tier.NONE:
         return (), ""
@@ -139,8 +139,8 @@ def _is_outside(host: str) -> bool:
 
 
 class PathGuard(Struct, frozen=True):
-    """The guard of one call's paths. `approved`: those that the user said yes to; `allowed`: what the tool is kept to,
-    of each of which a path has to be one."""
+    """The guard of one call's paths. `approved`: paths that the user approved; `allowed`: lists of patterns that limit
+    the tool, of which a path has to match every one."""
 
     ignore: IgnoreRules
     resolve_links: Callable[[str], str]
@@ -149,7 +149,7 @@ class PathGuard(Struct, frozen=True):
     allowed: Sequence[Sequence[str]] = ()
 
     def decide(self, access: Access, rel: str) -> PolicyDecision:
-        """Return the stricter of the decisions on the path and on what its links lead to."""
+        """Return the stricter of the decisions on the path and on the target of its links."""
         paths = dict.fromkeys((rel, self.resolve_links(rel)))
         for path in paths:
             if not all(is_path_allowed(path, patterns) for patterns in self.allowed):
@@ -161,11 +161,11 @@ class PathGuard(Struct, frozen=True):
         return max(decisions, key=lambda decision: ("allow", "ask", "deny").index(decision.choice))
 
     def decide_added(self, path: str, *, is_secret: bool) -> PolicyDecision:
-        """Decide on reading a file beside the project, by its absolute path."""
+        """Decide on reading a file outside the project, by its absolute path."""
         return decide_path(Access.READ, path, rules=self.rules, is_secret=is_secret)
 
     def check(self, access: Access, rel: str) -> None:
-        """Raise `PathRefused` for what is refused, or must be asked about and was not."""
+        """Raise `PathRefused` for a path that is denied, or that needs an approval it does not have."""
         if rel in self.approved and not self.allowed:
             return
         decision = self.decide(access, rel)
@@ -180,11 +180,12 @@ class PathGuard(Struct, frozen=True):
 
 
 class CallPermissions(Struct):
-    """The permissions of one session. `is_trusted`: the user trusts the project; `hears`: these bytes of a file of it.
+    """The permissions of one session. `is_trusted`: the user trusts the project.
 
-    `subagent_limits`: what a subagent may at most; None: it is the user's own session. What a mode grants depends on
-    whether commands are contained, which is known once `terminal.find_box` was awaited. `requested_tools`: what the
-    request of this turn lets tools do. `added_directories`: what may be read beside the project.
+    `is_trusted_content`: checks the bytes of a file of a trusted project. `subagent_limits`: the limits of a subagent,
+    None = the user's own session. The grants of a mode depend on whether commands are contained, which is known after
+    `terminal.find_box`. `requested_tools`: tool settings of this turn's request. `added_directories`: directories
+    outside the project that may be read.
     """
 
     terminal: Terminal
@@ -192,7 +193,7 @@ class CallPermissions(Struct):
     saved_rules: SavedRules
     network_grants: NetworkGrants
     is_trusted: bool = True
-    hears: TrustCheck = trust_everything
+    is_trusted_content: TrustCheck = trust_everything
     subagent_limits: SubagentLimits | None = None
     requested_tools: Mapping[str, ToolSettings] = {}
     added_directories: AddedDirectories | None = None
@@ -202,8 +203,8 @@ class CallPermissions(Struct):
 
     @property
     def rule_check(self) -> TrustCheck | None:
-        """The check of what a rule file of the project says; None: none of them is read."""
-        return self.hears if self.is_trusted else None
+        """The check of the project's rule files, None = none of them is read."""
+        return self.is_trusted_content if self.is_trusted else None
 
     @property
     def mode(self) -> Mode:
@@ -215,16 +216,16 @@ class CallPermissions(Struct):
         in_mode = is_granted(self.mode, access, is_contained=self.terminal.is_contained)
         return in_mode and (self.subagent_limits is None or self.subagent_limits.is_allowed(access))
 
-    def is_tool_given(self, name: str) -> bool:
-        """True if a tool is among those that a subagent was given, or there are no such limits."""
+    def is_tool_granted(self, name: str) -> bool:
+        """True if the limits of a subagent, if there are any, include a tool."""
         return self.subagent_limits is None or self.subagent_limits.is_tool_allowed(name)
 
     def load_rules(self) -> tuple[PermissionRule, ...]:
-        """Return the rules that hold now: configured ones, and the patterns that the user saved."""
+        """Return the present rules: configured ones, and those that the user saved with an answer."""
         return (*self.settings.permissions.parse_rules(), *self.saved_rules.parse_rules())
 
     def find_tool_settings(self, name: str) -> ToolSettings:
-        """Return what a tool may do now, by the settings, the mode and the request."""
+        """Return the present settings of a tool, by the configuration, the mode and the request."""
         configured_settings, requested_settings = (
             self.settings.get_tool_settings(name, self.mode.value),
             self._find_requested(name),
@@ -234,13 +235,13 @@ class CallPermissions(Struct):
         )
 
     def _find_requested(self, name: str) -> ToolSettings | None:
-        """Return what the request lets a tool do, None = it says nothing of it. What work needs to come to its end is
-        no matter of "*"."""
-        others = None if name in ALWAYS_GIVEN else self.requested_tools.get(OTHER_TOOLS)
+        """Return the request's settings of a tool, None = it has none. "*" does not cover `ALWAYS_GRANTED`, without
+        which no work can end."""
+        others = None if name in ALWAYS_GRANTED else self.requested_tools.get(OTHER_TOOLS)
         return self.requested_tools.get(name, others)
 
     def explain_tool_refusal(self, name: str, access: Access) -> str:
-        """Explain why the settings of a tool keep it from being called at all, "" = they do not."""
+        """Explain why the settings forbid every call of a tool, "" = they do not."""
         if not self.settings.get_tool_settings(name).enabled:
             return f"is switched off in the settings (tools.{name}.enabled)"
         limits = self.find_tool_settings(name)
@@ -251,13 +252,13 @@ class CallPermissions(Struct):
         return ""
 
     async def describe_added(self) -> str:
-        """Describe to the model what it may read beside the project, "" = nothing."""
+        """Describe to the model the directories outside the project that it may read, "" = none."""
         if self.added_directories is None:
             return ""
         return escape_tags(render("added_directories", roots=self.added_directories.roots))
 
     async def describe_tool_limits(self) -> str:
-        """Describe to the model what narrows tools of its list now, "" = nothing does."""
+        """Describe to the model the present limits of tools in its list, "" = none."""
         mode_tools = self.settings.get_mode_settings(self.mode).tools
         lines, names = [], sorted({*self.settings.tools, *mode_tools, *self.requested_tools} - {OTHER_TOOLS})
         if OTHER_TOOLS in self.requested_tools and not self.requested_tools[OTHER_TOOLS].enabled:
@@ -273,38 +274,39 @@ class CallPermissions(Struct):
         return escape_tags("\n".join(lines))
 
     def describe_tool_narrowing(self, name: str) -> str:
-        """Describe to the user what narrows a tool now that may be called, "" = nothing does."""
+        """Describe to the user the present limits of a tool that may be called, "" = none."""
         limits = self.find_tool_settings(name)
         approval_note = "each call is asked about" if limits.require_approval else ""
         return "; ".join(filter(None, (_describe_narrowing(limits), approval_note)))
 
     def build_path_guard(self, approved_paths: Sequence[str] = (), tool: str = "") -> PathGuard:
-        """Build the guard of the session's paths; `approved_paths`: those that the user said yes to. `tool`: who
-        asks."""
+        """Build the guard of the session's paths. `approved_paths`: those that the user approved; `tool`: the name of
+        the tool that uses them."""
         shadow = self.terminal.host.shadow
         return PathGuard(
             shadow.ignore, shadow.merged_tree.resolve_links, self.load_rules(), approved_paths, self._list_allowed(tool)
         )
 
     def _list_allowed(self, tool: str) -> tuple[tuple[str, ...], ...]:
-        """List what a tool is kept to: a path has to be in each of these."""
+        """List the patterns that limit a tool: a path has to match one of every tuple."""
         limits = self.find_tool_settings(tool)
         changed_paths = (tuple(self.terminal.host.shadow.state.changes),) if limits.scope == "changed" else ()
         return (*((limits.allowed_paths,) if limits.allowed_paths else ()), *changed_paths)
 
     def weigh_request(self, tool: object) -> WeighedRequest:
-        """Weigh what a call asks for beside running, as things are now."""
+        """Weigh the permissions that a call requests, in the present state."""
         return weigh_request(tool, self.terminal, self.network_grants)
 
     def build_call_approval(self, tool: Tool[object]) -> Approval:
-        """Build the approval of a command with what it asks for and can be granted in the box."""
+        """Build the approval of a command with the requested permissions that the box can grant."""
         weighed_request = self.weigh_request(tool)
         return self.build_approval(tool.subject(), weighed_request.granted, weighed_request.targets)
 
     def build_approval(self, subject: str, permissions: tuple[str, ...] = (), targets: Sequence[str] = ()) -> Approval:
-        """Build the approval that a command would need if it began now, with `targets` beside what it can reach.
+        """Build the approval that a command would need if it started now. `targets`: hosts and services besides granted
+        ones.
 
-        With "all" it leaves the box, and gets nothing that commands have set.
+        With "all" it leaves the box, and gets no variables that commands have set.
         """
         if "all" in permissions:
             directory, mode = self.terminal.shell.directory, self.mode.value
@@ -326,7 +328,7 @@ class CallPermissions(Struct):
         )
 
     def explain_unasked(self, command: str, directory: str) -> str:
-        """Explain why a command of the program's own may not run without a question, "" = it may."""
+        """Explain why a command of the program itself may not run without a question, "" = it may."""
         if not self.is_trusted:
             return "the user has not said that they trust this project."
         terms = CommandTerms(
@@ -339,8 +341,7 @@ class CallPermissions(Struct):
         return "" if decision.choice == "allow" else decision.reason or "the user wants to be asked about commands."
 
     def decide(self, access: Access, tool: Tool[object], *, is_typed: bool = False) -> PolicyDecision:
-        """Decide on a call by rules, policy and the settings of its tool, before anybody is asked. `is_typed`: the user
-        typed this command."""
+        """Decide on a call by rules, policy and the settings of its tool. `is_typed`: the user typed this command."""
         decision = self._decide_by_rules(access, tool, is_typed=is_typed)
         is_asked = self.find_tool_settings(tool.name).require_approval and not is_typed
         if decision.choice == "allow" and is_asked:
@@ -408,7 +409,7 @@ class CallPermissions(Struct):
         return decision
 
     def list_named_paths(self, tool: Tool[object]) -> tuple[str, ...]:
-        """Return the workspace-relative files that a call names; the tool itself reports what is no path of it."""
+        """Return the workspace-relative paths that a call names. Paths outside are left out: the tool reports them."""
         relative_paths = []
         for path in tool.paths():
             with suppress(PathRefused):
@@ -416,8 +417,8 @@ class CallPermissions(Struct):
         return tuple(relative_paths)
 
     def decide_host(self, host: str, *, is_named: bool = False) -> PolicyDecision:
-        """Decide on a host that the program itself is to reach for the agent. `is_named`: the user's own configuration
-        names it for that."""
+        """Decide on a host that the program is to reach for the agent. `is_named`: the user's configuration names it
+        for that purpose."""
         grants = self.network_grants
         if not grants.can_be_asked(host):
             return PolicyDecision(choice="deny", reason=f"A rule denies {host}.")
@@ -426,7 +427,7 @@ class CallPermissions(Struct):
         )
 
     def record_foreign(self, sources: Iterable[str]) -> None:
-        """Record whose text the model is given."""
+        """Record the sources of foreign text that the model gets."""
         for source in sources:
             if source not in self.terminal.host.state.foreign_sources:
                 self.terminal.host.emit(ForeignReceived(source=source))
@@ -439,7 +440,9 @@ class CallPermissions(Struct):
             self.terminal.host.emit(NetworkRefused(targets=target_names))
 
     def record_exposure(self, access: Access, tool: Tool[object] | None, turn_id: str) -> None:
-        """Record, before a call runs, what it will show to the model: it counts for what may go out in this turn."""
+        """Record, before a call runs, the secrets and foreign text that it exposes to the model.
+
+        They make requests to the network in this turn suspicious."""
         if access is Access.EXEC:
             self.network_grants.begin_turn(turn_id)
             self.record_refused(self.network_grants.take_refused())

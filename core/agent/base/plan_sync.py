@@ -1,4 +1,4 @@
-"""Plan files and the session: taking in how a file is now, and reporting what did not get into it."""
+"""Keeps plan files and the todos of a session in step, and reports conflicts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from core.protocol.documents import Todo
 from core.protocol.events import AnyEvent, Notice, PlanUpdated, TodoChanged
 from core.state.session import SessionState
 
-MAX_SHOWN = 2_000  # characters of what was not taken; the conversation has it in full
+MAX_SHOWN = 2_000  # characters of dropped text in a notice; the conversation has all of it
 MAX_NAMED = 8
 
 
-def _build_clash_notice(path: str, clashes: Sequence[PlanConflict]) -> Notice:
-    """Build the notice of a clash: the file won, and what it won over is said in full, so that it can be put back."""
-    details = "; ".join(f"{clash.where}: {clash.dropped}" for clash in clashes[:MAX_NAMED])
-    suffix = f" (and {len(clashes) - MAX_NAMED} more)" if len(clashes) > MAX_NAMED else ""
+def _build_conflict_notice(path: str, conflicts: Sequence[PlanConflict]) -> Notice:
+    """Build the notice of conflicts, in which the file wins. It quotes the dropped text, so that it can be restored."""
+    details = "; ".join(f"{conflict.where}: {conflict.dropped}" for conflict in conflicts[:MAX_NAMED])
+    suffix = f" (and {len(conflicts) - MAX_NAMED} more)" if len(conflicts) > MAX_NAMED else ""
     return Notice(
         level="warning",
         message=f"{path} was changed outside at the same place; the file was left as it is there.",
@@ -29,7 +29,7 @@ def _build_clash_notice(path: str, clashes: Sequence[PlanConflict]) -> Notice:
 
 
 class PlanSync(Struct, eq=False):
-    """The plan files of one session, kept in step with its todos."""
+    """The plan files of one session."""
 
     store: PlanStore
     state: SessionState
@@ -37,20 +37,20 @@ class PlanSync(Struct, eq=False):
     _reported: str = ""
 
     def publish(self, merged_plan: MergedPlan) -> None:
-        """Emit what a merge made of a plan, and what did not get into it."""
+        """Emit the merged plan and its conflicts."""
         self.emit(PlanUpdated(plan=merged_plan.plan))
         if merged_plan.conflicts:
-            self.emit(_build_clash_notice(merged_plan.plan.path, merged_plan.conflicts))
+            self.emit(_build_conflict_notice(merged_plan.plan.path, merged_plan.conflicts))
 
-    def report_trouble(self, trouble: AgentTuiError) -> None:
-        """Notify the user, once for each such trouble, that the plan's file can't be read or written."""
-        if self._reported != trouble.message:
-            self._reported = trouble.message
-            hint = f"{trouble.hint} Until then the todos go on without the file.".strip()
-            self.emit(Notice(level="warning", message=trouble.message, hint=hint))
+    def report_error(self, error: AgentTuiError) -> None:
+        """Notify the user that the plan's file can't be read or written, but not twice in a row of the same error."""
+        if self._reported != error.message:
+            self._reported = error.message
+            hint = f"{error.hint} Until then the todos go on without the file.".strip()
+            self.emit(Notice(level="warning", message=error.message, hint=hint))
 
     def refresh(self) -> bool:
-        """Take in what became of the active plan's file. True if there was something. Trouble is reported once."""
+        """Load the active plan's file if it changed. Returns True if it did. Errors are reported."""
         path = self.state.todos_plan_path
         if not path:
             return False
@@ -61,12 +61,11 @@ class PlanSync(Struct, eq=False):
                 self._reported = ""
                 return False
             todos = self.state.todos
-            is_behind = (
-                known_plan is not None and known_plan.todos != todos
-            )  # the file could not be written when they changed
+            # The file could not be written when the todos changed.
+            is_behind = known_plan is not None and known_plan.todos != todos
             merged_plan = self.store.edit(path, todos=todos, base=known_plan) if is_behind else MergedPlan(plan=now)
-        except AgentTuiError as trouble:
-            self.report_trouble(trouble)
+        except AgentTuiError as error:
+            self.report_error(error)
             return False
         self.publish(merged_plan)
         self.emit(TodoChanged(todos=merged_plan.plan.todos, plan=path))
@@ -77,7 +76,7 @@ class PlanSync(Struct, eq=False):
         try:
             merged_plan = self.store.edit(path, todos=todos, base=self.state.plans.get(path))
         except AgentTuiError as error:
-            self.report_trouble(error)
+            self.report_error(error)
             return todos
         self.publish(merged_plan)
         return merged_plan.plan.todos

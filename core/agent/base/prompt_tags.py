@@ -23,12 +23,12 @@ def wrap_tag(name: str, text: str) -> str:
 
 
 def escape_tags(text: str) -> str:
-    """Escape foreign text so that it holds none of our tags: each one's bracket is written `&lt;`."""
+    """Escape foreign text so that it holds none of our tags: their opening brackets become `&lt;`."""
     return _TAG.sub("&lt;", text)
 
 
 def escape_attribute(value: str) -> str:
-    """Escape foreign text for between quotes in a tag."""
+    """Escape foreign text for use between the quotes of a tag's attribute."""
     return "".join("�" if ord(char) < 32 else char for char in value).replace('"', "&quot;").replace("<", "&lt;")
 
 
@@ -38,7 +38,7 @@ def render_rule(rule: AgentRule) -> str:
 
 
 def render_rule_block(choice: RuleChoice) -> str:
-    """Render what the model is told of a rule: all of it, or of a listed one what it is about."""
+    """Render a rule for the model: its text, or its description alone if it is only listed."""
     if not choice.is_listed:
         return render_rule(choice.rule)
     tag = f'<rule path="{escape_attribute(choice.rule.path)}" on_request="fetch_rules">'
@@ -46,5 +46,5 @@ def render_rule_block(choice: RuleChoice) -> str:
 
 
 def render_rule_blocks(choices: Sequence[RuleChoice]) -> tuple[str, ...]:
-    """Render the blocks of those rules that are told."""
+    """Render the blocks of the rules that bind or are listed."""
     return tuple(render_rule_block(choice) for choice in choices if choice.binds or choice.is_listed)

@@ -1,7 +1,7 @@
-"""Model routes of a session: who answers, who is asked when that one can't, and who does the jobs beside it.
+"""Model routes of a session: the model that answers, its fallbacks, and the models for side jobs.
 
-A model that does not answer at all gives way to the next of its chain, for the rest of the turn and visibly. What was
-wrong with the request, or refused on its merits, is not shopped around. A todo may name its own model and effort.
+If a model does not answer at all, the next one of its chain takes over for the rest of the turn, with a notice. A
+request that is invalid, or refused for its content, is not sent to another model. A todo may name a model and effort.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from core.providers.catalog.capabilities import Capabilities
 FINAL_CODES: Final = frozenset(
     {"answer_too_large", "content_filtered", "model_refused", "request_invalid", "schema_refused", "tools_unsupported"}
 )
-FALLBACK_BUDGET: Final = 10.0  # seconds that a model is waited for while there is another one to ask
+FALLBACK_BUDGET: Final = 10.0  # seconds to wait for a model while the chain has another one
 
 
 class Route(Struct, frozen=True, kw_only=True):
@@ -41,10 +41,10 @@ def price_nothing(_model_id: str, _usage: Usage) -> float | None:
 
 
 class TurnRoutes(Struct, kw_only=True):
-    """The routes of a turn. `current` answers; `chain`: who is asked in turn when it can't, `current` among them.
+    """The routes of a turn. `current` answers; `chain`: the fallbacks in order, `current` among them.
 
-    `small`, `apply`: who is asked for these jobs, () = the model of the conversation. `find`: the route to a model
-    (id, effort); it raises `AgentTuiError`. `answered`: ids of routes at which a model has answered in the session.
+    `small`, `apply`: routes for these jobs, () = the model of the conversation. `find`: finds the route to a model
+    (id, effort) or raises `AgentTuiError`. `answered`: ids of routes at which a model has answered in the session.
     """
 
     current: Route
@@ -56,11 +56,11 @@ class TurnRoutes(Struct, kw_only=True):
     answered: set[str] = field(default_factory=set)
 
     def add_cost(self, route: Route, usage: Usage) -> Usage:
-        """Return the usage with its cost, as far as the model's price is known."""
+        """Return the usage with its cost, if the model's price is known."""
         return usage if usage.cost is not None else replace(usage, cost=self.price(route.id, usage))
 
     def find_next(self, error: ProviderError | None = None) -> Route | None:
-        """Return the route to ask after the current one, or None. `error`: what went wrong at the current one."""
+        """Return the route after the current one in the chain, or None. `error`: the failure of the current one."""
         if error is not None and (error.code in FINAL_CODES or isinstance(error, ContextOverflow)):
             return None
         ids = [route.id for route in self.chain]
@@ -84,8 +84,8 @@ class TurnRoutes(Struct, kw_only=True):
         emit(Notice(level="warning", message=message, hint="The next turn begins with the first again."))
 
     def switch_to(self, model: str, effort: str, emit: Callable[[AnyEvent], None]) -> bool:
-        """Switch to the model and effort that a todo names; "" = those of the chain's first. True if it is another."""
-        before, self.current = self.current, self._resolve(model, effort, emit)
+        """Switch to the model and effort of a todo, "" = those of the chain's first. True if the route changed."""
+        before, self.current = self.current, self._find_route(model, effort, emit)
         route = self.current
         if (route.id, route.effort) == (before.id, before.effort):
             return False
@@ -98,7 +98,7 @@ class TurnRoutes(Struct, kw_only=True):
             emit(Notice(level="info", message=message))
         return True
 
-    def _resolve(self, model: str, effort: str, emit: Callable[[AnyEvent], None]) -> Route:
+    def _find_route(self, model: str, effort: str, emit: Callable[[AnyEvent], None]) -> Route:
         first = self.chain[0]
         if not (model or effort) or self.find is None:
             return first

@@ -1,4 +1,4 @@
-"""The user, as a turn reaches them: approvals and questions, and the two places where a turn waits."""
+"""The user, as a turn reaches them: approvals and questions, the two things that a turn waits for."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ Answerer = Literal["user", "program"]
 
 
 class UserChannel(Struct, eq=False):
-    """Approvals and questions of one session. `is_interactive` False: nobody can be asked, so nothing is granted."""
+    """Approvals and questions of one session. If `is_interactive` is False, nobody can be asked: nothing is granted."""
 
     _emit: Callable[[AnyEvent], None]
     is_interactive: bool = True
     _approvals: dict[str, asyncio.Future[ApprovalResolved]] = field(default_factory=dict)
     _questions: dict[str, asyncio.Future[QuestionAnswered]] = field(default_factory=dict)
-    answered: set[str] = field(default_factory=set)  # what an answer was accepted for, which may not be told yet
+    answered: set[str] = field(default_factory=set)  # ids with an accepted answer, which may not be emitted yet
 
     async def approve(self, request: ApprovalRequested) -> ApprovalResolved:
-        """Ask the user and wait. Refused by the program when nobody can be asked or the turn is interrupted."""
+        """Ask the user and wait. The program refuses when nobody can be asked or the turn is interrupted."""
         self._emit(request)
         if not self.is_interactive:
             return self._refuse(request.id, "Nobody can be asked in this session.")
@@ -53,17 +53,19 @@ class UserChannel(Struct, eq=False):
         return resolution
 
     async def ask(self, question: QuestionAsked) -> QuestionAnswered:
-        """Ask the user and wait. No answers: dismissed, or nobody there. A lasting question outlives an interrupt."""
+        """Ask the user and wait. Without answers the question was dismissed, or nobody could be asked.
+
+        A lasting question stays open when the turn is interrupted."""
         self._emit(question)
-        nobody = QuestionAnswered(id=question.id, by="program")
+        dismissal = QuestionAnswered(id=question.id, by="program")
         if not self.is_interactive:
-            self._emit(nobody)
-            return nobody
+            self._emit(dismissal)
+            return dismissal
         try:
             return await _wait_for(question.id, self._questions)
         except asyncio.CancelledError:
             if not question.lasting:
-                self._emit(nobody)
+                self._emit(dismissal)
             raise
 
     def is_question_open(self, identity: str) -> bool:
@@ -79,15 +81,15 @@ class UserChannel(Struct, eq=False):
         *,
         answerer: Answerer = "user",
     ) -> bool:
-        """Resolve an approval with the user's answer, or `answerer` the program where nobody gave one. False: nobody
-        waits for it (any more); nothing was changed."""
+        """Resolve an approval. `answerer`: "program" if the user did not decide. Returns False if no turn waits for
+        it."""
         resolution = ApprovalResolved(id=identity, decision=decision, by=answerer, note=note, pattern=pattern)
         return self._resolve(self._approvals, resolution)
 
     def resolve_question(
         self, identity: str, answers: tuple[QuestionAnswer, ...], *, answerer: Answerer = "user"
     ) -> bool:
-        """Resolve a question with the user's answers (none = dismissed). False: nobody waits for them (any more)."""
+        """Resolve a question with the user's answers, () = dismissed. Returns False if no turn waits for it."""
         return self._resolve(self._questions, QuestionAnswered(id=identity, answers=answers, by=answerer))
 
     def _resolve(self, waiting: dict[str, asyncio.Future[Answer]], answer: Answer) -> bool:

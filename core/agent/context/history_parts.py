@@ -31,16 +31,16 @@ _REASONS: Final = {
     "git_status": ("git status", "told when it has changed"),
     "open_and_recently_viewed_files": ("files on screen", "what you look at, told when it has changed"),
 }
-OF_NEWS: Final = "the agent has to know its mode, your verdicts and what happened"
-OF_PICTURES: Final = "f5 goes back to before it"
+NEWS_IS_NEEDED: Final = "the agent has to know its mode, your verdicts and what happened"
+PICTURES_STAY: Final = "f5 goes back to before it"
 _KEPT: Final = {
     "user_query": "your own words stay; f5 goes back to before them",
     "rules": "a rule that binds would be told again; change its file",
-    "system_reminder": OF_NEWS,
+    "system_reminder": NEWS_IS_NEEDED,
     "now": "it is a line",
     "user_info": "it is three lines",
 }
-OF_ANSWERS: Final = "an answer goes back as it came; /compact shortens the conversation"
+ANSWERS_STAY: Final = "an answer goes back as it came; /compact shortens the conversation"
 
 
 class HistoryPart(Struct, frozen=True, kw_only=True):
@@ -74,14 +74,14 @@ def list_history_parts(messages: Sequence[Message]) -> list[HistoryPart]:
                 if message.attachments:
                     size = measure_messages([message]) - len(content.encode("utf-8", "replace"))
                     name = ", ".join(attachment.name or attachment.media_type for attachment in message.attachments)
-                    parts.append(_join(name, "attached to what you said", [], size, problem=OF_PICTURES, detail=""))
+                    parts.append(_join(name, "attached to what you said", [], size, problem=PICTURES_STAY, detail=""))
             case ToolMessage(call_id=call):
                 results.setdefault(calls.get(call, "a tool"), []).append(index)
             case AssistantMessage():
                 answers.append(message)
     if answers:
         size = measure_messages(answers)
-        parts.append(_join("answers", "said by the model", [], size, problem=OF_ANSWERS, detail=_count(answers)))
+        parts.append(_join("answers", "said by the model", [], size, problem=ANSWERS_STAY, detail=_count(answers)))
     parts += [_describe_results(tool, places, messages) for tool, places in results.items()]
     return parts
 
@@ -90,7 +90,9 @@ def _build_whole(index: int, message: UserMessage) -> HistoryPart:
     """Build the part of a message that is made of no sections."""
     is_own = message.origin == "user"
     labels = (
-        ("a message", "what you said", _KEPT["user_query"]) if is_own else ("reminder", "told by the program", OF_NEWS)
+        ("a message", "what you said", _KEPT["user_query"])
+        if is_own
+        else ("reminder", "told by the program", NEWS_IS_NEEDED)
     )
     return _build_part(index, (0, len(message.content)), message.content, labels)
 

@@ -30,7 +30,7 @@ async def render_offers(offers: Sequence[Offer], messages: Sequence[Message]) ->
     """Render the offers that the model does not know as they hold now; empty = it knows all."""
     parts = []
     for offer in offers:
-        text, known_part = await offer.describe(), find_told_offer(offer.tag, messages)
+        text, known_part = await offer.describe(), find_last_offer(offer.tag, messages)
         part = wrap_tag(offer.tag, text or NOTHING_LEFT)
         if part != known_part and (text or known_part):
             parts.append(part)
@@ -43,7 +43,7 @@ async def append_offers(offers: Sequence[Offer], messages: Sequence[Message], em
         emit(MessageAppended(message=UserMessage(content=part, origin="program")))
 
 
-def find_told_offer(tag: str, messages: Sequence[Message]) -> str:
+def find_last_offer(tag: str, messages: Sequence[Message]) -> str:
     """Find the block that the model was told last of an offer, with its tag; "" = it was told nothing."""
     block = re.compile(rf"<{tag}>\n.*?\n</{tag}>", re.DOTALL)
     for message in reversed(messages):

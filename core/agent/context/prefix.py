@@ -69,15 +69,15 @@ def build_setup(
     directory: Path,
     tools: Toolset,
     *,
-    hears: TrustCheck | None = trust_everything,
+    is_trusted_content: TrustCheck | None = trust_everything,
     appended_prompt: str = "",
 ) -> PromptSetup:
     """Read rules and layout; build the prefix or load the one that the session began with. Runs in a thread.
 
-    `hears` None: the project is not trusted, and no rule of it is read; those whose bytes are not heard are left out.
-    `appended_prompt`: what the user wants behind the rules.
+    `is_trusted_content` None: the project is not trusted, and no rule of it is read; those whose bytes are not heard
+    are left out. `appended_prompt`: what the user wants behind the rules.
     """
-    files = load_rule_files(workspace, hears)
+    files = load_rule_files(workspace, is_trusted_content)
     choices = choose_rules(files)
     rules = render_rule_blocks(choices)
     if appended_prompt.strip():

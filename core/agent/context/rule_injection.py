@@ -64,7 +64,7 @@ class RuleReview(Struct, frozen=True, kw_only=True):
         return list_loaded(self.files, self.choices, earlier_paths=announced_paths, only_told=only_told)
 
 
-def find_told(system: str, messages: Sequence[Message]) -> dict[str, str]:
+def find_known_rules(system: str, messages: Sequence[Message]) -> dict[str, str]:
     """Find the block of each rule that the model was told last, by its path; without those that were taken back."""
     blocks: dict[str, str] = {}
     texts = (message.content for message in messages if isinstance(message, UserMessage))
@@ -82,7 +82,7 @@ async def review_rules(
 
     `nearby_paths`: files whose folders are looked into beside those at hand.
     """
-    known_blocks = find_told(system, context.state.messages)
+    known_blocks = find_known_rules(system, context.state.messages)
     at_hand = tuple(paths)
     known_paths = [path for path in known_blocks if not path.startswith(("/", "~"))]
     workspace = context.terminal.host.workspace

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from core.agent.base.permissions import CallPermissions
 from core.agent.base.prompt_tags import escape_attribute, escape_tags
-from core.agent.context.offers import Offer, find_told_offer
+from core.agent.context.offers import Offer, find_last_offer
 from core.agent.context.rule_injection import list_paths_at_hand
 from core.agent.context.turn_context import TurnContext
 from core.errors import ToolFailed, ToolInputInvalid
@@ -200,7 +200,7 @@ def render_pinned(skills: Sequence[SkillActivated], before: Sequence[Message], a
     return texts
 
 
-class SkillTeller(Struct):
+class SkillCatalog(Struct):
     """Tells the model of one turn of the skills.
 
     They are read once for it: what comes meanwhile is told with the next prompt."""
@@ -213,7 +213,7 @@ class SkillTeller(Struct):
         if self.skills is None:
             self.skills = await load_session_skills(self.context.permissions)
         context, state = self.context, self.context.state
-        announced_names = _TOLD_NAME.findall(find_told_offer(TAG, state.messages))
+        announced_names = _TOLD_NAME.findall(find_last_offer(TAG, state.messages))
         prompt = state.turns[-1].prompt if state.turns else ""
         paths = (*context.memory.paths_at_hand, *list_paths_at_hand(context))
         return choose_skills(self.skills.skills, SkillOccasion(prompt=prompt, paths=paths, told=announced_names))
@@ -237,4 +237,4 @@ def _describe_skill(skill: Skill) -> str:
 
 def build_skill_offer(context: TurnContext) -> Offer:
     """Build the offer of the skills of a turn."""
-    return Offer(TAG, SkillTeller(context).describe)
+    return Offer(TAG, SkillCatalog(context).describe)

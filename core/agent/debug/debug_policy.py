@@ -27,7 +27,7 @@ from core.shell.command_host import CommandHost
 from core.state.debugging import DebugState
 from core.state.session import SessionState
 
-EDIT_HELD_BACK = (
+EDIT_BLOCKED = (
     "Not run: in debug mode nothing is changed before a cause is confirmed. Nothing was changed. Set hypotheses with "
     "hypotheses_set, gather evidence with probe_add and reproduce, and give a verdict with hypothesis_verdict; or "
     "propose agent mode with switch_mode, if this is not about finding a fault."
@@ -37,10 +37,10 @@ MAX_IGNORED_FILES = 20_000  # files of ignored paths
 REMOVAL_ORIGIN = Origin(tool="probe_check")
 
 
-def explain_held_back(state: SessionState, access: Access | None) -> str:
+def explain_blocked_edit(state: SessionState, access: Access | None) -> str:
     """Return why an edit has to wait; "" = it may be made."""
     is_edit = access is Access.PROPOSE and state.mode == "debug"
-    return EDIT_HELD_BACK if is_edit and not state.debug.has_confirmed_cause else ""
+    return EDIT_BLOCKED if is_edit and not state.debug.has_confirmed_cause else ""
 
 
 def check_no_marks(data: bytes) -> None:

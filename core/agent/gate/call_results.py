@@ -34,7 +34,7 @@ class ResultFormatter(Struct, frozen=True):
         """Return the answer that the model is sent for a call that is over."""
         if isinstance(self.dialect, NativeDialect):
             return escape_tags(call.text) if self._is_in_text(call) else call.text
-        text = f"{escape_tags(call.format_aside())}{self.dialect.format_result(self._build_result(call))}"
+        text = f"{escape_tags(call.format_preamble())}{self.dialect.format_result(self._build_result(call))}"
         return clip_text(self.host.directory, call.request.id, text)[0]
 
     def _is_in_text(self, call: GatedCall) -> bool:
@@ -78,7 +78,7 @@ class ResultFormatter(Struct, frozen=True):
             elif job is not None and memory.foreground_job == job.id:
                 memory.foreground_job = ""
 
-    def show_hand_in(self, calls: Sequence[GatedCall], documents: TurnDocuments) -> bool:
+    def show_submission(self, calls: Sequence[GatedCall], documents: TurnDocuments) -> bool:
         """Show what a call of the step handed in. True if one ended the turn."""
         ending = next((call.tool for call in calls if call.name == "finish" and call.status == "completed"), None)
         if ending is not None:

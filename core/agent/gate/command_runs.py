@@ -26,7 +26,7 @@ from core.permissions.shell_parser import split_command
 from core.shell.check_detection import is_check
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 
-MOST_AT_ONCE: Final = 4  # commands
+MAX_PARALLEL: Final = 4  # commands
 _ALWAYS: Final = frozenset({Access.READ, Access.SPAWN})
 REFUSED: Final = "\n[One of the commands of this step wanted the network: {}. Run it alone, so that the user is asked.]"
 _LOOKING: Final = frozenset(
@@ -55,11 +55,11 @@ def split_calls(
         return
     for is_free, group in groupby(calls, key=lambda call: _is_independent(call, permissions)):
         run = list(group)
-        size = MOST_AT_ONCE if is_free else 1
+        size = MAX_PARALLEL if is_free else 1
         for index in range(0, len(run), size):
             together = run[index : index + size]
             for call in together:
-                call.is_beside_others = len(together) > 1
+                call.is_parallel = len(together) > 1
             yield together
 
 
@@ -73,9 +73,9 @@ def _is_independent(call: GatedCall, permissions: CallPermissions) -> bool:
     return is_free and permissions.decide(Access.EXEC, call.tool).choice == "allow"
 
 
-def tell_refused(calls: Sequence[GatedCall], permissions: CallPermissions) -> None:
+def report_blocked_hosts(calls: Sequence[GatedCall], permissions: CallPermissions) -> None:
     """Tell commands that ran at the same time of the network that was refused: nobody knows to which of them."""
-    if not calls[0].is_beside_others or calls[0].access is not Access.EXEC:
+    if not calls[0].is_parallel or calls[0].access is not Access.EXEC:
         return
     if targets := permissions.network_grants.take_refused():
         target_names = ", ".join(dict.fromkeys(map(str, targets)))

@@ -20,21 +20,21 @@ from msgspec.structs import replace
 from core.agent.answer.call_documents import finish_call_documents
 from core.agent.answer.documents import TurnDocuments
 from core.agent.base.approvals import (
-    LEAVE_BOX,
+    ESCALATE,
     Approver,
-    ask_for_machine,
-    build_machine_approval,
-    explain_confinement,
+    ask_for_unsandboxed_run,
+    build_unsandboxed_approval,
+    explain_sandboxed_only,
 )
 from core.agent.base.permissions import PATH_ACCESSES, CallPermissions
 from core.agent.base.user_channel import QUESTION_STILL_OPEN
-from core.agent.debug.debug_policy import explain_held_back
+from core.agent.debug.debug_policy import explain_blocked_edit
 from core.agent.gate.call_hooks import CallHooks
 from core.agent.gate.call_results import describe_interrupted
 from core.agent.gate.capabilities import CapabilityFactory, CommandRunner, UserPrompter
-from core.agent.gate.command_runs import NetworkRerun, split_calls, tell_refused
+from core.agent.gate.command_runs import NetworkRerun, report_blocked_hosts, split_calls
 from core.agent.gate.edit_diagnostics import EditDiagnostics
-from core.agent.gate.gated_call import CallStopped, GatedCall, build_finished_call, end_for
+from core.agent.gate.gated_call import CallStopped, GatedCall, build_finished_call, fail_call
 from core.clock import monotonic
 from core.errors import PathRefused, ToolInputInvalid
 from core.modes import Access, find_modes_granting, is_granted
@@ -84,7 +84,7 @@ class Gate(Struct):
             for access, group in groupby(calls, key=lambda call: call.access):
                 for together in split_calls(access, list(group), self.permissions):
                     await self._run_together(together)
-                    tell_refused(together, self.permissions)
+                    report_blocked_hosts(together, self.permissions)
                     for call in together:
                         self._append_result(call, format_result(call), get_warning(call))
                         answered_count += 1
@@ -110,7 +110,7 @@ class Gate(Struct):
                 await self._authorize(call)
                 await self._execute(call)
             except Exception as error:  # a fault of ours must not end the turn, nor show a traceback to anybody
-                end_for(call, error)
+                fail_call(call, error)
                 await self.hooks.report_failure(call)
         self._record(call)
 
@@ -143,7 +143,7 @@ class Gate(Struct):
             call.tool = self._place_command(convert_arguments(tool_type, call.request.arguments))
             call.subject = call.tool.subject()
         except Exception as error:  # as above
-            end_for(call, error)
+            fail_call(call, error)
 
     def _place_command(self, tool: Tool[object]) -> Tool[object]:
         """Return a command that names its directory with that as a part of its text, which is what the user sees and
@@ -177,7 +177,7 @@ class Gate(Struct):
             await self._ask_for_call(call, decision)
             call.approved_paths = paths
             self._check_granted(call)  # the mode may have changed while the user thought about it
-        if call.access is Access.EXEC and not call.is_on_machine:
+        if call.access is Access.EXEC and not call.is_unsandboxed:
             weighed_request = self.permissions.weigh_request(call.tool)
             call.hosts, call.services, call.permission_notes = (
                 weighed_request.hosts,
@@ -192,9 +192,9 @@ class Gate(Struct):
         assert call.tool is not None
         tool, ask = call.tool, self.approver.ask_for_call
         command = tool if isinstance(tool, RunTerminalCmd) and self.permissions.terminal.is_contained else None
-        can_leave = command is not None and not explain_confinement(self.permissions, command)
+        can_leave = command is not None and not explain_sandboxed_only(self.permissions, command)
         refusal = await ask(call.request.id, call.access, tool, decision.reason, can_leave=can_leave)
-        if refusal == LEAVE_BOX and command is not None:
+        if refusal == ESCALATE and command is not None:
             outward = replace(command, required_permissions=(*command.required_permissions, "all"))
             second_decision = await self._decide_on_request(call, outward, decision)
             refusal = (
@@ -211,12 +211,12 @@ class Gate(Struct):
         """Decide on a command with what it asks for beside running; ask the user whether it may leave the box."""
         targets = self.permissions.weigh_request(tool).targets
         if "all" in tool.required_permissions:
-            answer = await ask_for_machine(self.approver, call.request.id, tool)
+            answer = await ask_for_unsandboxed_run(self.approver, call.request.id, tool)
             if answer.choice == "nowhere":
                 raise CallStopped("denied", f"Not run: {answer.reason}")
             self._check_granted(call)
             if answer.choice == "machine":
-                call.approval = build_machine_approval(self.permissions, tool)
+                call.approval = build_unsandboxed_approval(self.permissions, tool)
             return PolicyDecision(choice="ask" if targets and answer.choice == "box" else "allow")
         return self._decide(call) if targets and decision.choice == "allow" else decision
 
@@ -236,10 +236,10 @@ class Gate(Struct):
         if reason := permissions.explain_tool_refusal(call.name, access):
             raise CallStopped("denied", f"Not run: {call.name} {reason}. Nothing was changed. Do without it.")
         is_switch = permissions.subagent_limits is not None and call.name == "switch_mode"
-        is_withheld = is_switch or not permissions.is_tool_given(call.name)
+        is_withheld = is_switch or not permissions.is_tool_granted(call.name)
         if is_withheld or not permissions.is_granted(access):
             raise CallStopped("denied", self._explain_refusal(call.name, access))
-        if reason := explain_held_back(permissions.terminal.host.state, access):
+        if reason := explain_blocked_edit(permissions.terminal.host.state, access):
             raise CallStopped("denied", reason)
 
     def _explain_refusal(self, name: str, access: Access) -> str:
@@ -273,11 +273,11 @@ class Gate(Struct):
                 grants.grant(call.hosts, for_session=False)
                 grants.grant_services(call.services, for_session=False)
                 rerun = NetworkRerun(self.approver, call, self._check_granted)
-                await self._run_tool(call, None if call.is_beside_others else rerun)
+                await self._run_tool(call, None if call.is_parallel else rerun)
                 call.text = rerun.format_result(call.text)
                 if unanswered_hosts := grants.take_unanswered():
                     call.text += NO_ANSWER.format(", ".join(unanswered_hosts))
-                if call.is_on_machine:
+                if call.is_unsandboxed:
                     grants.record_received()  # nobody knows what it brought in
             finally:
                 grants.revoke_once()
@@ -291,7 +291,7 @@ class Gate(Struct):
         if call.status == "completed":
             await self.hooks.report_end(call)
         call.text, spill_path = clip_text(
-            self.permissions.terminal.host.directory, call.request.id, f"{call.format_aside()}{call.text}"
+            self.permissions.terminal.host.directory, call.request.id, f"{call.format_preamble()}{call.text}"
         )
         call.spilled = spill_path or call.outcome.spilled
 

@@ -48,7 +48,7 @@ class GatedCall(Struct, eq=False):
     `hosts`, `services`: granted to this command alone; `permission_notes`: what it asked for and was not granted;
     `received`: hosts that it had an answer from. `error_code`: why it has failed, in a word for machines; `error_hint`:
     what to do about it.
-    `is_beside_others`: it runs at the same time as others of its step.
+    `is_parallel`: it runs at the same time as others of its step.
     `changed_by`: what hook changed its arguments, as a sentence. The loop learns from `has_failed`
     and `is_malformed`: no call could be made of what the model wrote, whatever the project holds.
     """
@@ -78,7 +78,7 @@ class GatedCall(Struct, eq=False):
     error_code: str = ""
     error_hint: str = ""
     changed_by: str = ""
-    is_beside_others: bool = False
+    is_parallel: bool = False
     is_recorded: bool = False
     started: float = field(default_factory=monotonic)
 
@@ -87,11 +87,11 @@ class GatedCall(Struct, eq=False):
         return self.status in {"failed", "denied"}
 
     @property
-    def is_on_machine(self) -> bool:
+    def is_unsandboxed(self) -> bool:
         """True if the user let this command out of the box."""
         return "all" in self.approval.permissions
 
-    def format_aside(self) -> str:
+    def format_preamble(self) -> str:
         """Return lines for before the result: another command than the model's ran, or it was granted less."""
         notes = "".join(f"[{note}]\n" for note in self.permission_notes)
         if self.changed_by:
@@ -101,7 +101,7 @@ class GatedCall(Struct, eq=False):
         return f"The user ran another command: {self.subject}\n{notes}"
 
 
-def end_for(call: GatedCall, error: Exception) -> None:
+def fail_call(call: GatedCall, error: Exception) -> None:
     """End a call for what went wrong with it, in words for the model."""
     call.status = error.status if isinstance(error, CallStopped) else "failed"
     if isinstance(error, CallStopped):
@@ -146,7 +146,7 @@ def _tell_granted(call: GatedCall) -> Detail:
     """Return the detail; that of a command with what it was granted, not what it asked for: the network counts if it
     was let reach a host of it."""
     detail = call.outcome.detail
-    if not isinstance(detail, TerminalDetail) or call.is_on_machine:
+    if not isinstance(detail, TerminalDetail) or call.is_unsandboxed:
         return detail
     permissions = [permission for permission in detail.permissions if permission != "network"]
     was_asked_for = len(permissions) < len(detail.permissions)

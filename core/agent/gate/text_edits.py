@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from core.agent.answer.receiver import is_edit_call
 from core.agent.base.permissions import CallPermissions
-from core.agent.debug.debug_policy import explain_held_back
+from core.agent.debug.debug_policy import explain_blocked_edit
 from core.agent.gate.file_capabilities import FileReader
 from core.dialects.written_edits import WrittenEdit
 from core.edits.formats.patch import apply_file_patch
@@ -31,7 +31,7 @@ from core.tools.builtin.editing.edit_targets import read_editable
 from core.tools.toolset import Toolset
 
 
-def is_meant(
+def is_intended(
     candidate: WrittenEdit,
     state: SessionState,
     permissions: CallPermissions,
@@ -43,7 +43,7 @@ def is_meant(
     if candidate.is_call:
         is_known = candidate.is_sure or _is_tool(tools, candidate.tool)
         return is_known and (candidate.is_last or not any(_iterate_calls(state, model)))
-    if not permissions.is_granted(Access.PROPOSE) or explain_held_back(state, Access.PROPOSE):
+    if not permissions.is_granted(Access.PROPOSE) or explain_blocked_edit(state, Access.PROPOSE):
         return False
     if candidate.is_fenced and any(is_edit_call(tools, call) for call in _iterate_calls(state, model)):
         return False

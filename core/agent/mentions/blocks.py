@@ -26,8 +26,8 @@ from core.tools.base import Reader, ShownPage
 
 MAX_FILE: Final = 60_000  # bytes of what is mentioned
 MAX_TOTAL: Final = 200_000
-MAX_FOUND: Final = 8_000  # bytes of what was only named
-MAX_FOUND_TOTAL: Final = 24_000
+MAX_DISCOVERED: Final = 8_000  # bytes of what was only named
+MAX_DISCOVERED_TOTAL: Final = 24_000
 MAX_PICTURES: Final = 10
 MAX_OUTLINE: Final = 120  # symbols
 SHOWN: Final = "unchanged since it was sent above"
@@ -79,7 +79,7 @@ class BlockWriter(Struct, eq=False):
     fetch_pages: FetchPages = name_pages
     read_resources: ReadResources = name_resources
     _left: int = MAX_TOTAL
-    _left_found: int = MAX_FOUND_TOTAL
+    _left_found: int = MAX_DISCOVERED_TOTAL
 
     async def write(self, items: Sequence[ContextItem]) -> ContextBlocks:
         """Return the blocks of these items, in order."""
@@ -185,7 +185,7 @@ class BlockWriter(Struct, eq=False):
     def _fit_block(self, item: ContextItem, attributes: str, text: str) -> str:
         """Return a block with as much of the text as there is room for."""
         is_found = item.origin == "found"
-        room = min(MAX_FOUND, self._left_found) if is_found else min(MAX_FILE, self._left)
+        room = min(MAX_DISCOVERED, self._left_found) if is_found else min(MAX_FILE, self._left)
         body = escape_tags(text)
         opening = f"<{_name_tag(item)}{attributes}"
         if self._is_shown(item, body):

@@ -22,7 +22,7 @@ MAX_WHOLE: Final = 8_000  # bytes of a file that is sent whole though it was onl
 MAX_LISTED: Final = 8  # places of a name
 AROUND_LINE: Final = 10  # lines above and below one that no symbol holds
 _NAMED: Final = "named in the prompt"
-MAX_FOUND: Final = 12  # items of a prompt
+MAX_DISCOVERED: Final = 12  # items of a prompt
 MAX_PLACES: Final = 12  # of one name: a name that is everywhere says nothing
 MAX_CANDIDATES: Final = 8  # files of one name that are looked into
 MAX_LOOKED_INTO: Final = 24  # files of a prompt that are looked into; the sources keep the symbols of more
@@ -95,7 +95,7 @@ async def discover_context(sources: ContextSources, plain_names: PlainNames) -> 
     """Find what the words of a prompt name, files first, at most MAX_FOUND."""
     items, rest = await asyncio.to_thread(_find_in_files, sources, plain_names)
     items += await _find_in_index(sources, rest)
-    return tuple({context_item.key: context_item for context_item in items}.values())[:MAX_FOUND]
+    return tuple({context_item.key: context_item for context_item in items}.values())[:MAX_DISCOVERED]
 
 
 def _find_in_files(sources: ContextSources, plain_names: PlainNames) -> tuple[list[ContextItem], list[str]]:

@@ -50,16 +50,16 @@ async def find_no_resource(server: str, uri: str) -> ContextItem | None:
 
 
 class OpenSession(Struct, frozen=True, kw_only=True):
-    """The sources of an open session. `may_show`: whether the agent may read a path; `hears`: which files of a
-    trusted project may speak, None = it is not trusted; `list_agents`: the names of the kinds of subagents that can
-    start; `look_up_resource`: a resource by its server and URI."""
+    """The sources of an open session. `may_show`: whether the agent may read a path; `is_trusted_content`: which files
+    of a trusted project may speak, None = it is not trusted; `list_agents`: the names of the kinds of subagents that
+    can start; `look_up_resource`: a resource by its server and URI."""
 
     state: SessionState
     shadow: Shadow
     store: SessionStore
     plans: PlanStore
     may_show: Callable[[str], bool]
-    hears: TrustCheck | None = None
+    is_trusted_content: TrustCheck | None = None
     list_agents: Callable[[], Awaitable[Sequence[str]]] = list_no_agents
     look_up_resource: Callable[[str, str], Awaitable[ContextItem | None]] = find_no_resource
 
@@ -100,7 +100,7 @@ class OpenSession(Struct, frozen=True, kw_only=True):
         raise MentionRefused(message, hint="/rules lists them.")
 
     async def _find_rule(self, name: str) -> ContextItem | None:
-        files = await asyncio.to_thread(load_rule_files, self.shadow.workspace, self.hears)
+        files = await asyncio.to_thread(load_rule_files, self.shadow.workspace, self.is_trusted_content)
         return _item("rule", f"@{name} · rule", "a rule", name) if find_named(files, {name}) else None
 
     async def _find_agent(self, name: str) -> ContextItem | None:
@@ -148,7 +148,7 @@ class OpenSession(Struct, frozen=True, kw_only=True):
                 yield from _render_change(self.shadow.diff(change.path, 3), change.path)
 
     def _find_branch(self) -> ContextItem:
-        if self.hears is None:
+        if self.is_trusted_content is None:
             raise MentionRefused("git is asked only in a project that you trust.")
         try:
             base = find_base(self.shadow.workspace.root)

@@ -50,7 +50,7 @@ from core.protocol.messages import ToolCall, Usage, UserMessage
 from core.tools.call_tool import resolve_scroll, unwrap_call
 from core.tools.translated_calls import translate_call
 
-PRICED_PROBE = Usage(prompt_tokens=1_000_000)
+PRICE_CHECK_USAGE = Usage(prompt_tokens=1_000_000)
 INTERRUPT_PATIENCE = 0.25  # seconds that an interrupted turn has to end by itself
 
 
@@ -206,7 +206,7 @@ class Turn:
         context, usage, model = self._context, answer.usage, self._context.routes.current.id
         meter, messages = context.memory.meter, self._state.messages
         self.budget.add(usage, model)
-        if usage.cost is None and context.routes.price(model, PRICED_PROBE) != 0.0:  # no tokens were told either
+        if usage.cost is None and context.routes.price(model, PRICE_CHECK_USAGE) != 0.0:  # no tokens were told either
             self.budget.mark_unpriced(model)
         meter.calibrate(setup.size, messages, usage.prompt_tokens)
         if answer.message.content.strip() or answer.calls or answer.is_resumable:
@@ -245,4 +245,6 @@ class Turn:
         if answer.cut_call:
             append_reminder(self._emit, render("reminders/truncated", call=True))
         results.track_foreground_job(calls, self._context.memory)
-        return not results.show_hand_in(calls, self._documents) or await self._policy.should_continue("", is_over=True)
+        return not results.show_submission(calls, self._documents) or await self._policy.should_continue(
+            "", is_over=True
+        )

@@ -232,7 +232,7 @@ class ModelCalls(Struct, eq=False):
         )
 
     def _abandon(self, reception: AnswerReceiver, reason: str) -> None:
-        message = reception.abandon(reason)
+        message = reception.abort(reason)
         if message is not None:
             self._emit(MessageAppended(message=message))
         self._budget.add(reception.usage, self._routes.current.id)

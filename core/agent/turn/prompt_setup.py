@@ -75,7 +75,7 @@ async def _build_setup(context: TurnContext) -> PromptSetup:
         context.terminal.host.workspace,
         context.directory,
         context.tools,
-        hears=context.permissions.rule_check,
+        is_trusted_content=context.permissions.rule_check,
         appended_prompt=context.appended_prompt,
     )
     if setup.loaded and setup.loaded != context.state.rules:
@@ -115,9 +115,9 @@ def _is_meant(
     open_reader: Callable[[], FileReader],
     candidate: WrittenEdit,
 ) -> bool:
-    from core.agent.gate.text_edits import is_meant  # seldom needed, and it brings the edit formats with it
+    from core.agent.gate.text_edits import is_intended  # seldom needed, and it brings the edit formats with it
 
-    return is_meant(candidate, state, permissions, tools, model, open_reader)
+    return is_intended(candidate, state, permissions, tools, model, open_reader)
 
 
 def _choose_variant(context: TurnContext) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from core.agent.context.skills import SkillTeller
+from core.agent.context.skills import SkillCatalog
 from core.engine.prompt_commands import calls_server, find_called, load_prompt_commands, render_command_parts
 from core.engine.queries.source import QuerySource
 from core.engine.servers.prompts import list_prompt_commands
@@ -126,7 +126,7 @@ async def answer_skills(source: QuerySource, query: q.SkillsQuery) -> q.SkillsAn
     session, check = source.sessions.get(query.session), _get_check(source)
     if session is None or session.context is None:
         return await asyncio.to_thread(list_skills, source.services.workspace, check)
-    teller = SkillTeller(session.context)
+    teller = SkillCatalog(session.context)
     choices = await teller.choose()
     return _build_answer(choices, teller.skills or SkillSet(), set(session.state.skills), check)
 

@@ -217,8 +217,8 @@ def _describe_path(path: str) -> q.Completion:
 
 async def _complete_rules(source: QuerySource, pattern: str) -> list[q.Completion]:
     trust = source.services.trust
-    hears = trust.is_readable if trust.trusted else None
-    files = await asyncio.to_thread(load_rule_files, source.services.workspace, hears)
+    is_trusted_content = trust.is_readable if trust.trusted else None
+    files = await asyncio.to_thread(load_rule_files, source.services.workspace, is_trusted_content)
     plain = [name for name in list_rule_names(files) if quote_name(name) == name]
     words = [f"rule:{name}" for name in plain if name.startswith(pattern) or f"rule:{name}".startswith(pattern)]
     return [q.Completion(word=word, note="rule") for word in words[:MAX_RULES]]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec.structs import replace
 
-from core.agent.context.offers import find_told_offer
+from core.agent.context.offers import find_last_offer
 from core.agent.context.turn_context import TurnContext
 from core.edit_formats import EDIT_TOOLS
 from core.engine.queries.source import QuerySource
@@ -35,7 +35,7 @@ async def answer_tools(source: QuerySource, query: q.ToolsQuery) -> q.ToolsAnswe
     estimate = context.memory.meter.estimate
     resolve_name = context.tools.resolve_name
     token_counts = {resolve_name(tool.name): estimate(len(msgspec.json.encode(tool))) for tool in setup.prefix.tools}
-    offer_text = "\n".join(find_told_offer(offer.tag, context.state.messages) for offer in context.offers)
+    offer_text = "\n".join(find_last_offer(offer.tag, context.state.messages) for offer in context.offers)
     rows = await asyncio.to_thread(lambda: tuple(_list_builtin(context, token_counts, offer_text)))
     return q.ToolsAnswer(tools=(*rows, *session.server_access.list_rows(offer_text)), mode=context.state.mode)
 

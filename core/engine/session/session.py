@@ -131,7 +131,7 @@ class Session:
 
     def _open_servers(self) -> ServerAccess:
         access = ServerAccess(self.terminal, self.user, self.tools, self.services.trust)
-        access.servers.is_given = self.call_permissions.is_tool_given
+        access.servers.is_given = self.call_permissions.is_tool_granted
         return access
 
     def _explain_unasked(self, command: str, directory: str) -> str:

@@ -129,7 +129,11 @@ def suggest_prompt(session: Session) -> None:
 def _update_permissions(session: Session) -> Settings:
     """Let trust and settings as they are now hold for calls; return the settings."""
     permissions, trust = session.call_permissions, session.services.trust
-    permissions.is_trusted, permissions.hears, permissions.settings = trust.trusted, trust.is_readable, session.settings
+    permissions.is_trusted, permissions.is_trusted_content, permissions.settings = (
+        trust.trusted,
+        trust.is_readable,
+        session.settings,
+    )
     return permissions.settings
 
 

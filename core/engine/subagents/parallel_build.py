@@ -85,7 +85,7 @@ class ParallelBuild(SubagentTurn):
         try:
             return self.context.plans.store.load(self._plan).todos
         except AgentTuiError as trouble:
-            self.context.plans.report_trouble(trouble)
+            self.context.plans.report_error(trouble)
             return plan.todos if plan else ()
 
     def _set_status(self, key: str, status: TodoStatus) -> None:
@@ -99,7 +99,7 @@ class ParallelBuild(SubagentTurn):
         try:
             context.plans.publish(context.plans.store.edit(self._plan, todos=todos))
         except AgentTuiError as trouble:
-            context.plans.report_trouble(trouble)
+            context.plans.report_error(trouble)
 
     def _start_todos(self) -> None:
         """Start as many todos as there is room for: those begun before first, then those that are ready, in order."""

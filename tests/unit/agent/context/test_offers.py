@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from core.agent.context.offers import NOTHING_LEFT, Offer, append_offers, find_told_offer, render_offers
+from core.agent.context.offers import NOTHING_LEFT, Offer, append_offers, find_last_offer, render_offers
 from core.protocol.events import MessageAppended
 from core.protocol.messages import AssistantMessage, UserMessage
 
@@ -22,7 +22,7 @@ async def test_an_offer_is_told_once_and_again_when_it_changed_or_the_history_lo
         blocks = await render_offers(offers, history)
         assert blocks == ([f"<available_skills>\n{expected}\n</available_skills>"] if expected else [])
         history += [UserMessage(content=f"before\n\n{block}\n\nafter") for block in blocks]
-    assert find_told_offer("available_skills", history) == "<available_skills>\ntwo\n</available_skills>"
+    assert find_last_offer("available_skills", history) == "<available_skills>\ntwo\n</available_skills>"
     assert await render_offers(offers, []) == ["<available_skills>\ntwo\n</available_skills>"]
     assert await render_offers(offers, history) == [f"<available_skills>\n{NOTHING_LEFT}\n</available_skills>"]
 

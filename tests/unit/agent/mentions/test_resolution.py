@@ -118,7 +118,7 @@ async def test_a_prompt_takes_five_pages(desk):
 async def test_a_refusal_names_what_is_near_and_how_to_send_it_as_text(desk):
     answer = await resolve_prompt(desk.open(), "@utlis.ts")
     assert answer.problems[0].hint == "Did you mean @utils.ts? Put it between `backticks` to send it as text."
-    assert await desk.resolve("@utlis.ts", excluded=("@utlis.ts",)) == ([], [])
+    assert await desk.resolve("@utlis.ts", excluded_keys=("@utlis.ts",)) == ([], [])
 
 
 async def test_a_secret_is_never_found_and_its_mention_is_refused(desk):
