@@ -1,7 +1,7 @@
-"""Parts of the history: what each block of a request is, why it is there, and whether the user can leave it out.
+"""Parts of the history: the blocks of a request, the reason for every one, and whether the user can drop it.
 
-They are read from the messages as they are sent, so a request holds what is listed and nothing else. A part that is
-dropped leaves a line in its place: the tags around it stay, or it would be said again with the next prompt.
+They are parsed from the messages as they are sent, so a request holds the listed parts and nothing else. A dropped part
+leaves a line within its tags: without the tags it would be sent again with the next prompt.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ ANSWERS_STAY: Final = "an answer goes back as it came; /compact shortens the con
 
 
 class HistoryPart(Struct, frozen=True, kw_only=True):
-    """A part of the history: its name, why it is there, why it can't be dropped ("" = it can), the spans of messages
-    that it is, and their size in bytes."""
+    """A part of the history. `problem`: why it can't be dropped, "" = it can; `spans`: its spans of messages; `size`:
+    in bytes."""
 
     id: str
     name: str
@@ -57,7 +57,7 @@ class HistoryPart(Struct, frozen=True, kw_only=True):
 
 
 def list_history_parts(messages: Sequence[Message]) -> list[HistoryPart]:
-    """List the parts of a history, in order; the results of each tool, and all answers, are one part."""
+    """List the parts of a history, in order. The results of one tool, and all answers, form one part."""
     calls = {
         call.id: call.name
         for message in messages
@@ -87,7 +87,7 @@ def list_history_parts(messages: Sequence[Message]) -> list[HistoryPart]:
 
 
 def _build_whole(index: int, message: UserMessage) -> HistoryPart:
-    """Build the part of a message that is made of no sections."""
+    """Build the part of a message without sections."""
     is_own = message.origin == "user"
     labels = (
         ("a message", "what you said", _KEPT["user_query"])
@@ -98,7 +98,7 @@ def _build_whole(index: int, message: UserMessage) -> HistoryPart:
 
 
 def _list_sections(index: int, content: str) -> Iterator[HistoryPart]:
-    """List the sections of a message; whatever stands between them is the user's words."""
+    """List the sections of a message; text between them is the user's."""
     sections = list(_SECTION.finditer(content))
     query = next((section[2] for section in sections if section[1] == "user_query"), "")
     quote = " ".join(query.split())

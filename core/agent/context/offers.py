@@ -1,7 +1,7 @@
-"""Offers: what a session has beside its fixed list of tools, told by messages: skills, agents, tools of servers.
+"""Offers: extensions of a session besides its fixed list of tools (skills, agents, tools of servers), sent by messages.
 
-What the model was told stands in the conversation, so that is where it is looked up: an offer that a compaction took
-away is told anew, and so is one that changed. Nothing that was sent is ever rendered again.
+The conversation itself shows which offers the model knows: an offer that a compaction removed is sent again, and so is
+one that changed. Messages that were sent are never changed.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ NOTHING_LEFT = "None any more."
 
 
 class Offer(Struct, frozen=True):
-    """One offer, in a tag of its own: `available_` and a word. `describe` returns the text as it is now, "" = there is
-    nothing to offer; what is foreign in it has its tags escaped."""
+    """One offer in its tag, `available_` and a word. `describe` returns the present text with escaped tags, "" =
+    nothing to offer."""
 
     tag: str
     describe: Callable[[], Awaitable[str]]
 
 
 async def render_offers(offers: Sequence[Offer], messages: Sequence[Message]) -> list[str]:
-    """Render the offers that the model does not know as they hold now; empty = it knows all."""
+    """Render the offers that are new to the model or changed; empty = it knows all of them."""
     parts = []
     for offer in offers:
         text, known_part = await offer.describe(), find_last_offer(offer.tag, messages)
@@ -38,13 +38,13 @@ async def render_offers(offers: Sequence[Offer], messages: Sequence[Message]) ->
 
 
 async def append_offers(offers: Sequence[Offer], messages: Sequence[Message], emit: Callable[[AnyEvent], None]) -> None:
-    """Append what has changed of the offers since the model was told of them, as a message of its own."""
+    """Append a message for every offer that is new to the model or changed."""
     for part in await render_offers(offers, messages):
         emit(MessageAppended(message=UserMessage(content=part, origin="program")))
 
 
 def find_last_offer(tag: str, messages: Sequence[Message]) -> str:
-    """Find the block that the model was told last of an offer, with its tag; "" = it was told nothing."""
+    """Find the latest block of an offer in the messages, with its tag, "" = there is none."""
     block = re.compile(rf"<{tag}>\n.*?\n</{tag}>", re.DOTALL)
     for message in reversed(messages):
         if isinstance(message, UserMessage) and (matches := block.findall(message.content)):

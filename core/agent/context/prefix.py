@@ -45,9 +45,8 @@ class Prefix(Struct, frozen=True, kw_only=True):
 
 
 class PromptSetup(Struct, frozen=True, kw_only=True):
-    """The parts of a first request. `rules`: blocks of those that bind from the start, `loaded` what is told of them.
-
-    `size`: bytes of the prefix; `is_changed`: the session began with another one.
+    """The parts of a first request. `rules`: blocks of the rules that hold from the start; `loaded`: their list for the
+    user; `size`: bytes of the prefix; `is_changed`: the session began with another prefix.
     """
 
     prefix: Prefix
@@ -60,7 +59,7 @@ class PromptSetup(Struct, frozen=True, kw_only=True):
 
 
 def render_system_prompt(rules: Sequence[str], *, is_short: bool = False) -> str:
-    """Render the system prompt with the blocks of rules. It is saved and sent, so a key of ours is masked."""
+    """Render the system prompt with the blocks of rules. Secrets of the program are masked, as it is saved and sent."""
     return mask_secrets(render("system_short" if is_short else "system", rules=rules))
 
 
@@ -95,7 +94,9 @@ def build_setup(
 
 
 def load_or_save_prefix(directory: Path, name: str, fresh: Prefix) -> tuple[Prefix, bool]:
-    """Return the prefix that the session began with, else `fresh`, saved; and whether its tools had to change."""
+    """Return the saved prefix of the session if its tools are the present ones, otherwise save and return `fresh`.
+
+    The second value is True if a saved prefix was replaced."""
     saved_prefix = _load_prefix(directory / name)
     if saved_prefix is not None and saved_prefix.tools == fresh.tools:
         return saved_prefix, False
@@ -104,7 +105,7 @@ def load_or_save_prefix(directory: Path, name: str, fresh: Prefix) -> tuple[Pref
 
 
 def delete_prefixes(directory: Path) -> None:
-    """Delete the saved prefixes of a session that has said nothing to a model yet."""
+    """Delete the saved prefixes of a session that has sent no request yet."""
     for path in directory.glob("prefix*.json"):
         path.unlink(missing_ok=True)
 
@@ -117,21 +118,22 @@ def _load_prefix(path: Path) -> Prefix | None:
 
 
 def save_state_file(directory: Path, name: str, data: bytes) -> None:
-    """Write a file whole or not at all; failing to only loses the provider's cache when the session is resumed."""
+    """Write a file atomically. Errors are ignored: they only cost the provider's cache when the session is resumed."""
     with suppress(OSError):
         make_private_directory(directory)
         replace_file(directory / name, data, durable=False)
 
 
 class _VariantsFile(Struct, kw_only=True):
-    """The choices by model id: whether its prompts are short; and those that take no function calls."""
+    """The variants on disk. `short`: by model id, True = short prompts; `toolless`: ids of models without function
+    calls."""
 
     short: dict[str, bool] = field(default_factory=dict)
     toolless: list[str] = field(default_factory=list)
 
 
 def copy_variants(source: Path, target: Path) -> None:
-    """Let the session of directory `target` begin with the choices of the one of `source`."""
+    """Copy the variants of the session in directory `source` to the new session in `target`."""
     with suppress(OSError):
         save_state_file(target, VARIANTS_FILE, (source / VARIANTS_FILE).read_bytes())
 
@@ -146,7 +148,7 @@ class PromptVariants:
             self._chosen = decode_json((directory / VARIANTS_FILE).read_bytes(), _VariantsFile)
 
     def choose_variant(self, model: str, *, window: int, tools: bool) -> bool:
-        """Choose how a model is addressed; `window`: 0 = not known. Returns False if that was chosen before."""
+        """Choose the variant for a model. `window`: in tokens, 0 = not known. Returns False if it was chosen before."""
         if model in self._chosen.short:
             return False
         self._chosen.short[model] = 0 < window < SHORT_BELOW

@@ -1,7 +1,7 @@
-"""Rules as the model is told of them: in the system prompt when the session begins, later by a message.
+"""Injection of rules: into the system prompt when the session begins, by messages afterwards.
 
-What it was told stands in the conversation, so that is where it is looked up: a rule that a compaction or a rewind took
-away is told anew, and so is one whose file changed. Nothing that was sent is ever rendered again.
+The conversation itself shows which rules the model knows: a rule that a compaction or a rewind removed is sent again,
+and so is one whose file changed. Messages that were sent are never changed.
 """
 
 from __future__ import annotations
@@ -23,23 +23,25 @@ from core.protocol.events import LoadedRule, MessageAppended, RulesLoaded
 from core.protocol.messages import Message, UserMessage
 from core.tools.base import FetchedRules
 
-MAX_NEAR = 500  # paths whose folders are looked into
+MAX_NEAR = 500  # paths whose folders are searched for rule files
 _BLOCK = re.compile(r'<rule path="([^"]*)"[^>\n]*>\n.*?\n</rule>', re.DOTALL)
 _REMOVED = re.compile(r'<removed_rule path="([^"]*)"/>')
 
 
 class RuleReview(Struct, frozen=True, kw_only=True):
-    """The rules for an occasion beside those that the model was told: by path as it stands in a tag, its block."""
+    """The rules for an occasion, compared with those that the model knows.
+
+    `known_blocks`: the blocks that it was sent, by the path in their tags."""
 
     files: RuleFiles
     choices: tuple[RuleChoice, ...]
-    told: dict[str, str]
+    known_blocks: dict[str, str]
 
     def find_news(self) -> tuple[list[str], list[str]]:
-        """Return the blocks that the model does not know yet: those of new rules, and those of changed ones."""
+        """Return the blocks of new rules, and those of changed ones."""
         fresh, changed_blocks = [], []
         for choice in self.choices:
-            known_block = self.told.get(escape_attribute(choice.rule.path))
+            known_block = self.known_blocks.get(escape_attribute(choice.rule.path))
             if known_block is None:
                 fresh += [render_rule_block(choice)] if choice.binds or choice.is_listed else []
             elif known_block not in (render_rule_block(choice), render_rule(choice.rule)):
@@ -47,25 +49,25 @@ class RuleReview(Struct, frozen=True, kw_only=True):
         return fresh, changed_blocks
 
     def find_removed(self) -> list[str]:
-        """Return the paths, as they stand in a tag, of rules that the model was told and that are no more."""
+        """Return the paths, escaped as in a tag, of rules that the model knows and that are gone."""
         present_paths = {
             escape_attribute(path) for path in (*(rule.path for rule in self.files.rules), *self._list_unread())
         }
-        return [path for path in self.told if path not in present_paths]
+        return [path for path in self.known_blocks if path not in present_paths]
 
     def _list_unread(self) -> list[str]:
         return [problem.path for problem in self.files.problems]
 
     def list_rules(self, *, only_told: bool = False) -> tuple[LoadedRule, ...]:
-        """Return every rule with its place and the reason for it."""
+        """Return every rule with its position and the reason for it. `only_told`: without rules that are not sent."""
         announced_paths = {
-            choice.rule.path for choice in self.choices if escape_attribute(choice.rule.path) in self.told
+            choice.rule.path for choice in self.choices if escape_attribute(choice.rule.path) in self.known_blocks
         }
         return list_loaded(self.files, self.choices, earlier_paths=announced_paths, only_told=only_told)
 
 
 def find_known_rules(system: str, messages: Sequence[Message]) -> dict[str, str]:
-    """Find the block of each rule that the model was told last, by its path; without those that were taken back."""
+    """Find the latest block of every rule in a conversation, by its path; without rules that were removed."""
     blocks: dict[str, str] = {}
     texts = (message.content for message in messages if isinstance(message, UserMessage))
     for text in (system, *(text for text in texts if "<rule" in text or "<removed_rule" in text)):
@@ -78,9 +80,9 @@ def find_known_rules(system: str, messages: Sequence[Message]) -> dict[str, str]
 async def review_rules(
     context: TurnContext, system: str, paths: Iterable[str], prompt: str = "", *, nearby_paths: Sequence[str] = ()
 ) -> RuleReview:
-    """Read the rules as they are now and decide on them for the paths at hand and the words of a prompt.
+    """Load the present rules and decide on them for the paths at hand and the words of a prompt.
 
-    `nearby_paths`: files whose folders are looked into beside those at hand.
+    `nearby_paths`: further files whose folders are searched for rule files.
     """
     known_blocks = find_known_rules(system, context.state.messages)
     at_hand = tuple(paths)
@@ -92,12 +94,12 @@ async def review_rules(
     )
     referenced_paths = find_named(files, set(find_references(prompt)))
     return RuleReview(
-        files=files, choices=choose_rules(files, RuleOccasion(at_hand, referenced_paths)), told=known_blocks
+        files=files, choices=choose_rules(files, RuleOccasion(at_hand, referenced_paths)), known_blocks=known_blocks
     )
 
 
 async def render_rule_news(context: TurnContext, system: str, paths: Iterable[str], prompt: str = "") -> list[str]:
-    """Render what the model has to be told of rules now; empty = nothing. Emits `rules.loaded` when that is news."""
+    """Render the changes of rules for the model, [] = none. Emits `rules.loaded` if the list of rules changed."""
     context.memory.paths_at_hand, context.memory.are_rules_due = tuple(paths), False
     review = await review_rules(context, system, context.memory.paths_at_hand, prompt)
     rows = review.list_rules(only_told=True)
@@ -110,7 +112,7 @@ async def render_rule_news(context: TurnContext, system: str, paths: Iterable[st
 
 
 async def append_rule_news(context: TurnContext, system: str) -> None:
-    """Append a message with the rules that the files speak to that came to hand since the model was told of any."""
+    """Append a message with the rules for files that came to hand since the last one."""
     known_paths = context.memory.paths_at_hand
     paths = tuple(dict.fromkeys((*known_paths, *list_paths_at_hand(context))))
     if paths != known_paths or context.memory.are_rules_due:
@@ -119,8 +121,8 @@ async def append_rule_news(context: TurnContext, system: str) -> None:
 
 
 def list_paths_at_hand(context: TurnContext, *path_groups: Iterable[str]) -> tuple[str, ...]:
-    """Return the paths that this turn is about, each once: `path_groups` ones, what the model has read, what is
-    pending."""
+    """Return the distinct paths that this turn is about: `path_groups`, files that the model has read, pending
+    files."""
     own_groups = (context.memory.read_digests, context.state.changes)
     return tuple(dict.fromkeys(path for group in (*path_groups, *own_groups) for path in group))
 
@@ -128,8 +130,7 @@ def list_paths_at_hand(context: TurnContext, *path_groups: Iterable[str]) -> tup
 async def fetch_rules(
     permissions: CallPermissions, names: tuple[str, ...], nearby_paths: tuple[str, ...]
 ) -> FetchedRules:
-    """Find rules by path or name, with what they import. `nearby_paths`: files whose folders may have rules of their
-    own."""
+    """Find rules by path or name, with their imports. `nearby_paths`: files whose folders are searched as well."""
     workspace = permissions.terminal.host.workspace
     files = await asyncio.to_thread(
         load_rule_files, workspace, permissions.rule_check, nearby_paths=(*nearby_paths, *names)

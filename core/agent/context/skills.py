@@ -38,7 +38,7 @@ from core.tools.base import SkillRequest, SkillText
 TIME_LIMIT: Final = 30.0  # seconds
 MAX_OUTPUT: Final = 20_000  # characters of the output of one command
 MAX_COMMANDS: Final = 20
-MAX_PINNED: Final = 20_000  # characters of one skill that outlive a compaction: about 5,000 tokens
+MAX_PINNED: Final = 20_000  # characters of one skill that survive a compaction: about 5,000 tokens
 MAX_PINNED_TOGETHER: Final = 100_000
 _CUT: Final = "\n[cut: call activate_skill again for the whole of it]\n</skill>"
 _LINE: Final = re.compile(r"\A[^\n]*\n")
@@ -47,7 +47,7 @@ _TOLD_NAME: Final = re.compile(r"^- ([\w.:-]+): ", re.MULTILINE)
 
 
 async def run_injected(permissions: CallPermissions, command: str) -> str:
-    """Run a command and return its output. Raises `ToolFailed`: it must not run, or it failed."""
+    """Run a command and return its output. Raises `ToolFailed` if it must not run or fails."""
     terminal = permissions.terminal
     box = await terminal.host.box.find()
     quoted_command = f"`{command[:200]}`"
@@ -92,7 +92,7 @@ async def _run_boxed(permissions: CallPermissions, box: Box, command: str) -> tu
 
 
 async def load_session_skills(permissions: CallPermissions) -> SkillSet:
-    """Load the skills that count in a session, as they stand on disk now."""
+    """Load the skills of a session from disk."""
     places = partial(find_extension_places, permissions.terminal.host.workspace, permissions.rule_check)
     return await asyncio.to_thread(lambda: load_skills(places().folders))
 
@@ -128,7 +128,7 @@ def _build_refusal(name: str, skills: SkillSet, skill: Skill | None) -> ToolInpu
 
 
 def check_readable(permissions: CallPermissions, skill: Skill) -> None:
-    """Raise `PathRefused` where a rule of the user's keeps a skill of the project from the agent."""
+    """Raise `PathRefused` if a rule of the user denies a skill of the project to the agent."""
     if skill.scope == "project" and not skill.path.startswith("../"):
         permissions.build_path_guard().check(Access.READ, skill.path)
 
@@ -151,7 +151,7 @@ async def _open_file(permissions: CallPermissions, skill: Skill, name: str) -> S
 async def render_skill(
     permissions: CallPermissions, skill: Skill, arguments: str = "", *, by_user: bool = False
 ) -> SkillActivated:
-    """Render what the model is sent of a skill. Raises `ToolFailed` when one of its commands does not run."""
+    """Render a skill for the model. Raises `ToolFailed` when one of its commands does not run."""
     host = permissions.terminal.host
     prompt_arguments = PromptArguments(
         text=arguments,
@@ -177,14 +177,14 @@ async def render_skill(
 
 
 async def fill_commands(permissions: CallPermissions, parts: Sequence[PromptPart]) -> str:
-    """Return a text with the output of its commands in place of them, run one after the other. Raises `ToolFailed`."""
+    """Run the commands of a text one after the other and put their output in their place. Raises `ToolFailed`."""
     if sum(part.is_command for part in parts) > MAX_COMMANDS:
         raise ToolFailed(f"It holds more than {MAX_COMMANDS} commands, so none was run.")
     return "".join([await run_injected(permissions, part.text) if part.is_command else part.text for part in parts])
 
 
 def render_pinned(skills: Sequence[SkillActivated], before: Sequence[Message], after: Sequence[Message]) -> list[str]:
-    """Render the skills that a compaction took away, the latest opened first, each cut and all within a bound."""
+    """Render the skills that a compaction removed, the latest first, each clipped, and all within a bound."""
     room = MAX_PINNED_TOGETHER
     texts = []
     for skill in reversed(skills):
@@ -201,15 +201,13 @@ def render_pinned(skills: Sequence[SkillActivated], before: Sequence[Message], a
 
 
 class SkillCatalog(Struct):
-    """Tells the model of one turn of the skills.
-
-    They are read once for it: what comes meanwhile is told with the next prompt."""
+    """The skills that are offered in one turn. They are loaded once; later ones are offered with the next prompt."""
 
     context: TurnContext
     skills: SkillSet | None = None
 
     async def choose(self) -> tuple[SkillChoice, ...]:
-        """Decide on every skill for what is at hand now."""
+        """Decide on every skill for the prompt and the paths at hand."""
         if self.skills is None:
             self.skills = await load_session_skills(self.context.permissions)
         context, state = self.context, self.context.state
@@ -219,8 +217,8 @@ class SkillCatalog(Struct):
         return choose_skills(self.skills.skills, SkillOccasion(prompt=prompt, paths=paths, told=announced_names))
 
     async def describe(self) -> str:
-        """Describe the skills that are offered, "" = there are none."""
-        if self.context.dialect == "command":  # it has no tool to open one with
+        """Describe the offered skills, "" = none."""
+        if self.context.dialect == "command":  # It has no tool to open a skill.
             return ""
         choices = await self.choose()
         descriptions = [_describe_skill(choice.skill) for choice in choices if choice.is_offered]

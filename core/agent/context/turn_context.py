@@ -1,8 +1,8 @@
 """The context of one turn: the parts of its session that it works with.
 
-The engine makes one for each turn. `emit` stamps, logs, folds and publishes an event at once, so `state` always shows
-the effect of what was just emitted; a turn keeps no second copy of the truth. A stage of the turn is given the parts
-that it needs, never all of them.
+The engine builds one for every turn. `emit` stamps, logs, folds and publishes an event at once, so `state` always
+includes the event that was just emitted, and a turn needs no copy of it. A stage of the turn gets the parts that it
+needs, never the whole context.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from core.tools.toolset import Toolset
 
 
 class BuildTarget(Struct, frozen=True):
-    """The plan that a turn builds, "" = none, and the one todo of it that the user chose, "" = all."""
+    """The plan that a turn builds, "" = none, and the todo of it that the user chose, "" = all."""
 
     plan: str = ""
     todo: str = ""
@@ -48,12 +48,11 @@ AskAgent = Callable[["TurnContext", str, PromptSurroundings, str], Awaitable[Non
 class TurnContext(Struct, kw_only=True):
     """The context of one turn of the session `id`.
 
-    `directory`: the session's own (`outputs/` and `prefix.json` go below it). `is_private`: the APIs are asked to keep
-    nothing. `open_sources`: opens what a prompt can name; `search`: looks through the project; `outward`: opens the
-    capabilities that lead out of session and machine; `offers`: what the model is told of beside its list of tools.
-    `hooks`: those of the session, to which every event is told. `budget`: what the turn has used. `ask_agent`: has the
-    hosted agent answer that stands in the place of a model, None = a model answers.
-    `appended_prompt`: ends the system prompt of a session that begins.
+    `directory`: the session's directory (with `outputs/` and `prefix.json`). `is_private`: the APIs are asked to store
+    nothing. `open_sources`: opens the sources that a prompt can name; `search`: searches the project; `outward`: opens
+    the capabilities that lead out of session and machine; `offers`: extensions besides the list of tools. `hooks`: the
+    hooks of the session. `budget`: usage of the turn. `ask_agent`: has a hosted agent answer, None = a model answers.
+    `appended_prompt`: text for the end of the system prompt.
     """
 
     id: str
@@ -96,13 +95,13 @@ class TurnContext(Struct, kw_only=True):
         return self.settings.context.window or self.routes.current.window
 
     def use_settings(self, settings: Settings) -> None:
-        """Let changed settings hold at once, also for the turn that runs."""
+        """Replace the settings at once, also for the running turn."""
         self.settings = self.permissions.settings = settings
 
     def interrupt(self) -> bool:
-        """Stop the running turn soon. False: none is running."""
+        """Stop the running turn soon. Returns False if none is running."""
         if self.working is None or self.working.done():
             return False
-        if not self.working.cancelling():  # one that stops is let: it would leave behind what it still waits for
+        if not self.working.cancelling():  # A second cancellation would interrupt the clean-up of the first one.
             self.working.cancel()
         return True
