@@ -73,8 +73,8 @@ def build_setup(
 ) -> PromptSetup:
     """Read rules and layout; build the prefix or load the one that the session began with. Runs in a thread.
 
-    `is_trusted_content` None: the project is not trusted, and no rule of it is read; those whose bytes are not heard
-    are left out. `appended_prompt`: what the user wants behind the rules.
+    `is_trusted_content`: checks the bytes of the project's rule files, which are left out if it fails; None = no rule
+    of the project is read. `appended_prompt`: text of the user for the end of the system prompt.
     """
     files = load_rule_files(workspace, is_trusted_content)
     choices = choose_rules(files)

@@ -32,19 +32,19 @@ EDIT_BLOCKED = (
     "hypotheses_set, gather evidence with probe_add and reproduce, and give a verdict with hypothesis_verdict; or "
     "propose agent mode with switch_mode, if this is not about finding a fault."
 )
-MAX_FILE_SIZE = 8 << 20  # bytes of a file that is looked at
+MAX_FILE_SIZE = 8 << 20  # bytes of a file that is searched
 MAX_IGNORED_FILES = 20_000  # files of ignored paths
 REMOVAL_ORIGIN = Origin(tool="probe_check")
 
 
 def explain_blocked_edit(state: SessionState, access: Access | None) -> str:
-    """Return why an edit has to wait; "" = it may be made."""
+    """Explain why an edit has to wait, "" = it may be made."""
     is_edit = access is Access.PROPOSE and state.mode == "debug"
     return EDIT_BLOCKED if is_edit and not state.debug.has_confirmed_cause else ""
 
 
 def check_no_marks(data: bytes) -> None:
-    """Raise `ToolFailed` for content with a probe's marks in it: probes are in no file."""
+    """Raise `ToolFailed` for content with the marks of a probe: probes are in no file."""
     if has_regions(data):
         raise ToolFailed(
             "This content holds the region marks of a probe; probes are in no file. Nothing was changed.",
@@ -62,7 +62,7 @@ class DebugPolicy(Struct, eq=False):
     _urged_topics: set[str] = field(default_factory=set)
 
     async def should_continue(self) -> bool:
-        """True if the turn goes on: probes are left, a fix was not shown or did not help. The model is reminded."""
+        """True if the turn continues, with a reminder: probes are left, or a fix was not run or did not help."""
         debug, emit = self._host.state.debug, self._host.emit
         if debug.probes and self._urge_once("probes_left", probes=", ".join(debug.probes)):
             return True
@@ -77,7 +77,7 @@ class DebugPolicy(Struct, eq=False):
 
     @property
     def _is_fix_unshown(self) -> bool:
-        """True if there is a fix that no run has shown. Without a box a run does not see what is pending."""
+        """True if no run includes the fix. Without a box a run does not see pending changes."""
         state, debug = self._host.state, self._host.state.debug
         can_be = self._permissions.terminal.is_contained and state.mode == "debug" and bool(debug.runs)
         return can_be and bool(debug.fixes) and not debug.fix_run
@@ -91,7 +91,7 @@ class DebugPolicy(Struct, eq=False):
 
 
 def remove_all_probes(debug: DebugState, emit: Callable[[AnyEvent], None], reason: str) -> None:
-    """Remove the probes that are in place, and notify the user."""
+    """Remove all probes and notify the user."""
     if debug.probes:
         count = "1 probe was" if len(debug.probes) == 1 else f"{len(debug.probes)} probes were"
         emit(ProbeRemoved(ids=tuple(debug.probes), by="program"))
@@ -99,27 +99,29 @@ def remove_all_probes(debug: DebugState, emit: Callable[[AnyEvent], None], reaso
 
 
 class LeftoverMarks(Struct, frozen=True, kw_only=True):
-    """Count of the files that were searched, and the paths in which a mark is left."""
+    """The number of searched files, and the paths of files with a mark."""
 
     file_count: int
     paths: tuple[str, ...] = ()
 
 
 def remove_marks(shadow: Shadow, paths: Iterable[str] = (), *, includes_ignored: bool = False) -> LeftoverMarks:
-    """Remove regions between marks from what is pending (and `paths`); return what is left. Raises `StateError`."""
+    """Remove regions between marks from pending files; return the files with marks that are left.
+
+    `paths`: further files to search. Raises `StateError`."""
     pending = {change.path: change for change in shadow.list_changes()}
-    looked_at = sorted({*pending, *paths})
-    for path in looked_at:
+    searched_paths = sorted({*pending, *paths})
+    for path in searched_paths:
         if path in pending:
             _remove_pending_marks(shadow, pending[path])
-    marked_paths = [path for path in looked_at if _is_marked(shadow, path)]
+    marked_paths = [path for path in searched_paths if _is_marked(shadow, path)]
     ignored_paths = (
         [path for path in islice(list_kept_files(shadow.merged_tree), MAX_IGNORED_FILES) if path not in pending]
         if includes_ignored
         else []
     )
     marked_paths += [path for path in ignored_paths if has_regions(_read_merged(shadow, path) or b"")]
-    return LeftoverMarks(file_count=len({*looked_at, *ignored_paths}), paths=tuple(dict.fromkeys(marked_paths)))
+    return LeftoverMarks(file_count=len({*searched_paths, *ignored_paths}), paths=tuple(dict.fromkeys(marked_paths)))
 
 
 def _remove_pending_marks(shadow: Shadow, change: Change) -> None:

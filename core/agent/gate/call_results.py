@@ -24,21 +24,21 @@ _TERMINAL_TOOLS = frozenset({"run_terminal_cmd", "read_terminal", "write_termina
 
 
 class ResultFormatter(Struct, frozen=True):
-    """The wording of one step's results. In a user message, foreign text must not look like ours."""
+    """Formats the results of one step. In a user message, foreign text must not contain our tags."""
 
     dialect: Dialect
     host: CommandHost
     jobs: JobTable
 
     def format(self, call: GatedCall) -> str:
-        """Return the answer that the model is sent for a call that is over."""
+        """Return the result of a finished call for the model."""
         if isinstance(self.dialect, NativeDialect):
             return escape_tags(call.text) if self._is_in_text(call) else call.text
         text = f"{escape_tags(call.format_preamble())}{self.dialect.format_result(self._build_result(call))}"
         return clip_text(self.host.directory, call.request.id, text)[0]
 
     def _is_in_text(self, call: GatedCall) -> bool:
-        """True if a call of the latest answer stood in its text, so that its result goes back as a user message."""
+        """True if a call is written in the text of the latest answer, so that its result becomes a user message."""
         answers = (message for message in reversed(self.host.state.messages) if isinstance(message, AssistantMessage))
         latest = next(answers, None)
         return latest is not None and call.request.id in latest.in_text
@@ -68,7 +68,7 @@ class ResultFormatter(Struct, frozen=True):
         return next((job for job in running if job.execution.request.origin.call == call.request.id), None)
 
     def track_foreground_job(self, calls: Sequence[GatedCall], memory: ModelMemory) -> None:
-        """Track after a step which command goes on in the model's terminal, until the model knows its end."""
+        """Track the command that still runs in the model's terminal after a step, until the model knows its end."""
         if not isinstance(self.dialect, TagDialect):
             return
         for call in calls:
@@ -79,7 +79,7 @@ class ResultFormatter(Struct, frozen=True):
                 memory.foreground_job = ""
 
     def show_submission(self, calls: Sequence[GatedCall], documents: TurnDocuments) -> bool:
-        """Show what a call of the step handed in. True if one ended the turn."""
+        """Show the final message of a call that ends the turn. Returns True if there is one."""
         ending = next((call.tool for call in calls if call.name == "finish" and call.status == "completed"), None)
         if ending is not None:
             if message := str(getattr(ending, "message", "")).strip():
@@ -95,14 +95,14 @@ class ResultFormatter(Struct, frozen=True):
 
 
 def describe_unfinished(subagent: SubagentState, reason: str, *, is_readonly: bool = False) -> str:
-    """Return what the model is told of a subagent that did not finish, and `reason`."""
+    """Return the result of a task whose subagent did not finish for `reason`, with the way to resume it."""
     note = "" if is_readonly else " What it changed is kept with it and not merged."
     name = f"{subagent.agent} {subagent.id}"
     return f"[{name} did not finish: {reason.rstrip('.')}.{note} `resume` with this id goes on with it.]"
 
 
 def describe_interrupted(state: SessionState, call: str) -> str:
-    """Return the result of the call `call`, which gave a task and has none; "" = no subagent was given it."""
+    """Return the result of the interrupted task call `call`, "" = no subagent works on it."""
     subagent = next(
         (candidate for candidate in state.subagents.values() if candidate.agent and candidate.call == call), None
     )

@@ -41,7 +41,7 @@ _GIT_LOOKING: Final = frozenset(
     ("log", "show", "diff", "status", "blame", "grep", "ls-files", "ls-tree", "rev-parse", "shortlog", "describe")
 )
 _FIND_ACTS: Final = ("-delete", "-exec", "-execdir", "-ok", "-okdir", "-fprint", "-fprintf", "-fls")
-MAX_RERUNS: Final = 3  # times that a command is run again for hosts it had not wanted before
+MAX_RERUNS: Final = 3  # reruns of one command for further hosts
 RUN_AGAIN: Final = "[Run again, with the network to {}; nothing of the run before is kept.]\n"
 MOVED: Final = "It was not run again: the mode, the directory or the environment changed while the user was asked."
 
@@ -49,7 +49,7 @@ MOVED: Final = "It was not run again: the mode, the directory or the environment
 def split_calls(
     access: Access | None, calls: list[GatedCall], permissions: CallPermissions
 ) -> Iterator[list[GatedCall]]:
-    """Split neighbours of one access into those that run at the same time, group after group."""
+    """Split consecutive calls of one access into groups whose calls run at the same time."""
     if access in _ALWAYS:
         yield calls
         return
@@ -74,7 +74,7 @@ def _is_independent(call: GatedCall, permissions: CallPermissions) -> bool:
 
 
 def report_blocked_hosts(calls: Sequence[GatedCall], permissions: CallPermissions) -> None:
-    """Tell commands that ran at the same time of the network that was refused: nobody knows to which of them."""
+    """Add the hosts that were refused to the results of parallel commands: they can't be assigned to one of them."""
     if not calls[0].is_parallel or calls[0].access is not Access.EXEC:
         return
     if targets := permissions.network_grants.take_refused():
@@ -85,8 +85,8 @@ def report_blocked_hosts(calls: Sequence[GatedCall], permissions: CallPermission
 
 
 def is_independent(command: str, checks: Sequence[str] = ()) -> bool:
-    """Return True if a command makes nothing that another one would be meant to find. `checks`: more patterns of
-    commands that check, from the user's configuration."""
+    """True if a command makes nothing that another one may have to find. `checks`: patterns of further checking
+    commands, from the user's configuration."""
     parts = split_command(command)
     if not parts.is_certain or parts.writes:
         return False
@@ -110,7 +110,7 @@ def _is_known(command: str, checks: Sequence[str]) -> bool:
 
 
 class NetworkRerun(Struct, eq=False):
-    """The reruns of one call. `check_granted` raises `CallStopped` if the mode no longer grants the call."""
+    """The reruns of one call. `check_granted` raises `CallStopped` if the mode does not grant the call any more."""
 
     approver: Approver
     call: GatedCall
@@ -119,7 +119,7 @@ class NetworkRerun(Struct, eq=False):
     refusal: str = ""
 
     async def should_run_again(self) -> bool:
-        """Ask about hosts that were refused to the run that has just ended. True: they are granted to the next one."""
+        """Ask about hosts that were refused to the last run. Returns True if they are granted to the next one."""
         permissions, call = self.approver.permissions, self.call
         grants = permissions.network_grants
         targets = tuple(target for target in grants.take_refused() if grants.can_be_asked(target.host))
@@ -141,7 +141,7 @@ class NetworkRerun(Struct, eq=False):
         return self.approver.permissions.build_approval(self.call.subject, self.call.approval.permissions)
 
     def _explain_change(self, before: Approval) -> str:
-        """Explain why a yes no longer holds: all but the network has to be as it was when the user was asked."""
+        """Explain why a yes no longer holds, "" = only the network has changed since the user was asked."""
         try:
             self.check_granted(self.call)
         except CallStopped as stopped:
@@ -149,7 +149,7 @@ class NetworkRerun(Struct, eq=False):
         return "" if self._build_approval().has_same_ground(before) else MOVED
 
     def format_result(self, text: str) -> str:
-        """Return the result of the last run, with what the model has to know of those before it."""
+        """Return the result of the last run, with notes about the runs before it."""
         if self.reached:
             text = RUN_AGAIN.format(", ".join(self.reached)) + text
         return f"{text}\n[{self.refusal}]" if self.refusal else text

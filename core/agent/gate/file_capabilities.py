@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from core.lsp.questions import LocationKind, NamePosition
 
 TIME_LIMIT: Final = 45.0
-MAX_OUTPUT: Final = 2_000_000  # characters of output that are read
+MAX_OUTPUT: Final = 2_000_000  # characters of a linter's output
 EMPTY_RUN: Final = LintRun(exit_code=0, output="")
 ApplyEdit = Callable[[EditRequest], Awaitable[str]]
 
 
 async def run_linter(permissions: CallPermissions, job: LintJob, *, pending: bool) -> LintRun:
-    """Run a linter. What is not on disk has no problems there. Raises `ToolFailed` when it must not or can't be run."""
+    """Run a linter over pending files or over those on disk. Raises `ToolFailed` if it must not or can't run."""
     terminal = permissions.terminal
     box = await terminal.host.box.find()
     if box is None or not box.tier.can_run_unasked:
@@ -65,7 +65,7 @@ async def run_linter(permissions: CallPermissions, job: LintJob, *, pending: boo
 
 
 def _narrow_to_disk(workspace: Workspace, job: LintJob) -> LintJob | None:
-    """Return the job without the files that the user does not have; None: then there is nothing to run."""
+    """Return the job without the files that are not on disk, None = nothing is left to run."""
     disk_files = tuple(path for path in job.files if workspace.stat(path) is not None)
     if workspace.stat(job.directory) is None or (LINTERS[job.linter].named and not disk_files):
         return None
@@ -100,7 +100,7 @@ class _BoundedOutput(Struct):
 
 
 class FileReader(Struct, eq=False, kw_only=True):
-    """READ: files as the agent sees them, by functions that lead to no object. `digests`: what the model has read."""
+    """READ: files as the agent sees them, by detached functions. `digests`: by path, those of content that was read."""
 
     root: str
     digests: dict[str, str]
@@ -120,7 +120,7 @@ class FileReader(Struct, eq=False, kw_only=True):
     def stat(self, path: str) -> PathStat | None:
         relative_path = self.relative(path)
         self.check_path(Access.READ, relative_path)
-        register_read_repository(Path(self.root), relative_path)  # what is looked for is read or searched next
+        register_read_repository(Path(self.root), relative_path)  # The path is read or searched next.
         return self.look_up(relative_path)
 
     def read_bytes(self, path: str, limit: int) -> bytes:
@@ -144,13 +144,13 @@ class FileReader(Struct, eq=False, kw_only=True):
         return await self.names.diagnose(tuple(map(self.relative, paths)))
 
     async def find_places(self, kind: LocationKind, name_position: NamePosition) -> tuple[Place, ...]:
-        return tuple(self._hide_kept(location) for location in await self.names.locate(kind, name_position))
+        return tuple(self._hide_restricted(location) for location in await self.names.locate(kind, name_position))
 
     async def describe_name(self, name_position: NamePosition) -> str:
         return await self.names.describe(name_position)
 
-    def _hide_kept(self, location: Place) -> Place:
-        """Return the place without its text where that is kept from the agent."""
+    def _hide_restricted(self, location: Place) -> Place:
+        """Return the location without its text if the agent may not read the file."""
         try:
             if not location.path.startswith("/"):
                 self.check_path(Access.READ, location.path)
@@ -175,9 +175,9 @@ class FileReader(Struct, eq=False, kw_only=True):
 
 
 class FileEditor(FileReader, eq=False, kw_only=True):
-    """PROPOSE: reading, and writes that land in the shadow."""
+    """PROPOSE: reading, and writes to the shadow."""
 
-    edit: Callable[..., ShadowEdit]  # path, bytes (None: nothing), mode (left out: that of the file)
+    edit: Callable[..., ShadowEdit]  # arguments: path, bytes (None = delete), mode (optional, default: the file's)
     lease: CallLease
     apply_edit: ApplyEdit
 
@@ -218,15 +218,15 @@ class FileEditor(FileReader, eq=False, kw_only=True):
         self.lease.check()
         return await self.names.plan_rename(name_position, new_name)
 
-    async def apply_with_model(self, order: EditRequest) -> str:
+    async def apply_with_model(self, request: EditRequest) -> str:
         self.lease.check()
-        return await self.apply_edit(order)
+        return await self.apply_edit(request)
 
 
 def list_reading(
     permissions: CallPermissions, digests: dict[str, str], approved_paths: Sequence[str], tool: str = ""
 ) -> dict[str, Any]:
-    """List the fields of a `FileReader`: functions without the objects that they are methods of."""
+    """List the fields of a `FileReader`: functions detached from their objects."""
 
     def detach(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *arguments: function(*arguments)  # noqa: PLW0108 (a bound method leads to its object)
@@ -252,7 +252,7 @@ def list_reading(
 
 
 def _reach_added(reading: dict[str, Any], added_directories: AddedDirectories, guard: PathGuard) -> dict[str, Any]:
-    """Return the functions that differ where further directories can be read, by absolute paths."""
+    """Return replacements of functions that also read further directories, by absolute paths."""
 
     def relative(path: str) -> str:
         try:
@@ -286,6 +286,6 @@ def _reach_added(reading: dict[str, Any], added_directories: AddedDirectories, g
 def build_reader(
     permissions: CallPermissions, digests: dict[str, str], approved_paths: Sequence[str] = (), tool: str = ""
 ) -> FileReader:
-    """Build a READ capability. `digests`: what the model has read; `approved_paths`: files that the user said yes to;
-    `tool`: who reads."""
+    """Build a READ capability. `digests`: see `FileReader`; `approved_paths`: files that the user approved; `tool`: the
+    name of the tool that reads."""
     return FileReader(**list_reading(permissions, digests, approved_paths, tool))

@@ -32,7 +32,7 @@ UNEXPECTED: Final = "internal"
 
 
 class CallStopped(Exception):
-    """Raised by a stage to end the call: the text for the model, and how the call counts. `code`: of the error."""
+    """Raised by a stage to end the call with a status and a text for the model. `code`: the error code."""
 
     def __init__(self, status: ToolStatus, text: str, *, code: str = "") -> None:
         super().__init__(text)
@@ -42,15 +42,13 @@ class CallStopped(Exception):
 
 
 class GatedCall(Struct, eq=False):
-    """One tool call. `document` shows it; `problem`: why it must not be run; `is_truncated`: by the length limit.
+    """One tool call. `document` shows it; `problem`: why it must not run; `is_truncated`: the length limit cut it.
 
-    `name`: the tool's own, as soon as it is found; `subject`: the path, command or the like that the call is about.
-    `hosts`, `services`: granted to this command alone; `permission_notes`: what it asked for and was not granted;
-    `received`: hosts that it had an answer from. `error_code`: why it has failed, in a word for machines; `error_hint`:
-    what to do about it.
-    `is_parallel`: it runs at the same time as others of its step.
-    `changed_by`: what hook changed its arguments, as a sentence. The loop learns from `has_failed`
-    and `is_malformed`: no call could be made of what the model wrote, whatever the project holds.
+    `name`: the name that the model used, then the tool's; `subject`: the path, command or the like of the call;
+    `hosts`, `services`: granted to this command alone; `permission_notes`: reasons for requested permissions that are
+    not granted; `received`: hosts that have answered it; `error_code`, `error_hint`: the code of its error, and advice;
+    `changed_by`: a sentence about the hook that changed its arguments; `is_parallel`: it runs at the same time as
+    others of its step; `is_malformed`: the model's arguments are invalid, independent of the project.
     """
 
     request: ToolCall
@@ -88,11 +86,11 @@ class GatedCall(Struct, eq=False):
 
     @property
     def is_unsandboxed(self) -> bool:
-        """True if the user let this command out of the box."""
+        """True if the user approved this command outside the box."""
         return "all" in self.approval.permissions
 
     def format_preamble(self) -> str:
-        """Return lines for before the result: another command than the model's ran, or it was granted less."""
+        """Return lines for the start of the result: another command than the model's ran, or with less permissions."""
         notes = "".join(f"[{note}]\n" for note in self.permission_notes)
         if self.changed_by:
             return f"{self.changed_by} It is now: {self.subject}\n{notes}"
@@ -102,13 +100,13 @@ class GatedCall(Struct, eq=False):
 
 
 def fail_call(call: GatedCall, error: Exception) -> None:
-    """End a call for what went wrong with it, in words for the model."""
+    """End a call with an error, described for the model."""
     call.status = error.status if isinstance(error, CallStopped) else "failed"
     if isinstance(error, CallStopped):
         call.text, call.error_code = error.text, error.code
     elif isinstance(error, AgentTuiError):
         call.text, call.error_code, call.error_hint = error.format_with_hint(), error.code, error.hint
-        # What was found while it ran (nothing there, two places, not read yet) says nothing against the arguments.
+        # Errors of a running tool (no match, two matches, file not read yet) do not mean that arguments are malformed.
         call.is_malformed = isinstance(error, ToolInputInvalid) and call.tool is None
     else:
         name = Path(save_crash_report(error, f"the tool {call.name}")).name
@@ -118,7 +116,7 @@ def fail_call(call: GatedCall, error: Exception) -> None:
 
 
 def build_finished_call(call: GatedCall, root: str) -> FinishedCall:
-    """Build what the documents of a call are made of. `root`: the workspace."""
+    """Build the record of a call for its documents. `root`: the workspace."""
     prompter = call.capability if isinstance(call.capability, UserPrompter) else None
     code = call.error_code or (DENIED if call.status == "denied" else FAILED)
     return FinishedCall(
@@ -130,7 +128,7 @@ def build_finished_call(call: GatedCall, root: str) -> FinishedCall:
         text=call.text,
         summary=call.outcome.summary or ("" if call.status == "completed" else extract_first_line(call.text)),
         duration_ms=round((monotonic() - call.started) * 1000),
-        detail=_tell_granted(call),
+        detail=_describe_grants(call),
         attachments=tuple(attachment.attachment for attachment in call.outcome.attachments),
         title=prompter.title if prompter else "",
         questions=prompter.questions if prompter else (),
@@ -142,9 +140,10 @@ def build_finished_call(call: GatedCall, root: str) -> FinishedCall:
     )
 
 
-def _tell_granted(call: GatedCall) -> Detail:
-    """Return the detail; that of a command with what it was granted, not what it asked for: the network counts if it
-    was let reach a host of it."""
+def _describe_grants(call: GatedCall) -> Detail:
+    """Return the detail, that of a command with the granted instead of the requested permissions.
+
+    The network counts as granted if the command could reach a host."""
     detail = call.outcome.detail
     if not isinstance(detail, TerminalDetail) or call.is_unsandboxed:
         return detail
@@ -161,7 +160,7 @@ def _tell_granted(call: GatedCall) -> Detail:
 
 
 def _list_arguments(call: GatedCall) -> dict[str, Any]:
-    """Return the arguments as they were written; of a command what was decided on stands in their place."""
+    """Return the arguments as the model wrote them; those of a command as they were approved."""
     arguments, tool = decode_arguments(call.request.arguments), cast("object", call.tool)
     if not isinstance(tool, RunTerminalCmd):
         return arguments

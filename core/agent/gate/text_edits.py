@@ -1,9 +1,9 @@
-"""Edits and calls that a model wrote into its text, where it has tools for that: which of them are meant.
+"""Decides which edits and calls in the text of a model with function calls are intended to be executed.
 
-An edit is, if the mode lets edits through, it is whole, and each file that it names is there or plainly to be created.
-In a code fence it also has to fit the files as they are, by a model that has not edited by a call before. All of it
-waits for the review. A call of a tool that there is is meant where the answer ends with it, and anywhere by a model
-that has not made any.
+An edit is intended if the mode allows edits, it is complete, and every file that it names exists or is plainly to be
+created. In a code fence it also has to fit the present files, and the model must not have edited by a call before. All
+edits wait for the review. A call of a known tool is intended if the answer ends with it, or if the model has made no
+function calls.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def is_intended(
     model: str,
     open_reader: Callable[[], FileReader],
 ) -> bool:
-    """True if a candidate is to be taken for what it looks like."""
+    """True if a candidate is to be executed."""
     if candidate.is_call:
         is_known = candidate.is_sure or _is_tool(tools, candidate.tool)
         return is_known and (candidate.is_last or not any(_iterate_calls(state, model)))
@@ -69,7 +69,7 @@ def _iterate_calls(state: SessionState, model: str) -> Iterator[ToolCall]:
 
 
 def _is_applicable(reader: FileReader, tool: Tool[object], *, exactly: bool) -> bool:
-    """True if the files are there; with `exactly`, if the edit fits them as they stand. May raise `AgentTuiError`."""
+    """True if the files exist; with `exactly`, if the edit fits their present text. May raise `AgentTuiError`."""
     match tool:
         case EditBlocks():
             blocks = parse_blocks(tool.diff)
@@ -88,7 +88,7 @@ def _is_applicable(reader: FileReader, tool: Tool[object], *, exactly: bool) -> 
 
 
 def _read_text(reader: FileReader, path: str) -> str | None:
-    """Return the text of a file that can be edited, None if absent. Raises `AgentTuiError` for one that can't."""
+    """Return the text of an editable file, None = absent. Raises `AgentTuiError` if it can't be edited."""
     relative_path = reader.relative(path)
     return None if reader.stat(relative_path) is None else read_editable(reader, relative_path).text
 

@@ -42,7 +42,8 @@ TIME_LIMIT = 300.0
 
 
 class TodoEditor(Struct, eq=False):
-    """The TODO capability. `_check` raises when the call is over; `_prove` returns why a todo's command failed."""
+    """The TODO capability. `_check` raises when the call has ended; `_prove` runs a todo's command and returns why it
+    failed, "" = it passed."""
 
     _plans: PlanSync
     _user: UserChannel
@@ -85,7 +86,7 @@ class TodoEditor(Struct, eq=False):
                 notes.append(f"{todo.id} is not completed. {reason}")
                 status: TodoStatus = old_statuses.get(todo.id, "pending")
                 after = apply_statuses(after, {todo.id: status})
-        after, undone = _hold_back_waiting(before, after)
+        after, undone = _hold_dependents(before, after)
         notes += undone
         return TodosUpdated(todos=after, notes=tuple(notes), failed=has_failed)
 
@@ -111,7 +112,7 @@ class TodoEditor(Struct, eq=False):
 
 
 class PlanFileEditor(TodoEditor):
-    """The PLAN capability: plan files, beside the list."""
+    """The PLAN capability: the task list, and plan files."""
 
     def create_plan(self, plan: Plan) -> Plan:
         self._check()
@@ -149,12 +150,14 @@ def _remove_todos(todos: Sequence[Todo], removed_ids: Sequence[str]) -> tuple[To
 
 
 def apply_statuses(todos: Sequence[Todo], status: Mapping[str, TodoStatus]) -> tuple[Todo, ...]:
-    """Return the todos with these statuses, by id; the others keep theirs."""
+    """Return the todos with these statuses, by id; other todos are unchanged."""
     return tuple(replace(todo, status=status.get(todo.id, todo.status)) for todo in todos)
 
 
-def _hold_back_waiting(before: Sequence[Todo], after: tuple[Todo, ...]) -> tuple[tuple[Todo, ...], list[str]]:
-    """Return the todos, those that can't begin as they were, with notes: another is not done, or in progress."""
+def _hold_dependents(before: Sequence[Todo], after: tuple[Todo, ...]) -> tuple[tuple[Todo, ...], list[str]]:
+    """Reset the status of todos that can't begin yet, and return all todos with notes about the reset ones.
+
+    A todo can't begin while a dependency is open, or while another todo is in progress."""
     old_todos = {todo.id: todo for todo in before}
     notes: list[str] = []
     open_ids = {todo.id for todo in after if todo.status not in {"completed", "cancelled"}}
@@ -192,8 +195,9 @@ def _build_question(cut: CancelledTodo) -> Question:
 def build_prover(
     approver: Approver, origin: Origin, build_runner: Callable[[Approval], Runner]
 ) -> Callable[[Todo], Awaitable[str]]:
-    """Build a function that returns why a todo is not proved, "" = it is. `build_runner` makes what runs a command
-    where no box holds it: in the project itself, after a yes to its exact bytes."""
+    """Build a function that runs a todo's command and returns why it proves nothing, "" = it passed.
+
+    `build_runner`: builds the runner for a command without a box, in the project itself, after the user's yes."""
 
     host = approver.permissions.terminal.host
 

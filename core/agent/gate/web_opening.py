@@ -1,6 +1,6 @@
-"""The web of a session: its offer, told with the first prompt, and what opens it for a call.
+"""The web of a session: its offer for the first prompt, pages that a prompt mentions, and the NET capability.
 
-Its tools are in no list and are called by name. What fetches and asks is loaded with the first page.
+The tools of the web are in no list and are called by name. `web_visitor` is imported with the first page.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from core.web.search import WebQuery
 
 TAG: Final = "available_web"
-MAX_ASKED_CHARS: Final = 200_000  # characters of a page that a question is put to
+MAX_ASKED_CHARS: Final = 200_000  # characters of a page in a request with a question about it
 
 
 def build_web_offer(context: TurnContext) -> Offer:
-    """Build the offer of the web: none where it is switched off, or where no host could ever be granted."""
+    """Build the offer of the web, which is empty if the web is switched off or no host can be granted."""
 
     async def describe() -> str:
         permissions = context.permissions
@@ -50,7 +50,7 @@ def build_web_offer(context: TurnContext) -> Offer:
 
 
 def explain_no_search(context: TurnContext) -> str:
-    """Explain why the web can't be searched in a turn, in a part of a sentence; "" = it can."""
+    """Explain why the web can't be searched in a turn, as a part of a sentence, "" = it can."""
     settings, route = context.settings.web.search, context.routes.current
     if settings.provider != "model":
         return settings.explain_absence()
@@ -60,9 +60,9 @@ def explain_no_search(context: TurnContext) -> str:
 
 
 async def answer_question(context: TurnContext, wrap: Callable[[int], str], question: str) -> tuple[str, int]:
-    """Return the answer of the first small model that gives one, and of how many characters of the page at most.
+    """Return the answer of the first small model that has one, and the number of the page's characters that it got.
 
-    `wrap`: wraps the beginning of the page, so many characters. Raises `WebFailed`.
+    `wrap`: wraps that many characters from the start of the page. Raises `WebFailed`.
     """
     from core.agent.answer.side_requests import SideRequests
 
@@ -83,9 +83,9 @@ async def answer_question(context: TurnContext, wrap: Callable[[int], str], ques
 
 
 async def fetch_mentioned(context: TurnContext, urls: Sequence[str]) -> list[ShownPage]:
-    """Fetch pages that a prompt mentions, with the questions of a call. What goes wrong, user and model are told.
+    """Fetch pages that a prompt mentions, with the questions of a call. Errors are reported to the user and the model.
 
-    Whose text it is, is recorded at last: all of these addresses stood there before any of it was read.
+    The hosts are recorded as foreign sources at the end, since no page could influence the addresses in the prompt.
     """
     from core.agent.gate.web_visitor import PageVisitor
 
@@ -117,7 +117,7 @@ def _explain_missing(url: str, problem: WebFailed) -> ShownPage:
 
 
 def open_web(context: TurnContext, find_fetcher: Callable[[], WebFetcher]) -> OpenCapability:
-    """Build what opens NET for the calls of a turn."""
+    """Build the function that opens NET for the calls of a turn."""
 
     def build(origin: Origin, lease: CallLease) -> object:
         from core.agent.base.approvals import Approver

@@ -46,13 +46,13 @@ class ModelFindings(Struct, frozen=True, kw_only=True):
 
 
 async def search_by_model(context: TurnContext, query: WebQuery) -> ModelFindings:
-    """Have the API of the conversation's model search the web, which it can. Raises `WebFailed`."""
+    """Search the web by the API of the conversation's model, which must support that. Raises `WebFailed`."""
     route = replace(context.routes.current, effort="")
     side = SideRequests(context.routes, context.budget, context.emit, context.id, private=context.is_private)
-    question, wish = UserMessage(content=query.text), HostedSearch(query.allowed, query.blocked)
+    question, search = UserMessage(content=query.text), HostedSearch(query.allowed, query.blocked)
     system = render("web_search_by_model", blocked=query.blocked)
     try:
-        text, answer = await side.search(route, system, [question], wish)
+        text, answer = await side.search(route, system, [question], search)
     except ProviderError as problem:
         raise WebFailed(problem.message, hint=problem.hint, code="no_search") from None
     items = answer.items if answer is not None else ()
@@ -60,12 +60,12 @@ async def search_by_model(context: TurnContext, query: WebQuery) -> ModelFinding
         raise WebFailed(
             f"{route.id} answered without a search.", hint="Ask for what a page would say.", code="no_answer"
         )
-    hits = select_hits(_list_found(answer), query) if answer is not None else ()
+    hits = select_hits(_list_pages(answer), query) if answer is not None else ()
     return ModelFindings(engine=route.provider.name, text=expose_controls(text).strip(), hits=hits)
 
 
-def _list_found(answer: WireAnswer) -> Iterator[FoundPage]:
-    """List the pages that an answer cites, then those that it only found; a page may come twice."""
+def _list_pages(answer: WireAnswer) -> Iterator[FoundPage]:
+    """List the cited pages of an answer, then all its search results; a page may come twice."""
     message_parts = [
         part for item in answer.items for part in _tables(item.get("content")) if item.get("type") == "message"
     ]
@@ -94,8 +94,9 @@ SearchByModel = Callable[[WebQuery], Awaitable[ModelFindings]]
 
 
 class PageVisitor(Struct, eq=False):
-    """NET. `answer` puts a question to the beginning of a page and says how much that was; `search_by_model` has the
-    model's API search. `is_deferred`: whose text it takes in is recorded by `record_deferred` alone."""
+    """The NET capability. `_answer`: has a model answer a question about the start of a page, and returns the number of
+    characters it got; `_search_by_model`: searches by the model's API; `is_deferred`: foreign sources are recorded by
+    `record_deferred` alone."""
 
     _fetcher: WebFetcher
     _approver: Approver
@@ -163,7 +164,7 @@ class PageVisitor(Struct, eq=False):
         await self._approve(address, f"web_fetch {address}")
 
     async def _approve(self, address: WebAddress, wanted_by: str, *, is_named: bool = False) -> None:
-        """Ask about a host that is not granted, and record that its text is taken in. Raises `WebFailed`."""
+        """Ask about a host that is not granted, and record it as a foreign source. Raises `WebFailed`."""
         self._lease.check()
         permissions = self._approver.permissions
         grants = permissions.network_grants
@@ -186,7 +187,7 @@ class PageVisitor(Struct, eq=False):
             permissions.record_foreign((address.host,))
 
     def record_deferred(self) -> None:
-        """Record whose text was taken in meanwhile."""
+        """Record the foreign sources since the visitor was opened."""
         self._approver.permissions.record_foreign(self._deferred)
         self._deferred.clear()
 
@@ -203,14 +204,14 @@ def _select(text: str, request: PageRequest) -> str:
 
 
 def _wrap(page: Page, text: str, *, tag: str = "web_page", extent: str = "", room: int = sys.maxsize) -> str:
-    """Wrap foreign text, `room` characters of it, in a tag that it can't close."""
+    """Wrap at most `room` characters of foreign text in a tag that it can't close."""
     extent = extent or _describe_extent(page, text, room)
     fields = {"url": page.address, "title": page.title, "kind": page.kind, "extent": extent}
     return _wrap_foreign(tag, fields, text[:room])
 
 
 def _describe_extent(page: Page, text: str, room: int) -> str:
-    """Describe how much of a page is there, "" = all of it."""
+    """Describe the part of a page in a text, "" = all of it."""
     cut = f"only its first {room:,} of {len(text):,} characters were read" if len(text) > room else ""
     return "; ".join(filter(None, (page.note, cut)))
 

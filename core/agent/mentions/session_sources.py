@@ -1,6 +1,6 @@
-"""The sources of a session beside its files: pending changes, branch, terminal, plans, earlier sessions and rules.
+"""The sources of a session besides its files: pending changes, branch, terminal, plans, earlier sessions and rules.
 
-`find` only says whether there is something, so that it is quick enough while a prompt is typed; `render` reads it.
+`find` only checks that a source exists, so it is fast enough while a prompt is typed; `render` reads its text.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ async def find_no_resource(server: str, uri: str) -> ContextItem | None:
 
 
 class OpenSession(Struct, frozen=True, kw_only=True):
-    """The sources of an open session. `may_show`: whether the agent may read a path; `is_trusted_content`: which files
-    of a trusted project may speak, None = it is not trusted; `list_agents`: the names of the kinds of subagents that
-    can start; `look_up_resource`: a resource by its server and URI."""
+    """The sources of an open session. `may_show`: True for a path that the agent may read; `is_trusted_content`: checks
+    the bytes of a file, None = the project is not trusted; `list_agents`: lists the kinds of subagents that can start;
+    `look_up_resource`: finds a resource by its server and URI."""
 
     state: SessionState
     shadow: Shadow
@@ -64,7 +64,7 @@ class OpenSession(Struct, frozen=True, kw_only=True):
     look_up_resource: Callable[[str, str], Awaitable[ContextItem | None]] = find_no_resource
 
     async def find(self, word: str, name: str) -> ContextItem:
-        """Return what `@word` or `@word:name` stands for. Raises `MentionRefused`."""
+        """Return the item of `@word` or `@word:name`. Raises `MentionRefused`."""
         match word:
             case "diff":
                 return self._find_diff()
@@ -80,11 +80,11 @@ class OpenSession(Struct, frozen=True, kw_only=True):
                 return await self._require(word, name)
 
     async def find_resource(self, server: str, uri: str) -> ContextItem | None:
-        """Return a resource of an MCP server; None: there is no such server. Raises `MentionRefused`."""
+        """Return a resource of an MCP server, None = no such server. Raises `MentionRefused`."""
         return await self.look_up_resource(server, uri)
 
     async def find_named(self, name: str) -> ContextItem | None:
-        """Return the subagent of this name (behind `agent-`), or the rule; its text goes with the other rules."""
+        """Return the subagent of this name (after `agent-`), or the rule, whose text is sent with the other rules."""
         if name.startswith(AGENT_PREFIX) and (agent_item := await self._find_agent(name.removeprefix(AGENT_PREFIX))):
             return agent_item
         return await self._find_rule(name)
@@ -109,7 +109,7 @@ class OpenSession(Struct, frozen=True, kw_only=True):
         return _item("agent", f"@agent-{agent_name} · subagent", "a subagent", agent_name) if agent_name else None
 
     async def render(self, item: ContextItem) -> str:
-        """Return its text for the model."""
+        """Return the text of an item for the model."""
         name, text = item.key.partition(":")[2], ""
         match item.kind:
             case "agent":
@@ -168,9 +168,9 @@ class OpenSession(Struct, frozen=True, kw_only=True):
         match self.state.last_run:
             case CommandRan() as ran:
                 end, output = describe_end(ran.exit_code, ran.ended), ran.output
-            case TerminalCommandDocument(metadata=said) as document:
-                end = "it goes on, or did not run" if said.exit_code is None else f"exit code {said.exit_code}"
-                output = said.output or document.content or ""
+            case TerminalCommandDocument(metadata=run) as document:
+                end = "it goes on, or did not run" if run.exit_code is None else f"exit code {run.exit_code}"
+                output = run.output or document.content or ""
             case None:
                 return ""
         clipped_output = output if len(output) <= MAX_OUTPUT else f"…\n{output[-MAX_OUTPUT:]}"
@@ -227,7 +227,7 @@ def _item(kind: ContextKind, label: str, reason: str, name: str = "") -> Context
 
 def _build_plan_item(path: str) -> ContextItem:
     name = path.rpartition("/")[2].removesuffix(".plan.md")
-    if path.startswith("/"):  # outside of the project, where no file is read by its path
+    if path.startswith("/"):  # Files outside the project are not read by their paths.
         return _item("plan", f"@plan · {name}", "a plan", path)
     return ContextItem(key=f"file:{path}", kind="file", label=f"@plan · {name}", path=path, reason="mentioned: a plan")
 
@@ -236,8 +236,8 @@ def _get_command(ran: CommandRan | TerminalCommandDocument | None) -> str:
     match ran:
         case CommandRan(command=command):
             return command
-        case TerminalCommandDocument(metadata=said):
-            return said.command
+        case TerminalCommandDocument(metadata=run):
+            return run.command
         case None:
             return ""
 

@@ -1,7 +1,7 @@
-"""Compaction: before the window is full, the older part of the conversation is replaced by notes.
+"""Compaction: before the window is full, notes replace the older part of the conversation.
 
-All of the user's messages stay word for word, as do the task list, the pending changes and the latest steps. The notes
-are written by a model; when that fails, they are made from the steps themselves, without one.
+The user's messages stay word for word, as do the task list, the pending changes and the latest steps. A model writes
+the notes; if that fails, they are a list of the steps.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from core.protocol.events import AnyEvent, ContextCompacted, Notice
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from core.state.session import SessionState
 
-UNKNOWN_WINDOW = 64_000  # tokens to reckon with when nobody knows the window
+UNKNOWN_WINDOW = 64_000  # tokens that are assumed for an unknown window
 TAIL_SHARE = 0.25
 USER_MESSAGES_SHARE = 0.4
 NOTES_WORDS = 900
 MAX_NOTES_TOKENS = 4_000
-_CALL, _RESULT, _SAID = 600, 1_500, 4_000  # characters of each in what the notes are made from
+_CALL, _RESULT, _MESSAGE = 600, 1_500, 4_000  # characters of one call, result or message in the input for the notes
 _shorten = partial(shorten, unit="characters left out")
 _ATTACHED = re.compile(r"<attached_files>\n.*\n</attached_files>\n*", re.DOTALL)
 
@@ -53,10 +53,10 @@ class Compactor(Struct, frozen=True):
     hooks: SessionHooks
 
     async def compact(self, prefix_bytes: int, *, is_full: bool = False, is_asked: bool = False) -> None:
-        """Replace the history. Emits `context.compacted`, or nothing if there is no use, or a hook refuses it.
+        """Replace the history. Emits `context.compacted`, or nothing if it would not help or a hook refuses it.
 
-        `is_full`: the model said that its window is, so it is no larger than what was sent, whatever is known of it;
-        `is_asked`: the user wants it.
+        `is_full`: the model reported a full window, so the window is at most the size of the last request, whatever is
+        known of it; `is_asked`: the user requested it.
         """
         trigger = "manual" if is_asked else "auto"
         if await self._is_refused(prefix_bytes, trigger, is_full=is_full):
@@ -68,7 +68,7 @@ class Compactor(Struct, frozen=True):
         cut = _find_cut(messages, meter.estimate, round(window * TAIL_SHARE))
         older, tail = messages[:cut], messages[cut:]
         if not older and not is_full and before <= window * TAIL_SHARE:
-            return  # cutting results short would make all reasoning void, for little
+            return  # Clipping results would void all reasoning, and save little.
         notes = ""
         if not any(isinstance(message, AssistantMessage | ToolMessage) for message in older):
             tail = _clip_results(tail)
@@ -91,13 +91,13 @@ class Compactor(Struct, frozen=True):
     def _pin_skills(
         self, before: Sequence[Message], start: Sequence[Message], tail: Sequence[Message]
     ) -> tuple[Message, ...]:
-        """Join the messages that stay, with the skills between that are left nowhere in them."""
+        """Join the messages that stay, with the skills between them that they do not contain any more."""
         texts = render_pinned(tuple(self.state.skills.values()), before, (*start, *tail))
         return (*start, *(UserMessage(content=text, origin="program") for text in texts), *tail)
 
     async def _report_end(self, trigger: str, notes: str) -> None:
-        """Tell the hooks that it is done. What they said when the session began is gone with the history, so those of
-        its start speak again."""
+        """Run the hooks after the compaction. Those of the session's start run again, since their output was
+        removed."""
         occasion = HookOccasion(
             event=HookEvent.POST_COMPACT,
             fields={"trigger": trigger, "compact_summary": notes},
@@ -110,7 +110,7 @@ class Compactor(Struct, frozen=True):
             append_reminder(self.emit, f"A hook says:\n{escape_tags(text)}")
 
     async def _is_refused(self, prefix_bytes: int, trigger: str, *, is_full: bool) -> bool:
-        """True if a hook refuses it. What must be, as the window is full, it is told of only."""
+        """True if a hook refuses the compaction. If the window is full, hooks are informed but can't refuse."""
         if not self.hooks.has(HookEvent.PRE_COMPACT):
             return False
         tokens = self.memory.meter.count_tokens(prefix_bytes, self.state.messages)
@@ -133,7 +133,7 @@ class Compactor(Struct, frozen=True):
         routes = self.side.routes
         system = render("compaction", words=NOTES_WORDS)
         for route in (*routes.small, replace(routes.current, effort="")):
-            room = min(route.window or window, window) * 2  # characters: about half of the window
+            room = min(route.window or window, window) * 2  # characters, about half of the window in tokens
             prompt = UserMessage(content=f"<conversation>\n{_shorten(text, room)}\n</conversation>")
             with suppress(ProviderError):
                 notes = await self.side.ask("small", route, system, [prompt], max_tokens=MAX_NOTES_TOKENS)
@@ -149,7 +149,7 @@ class Compactor(Struct, frozen=True):
 
 
 def _find_cut(messages: Sequence[Message], estimate: Callable[[int], int], room: int) -> int:
-    """Return where the tail begins: the latest steps that fit `room` tokens, no call without its result."""
+    """Return the index of the tail: the latest steps that fit `room` tokens, without separating calls and results."""
     cut, size = len(messages), 0
     for index in range(len(messages) - 1, -1, -1):
         size += measure_messages(messages[index : index + 1])
@@ -157,7 +157,7 @@ def _find_cut(messages: Sequence[Message], estimate: Callable[[int], int], room:
             break
         if not isinstance(messages[index], ToolMessage):
             cut = index
-    if cut == len(messages):  # even the last step is too large: it stays, clipped later if it must
+    if cut == len(messages):  # Even the last step is too large: it stays, and may be clipped later.
         cut = next((i for i in range(len(messages) - 1, -1, -1) if not isinstance(messages[i], ToolMessage)), 0)
     return cut
 
@@ -172,7 +172,8 @@ def _clip_results(messages: Sequence[Message]) -> list[Message]:
 
 
 def _select_user_messages(messages: Sequence[Message], room: int) -> list[Message]:
-    """Return the user's messages; attached files, then the middles of the longest, go only if these fill the window."""
+    """Return the user's messages. If they exceed `room` bytes, attached files and then the middles of long ones are
+    removed."""
     user_messages = [message for message in messages if isinstance(message, UserMessage) and message.origin == "user"]
     if measure_messages(user_messages) > room:
         user_messages = [
@@ -196,13 +197,14 @@ def _transcribe(message: Message) -> str:
     match message:
         case UserMessage(origin=origin):
             return (
-                f"[{'user' if origin == 'user' else 'program'}]\n{_shorten(_render_with_placeholders(message), _SAID)}"
+                f"[{'user' if origin == 'user' else 'program'}]\n"
+                f"{_shorten(_render_with_placeholders(message), _MESSAGE)}"
             )
         case ToolMessage(is_error=is_error):
             return f"[{'error' if is_error else 'result'}]\n{_shorten(_render_with_placeholders(message), _RESULT)}"
         case AssistantMessage():
             calls = [f"[call] {call.name} {_shorten(call.arguments, _CALL)}" for call in message.tool_calls]
-            return "\n".join(("[agent]", _shorten(message.content, _SAID), *calls))
+            return "\n".join(("[agent]", _shorten(message.content, _MESSAGE), *calls))
 
 
 def _list_steps(older: Sequence[Message]) -> list[str]:

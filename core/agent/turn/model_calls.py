@@ -37,16 +37,16 @@ from core.state.session import SessionState
 
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 20.0
-FLOOR: Final = 0.5  # seconds that lie between two attempts whatever a server says
+FLOOR: Final = 0.5  # least seconds between two attempts, whatever a server asks for
 BUDGET: Final = 90.0  # seconds from the first failure of a step to the last attempt
 UNREACHABLE_BUDGET: Final = 2.5  # the same for a server that has not answered yet
-UNANSWERED: Final = frozenset({"unreachable", "tls_failed"})  # nothing that knows a model has said anything
+UNANSWERED: Final = frozenset({"unreachable", "tls_failed"})  # error codes without an answer of the server
 PAID_CODES: Final = frozenset({"stream_cut", "stalled", "stream_invalid", "call_malformed"})
 MAX_PAID_ATTEMPTS: Final = 6
 
 
 class Backoff(Struct, eq=False, kw_only=True):
-    """The pauses of one step, within `budget` seconds. `has_answered`: this server has answered before."""
+    """The pauses between attempts of one step. `budget`: in seconds; `has_answered`: the server has answered before."""
 
     has_answered: bool = False
     budget: float = BUDGET
@@ -55,7 +55,8 @@ class Backoff(Struct, eq=False, kw_only=True):
     _first_failures: dict[bool, float] = field(default_factory=dict)
 
     def compute_pause(self, error: ProviderError) -> float | None:
-        """Return the seconds to wait before the next attempt, or None to give up; the error's hint then says why."""
+        """Return the seconds to wait before the next attempt, None = give up. The error's hint then gives the
+        reason."""
         now, absent = monotonic(), error.code in UNANSWERED and not self.has_answered
         remaining_time = (
             self._first_failures.setdefault(absent, now) + (UNREACHABLE_BUDGET if absent else self.budget) - now
@@ -85,7 +86,7 @@ class Backoff(Struct, eq=False, kw_only=True):
 
 
 class ModelCalls(Struct, eq=False):
-    """The model calls of one turn. `setup`: what requests begin with; replaced when another model goes on."""
+    """The model calls of one turn. `setup`: the start of requests, which depends on the model."""
 
     setup: PromptSetup
     _context: TurnContext
@@ -95,12 +96,12 @@ class ModelCalls(Struct, eq=False):
     _budget: TurnBudget
     _documents: TurnDocuments
     _reminders: Reminders
-    _todo_model: tuple[str, str] = ("", "")  # the model and effort that the todo at hand names
-    _leaks: int = 0  # answers of the turn with a call as text
-    _is_window_full: bool = False  # the window was full before the last answer was whole
+    _todo_model: tuple[str, str] = ("", "")  # model and effort of the current todo
+    _leaks: int = 0  # answers of the turn with a call in their text
+    _is_window_full: bool = False  # The window was full before the last answer was complete.
 
     async def request_answer(self) -> ModelAnswer:
-        """Return the model's answer, after as many attempts as are reasonable."""
+        """Return the model's answer, after retries, fallbacks and a compaction as needed."""
         backoff: Backoff | None = None
         is_shortened = False
         while True:
@@ -162,7 +163,7 @@ class ModelCalls(Struct, eq=False):
         return path_stat is not None and path_stat.kind == "file"
 
     async def _repair(self, reception: AnswerReceiver, error: ProviderError) -> bool:
-        """True if the step can do without what the server refused, so that it is asked again at once."""
+        """Leave out a part of the request that the server refused. Returns True if the step can be retried at once."""
         if drop_refused_reasoning(self._state, error, self._routes.current.id, self._emit):
             self._record_retry(reception, 1, 0.0, error)
             return True
@@ -171,7 +172,7 @@ class ModelCalls(Struct, eq=False):
         )
 
     def _is_leaking(self) -> bool:
-        """True if the server seems to make no calls of what this model writes: none so far, or not once before."""
+        """True if the server does not seem to parse the model's calls: it has parsed none so far, or failed twice."""
         self._leaks += 1
         model = self._routes.current.id
         answers = (
@@ -185,7 +186,7 @@ class ModelCalls(Struct, eq=False):
         return not has_called or self._leaks > 1
 
     async def _switch_to_text_calls(self, reason: str) -> bool:
-        """Let a model without function calls write them into its text from now on. False: it does so already."""
+        """Let the model write its calls into its text from now on. Returns False if it does so already."""
         model = self._routes.current.id
         if not self.setup.prefix.tools:
             return False
@@ -196,7 +197,7 @@ class ModelCalls(Struct, eq=False):
         return True
 
     def _build_backoff(self) -> Backoff:
-        """Build the backoff of this route: shorter while another one could be asked."""
+        """Build the backoff of this route, which is shorter if the chain has another one."""
         budget = FALLBACK_BUDGET if self._routes.find_next() else BUDGET
         return Backoff(has_answered=self._routes.current.id in self._routes.answered, budget=budget)
 
@@ -216,7 +217,7 @@ class ModelCalls(Struct, eq=False):
         )
 
     def _record_retry(self, reception: AnswerReceiver, attempt: int, wait: float, error: ProviderError) -> None:
-        """Record an attempt that is void and followed by another; what it cost counts all the same."""
+        """Record a void attempt that is retried. Its usage counts."""
         self._budget.add(reception.usage, self._routes.current.id)
         record_usage("chat", self._routes.current, reception.usage, self._budget, self._emit)
         void = tuple(self._documents.ids[reception.first_document :])
@@ -252,7 +253,7 @@ class ModelCalls(Struct, eq=False):
             raise _build_too_long(ContextOverflow("the last answer did not fit into it."))
 
     async def use_model_of(self, todo: Todo | None) -> None:
-        """Take the model and effort that the todo at hand names, if the project is trusted."""
+        """Switch to the model and effort of the current todo, if the project is trusted."""
         trusted_todo = todo if self._context.permissions.is_trusted else None
         choice = (trusted_todo.model, str(trusted_todo.effort)) if trusted_todo is not None else ("", "")
         if choice != self._todo_model and self._routes.chain:

@@ -1,4 +1,4 @@
-"""The setup of requests: rules, layout and prefix, in the dialect that the model of the session speaks."""
+"""The setup of requests: rules, layout and prefix, in the dialect of the session's model."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from core.user_dirs import get_config_dir
 CALLS_IN_TEXT = "{} takes no function calls, so it writes what it wants done into its text (tags)."
 OTHER_TOOLS = "This version of the program has other tools than the one that this session began with."
 OTHER_TOOLS_HINT = "The model is told of them, so the whole conversation is read anew once."
-# What the tags dialect has tags of its own for.
+# Tools for which the tags dialect has special tags, or which it does not need.
 _TOOLS_WITH_TAGS = frozenset({"search_replace", "edit_blocks", "call_tool"})
 
 
 async def load_setup(context: TurnContext) -> PromptSetup:
-    """Return what requests begin with, built once, also while the user still types. Raises `ConfigError`."""
+    """Return the setup of requests. It is built once, already while the user types. Raises `ConfigError`."""
     memory = context.memory
     if memory.setup is None or memory.setup.cancelled():
         memory.setup = asyncio.ensure_future(_build_setup(context))
@@ -86,7 +86,7 @@ async def _build_setup(context: TurnContext) -> PromptSetup:
 async def _apply_dialect(context: TurnContext, setup: PromptSetup) -> PromptSetup:
     """Return the setup for the session's model: its dialect, its edit tool, and short prompts for a small window.
 
-    For one model of a session it is always the same. Raises `ConfigError` for the texts of its dialect.
+    It is always the same for one model of a session. Raises `ConfigError` for invalid templates of its dialect.
     """
     _choose_variant(context)
     name, short = context.dialect, context.memory.variants.is_short(context.routes.current.id)
@@ -115,13 +115,13 @@ def _is_meant(
     open_reader: Callable[[], FileReader],
     candidate: WrittenEdit,
 ) -> bool:
-    from core.agent.gate.text_edits import is_intended  # seldom needed, and it brings the edit formats with it
+    from core.agent.gate.text_edits import is_intended  # Rarely needed, and it imports the edit formats.
 
     return is_intended(candidate, state, permissions, tools, model, open_reader)
 
 
 def _choose_variant(context: TurnContext) -> None:
-    """Choose the prompt variant, once for each model. A dialect that the user configured wins over what is known."""
+    """Choose the prompt variant, once per model. A configured dialect wins over the model's known capabilities."""
     model = context.routes.current.id
     dialect = context.settings.models[model].dialect if model in context.settings.models else ""
     tools = context.routes.current.capabilities.tools or bool(dialect)
@@ -142,7 +142,7 @@ def _build_native_setup(context: TurnContext, setup: PromptSetup, *, short: bool
 
 
 def build_native_prefix(tools: Toolset, rules: Sequence[str], edits: EditFormat, *, short: bool = False) -> Prefix:
-    """Build system prompt and tools of a model that calls functions."""
+    """Build system prompt and tools for a model with function calls."""
     load_text, names = (load_short_tool_text, tools.essential) if short else (load_tool_text, tools.listed)
     system = render_system_prompt(rules, is_short=short)
     return Prefix(system=system, tools=tools.build_specs(load_text, edits, names))
@@ -165,7 +165,7 @@ def _build_text_setup(context: TurnContext, setup: PromptSetup, *, short: bool) 
 
 
 def render_tags_prompt(tools: Toolset, rules: Sequence[str], *, short: bool = False) -> str:
-    """Render the system prompt of the `tags` dialect, which says how to ask for work."""
+    """Render the system prompt of the `tags` dialect, which explains its tags for tools."""
     name = "dialects/tags_short" if short else "dialects/tags"
     return mask_secrets(render(name, rules=rules, tools=_list_tools(tools, short=short)))
 
@@ -189,7 +189,7 @@ def _build_command_dialect(context: TurnContext) -> CommandDialect:
 
 
 def _count_usage(memory: ModelMemory) -> dict[str, object]:
-    """Return what the turn has used so far, for a template; the dialect outlives the turn that it was made in."""
+    """Return the usage of the running turn for a template. It is read late, since the dialect outlives a turn."""
     return {"n_model_calls": memory.budget.steps, "model_cost": memory.budget.usage.cost or 0.0}
 
 

@@ -37,7 +37,7 @@ from core.tools.base import FileEditDetail, FileEditDetails
 from core.tools.builtin.planning.todo_write import format_todos
 from core.tools.toolset import Toolset
 
-# What is over makes room for what begins.
+# Finished todos come first, so that others can begin.
 STATUS_ORDER: Final = {"completed": 0, "cancelled": 1, "pending": 2, "in_progress": 3}
 SetStatus = Callable[[str, TodoStatus], Awaitable[Sequence[str]]]
 WORK_ACCESSES = frozenset({Access.PROPOSE, Access.EXEC})
@@ -45,7 +45,7 @@ _WORDS = re.compile(r"[A-Za-z0-9]{3,}")
 
 
 class StatusReadback(Struct, frozen=True, kw_only=True):
-    """Statuses that were read back. `written_ids`: the todos concerned; `notes`: lines for the model."""
+    """Statuses that were read back. `written_ids`: the ids of their todos; `notes`: lines for the model."""
 
     written_ids: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
@@ -67,9 +67,9 @@ async def read_back_statuses(
         status_changes = _list_status_changes(
             _parse_plan(shadow, path, change.base), _parse_plan(shadow, path, change.pending)
         )
-    except AgentTuiError as trouble:
+    except AgentTuiError as error:
         return StatusReadback(
-            notes=(f"Your change of the plan file can't be read, so none of it counts: {trouble.message}",)
+            notes=(f"Your change of the plan file can't be read, so none of it counts: {error.message}",)
         )
     notes: list[str] = []
     for key, status in status_changes:
@@ -103,7 +103,7 @@ def _list_status_changes(base: Plan | None, written_plan: Plan | None) -> list[t
 def _reset_pending_file(
     plans: PlanSync, shadow: Shadow, announcements: dict[str, str], path: str, change: Change
 ) -> None:
-    """Rewrite the pending file with the statuses that came true; without other changes nothing stays pending."""
+    """Rewrite the pending file with the statuses that were set; without other changes nothing stays pending."""
     try:
         now = {todo.id: todo.status for todo in plans.store.load(path).todos}
         text = shadow.blobs.get(change.pending.blob).decode("utf-8", errors="replace")
@@ -112,14 +112,14 @@ def _reset_pending_file(
         shadow.edit(path, text.encode(), origin=change.origin)
         shadow.check_disk(path)
     except AgentTuiError:
-        return  # a file that broke meanwhile is told of elsewhere; what is pending stays for the review
+        return  # A broken file is reported elsewhere; the pending change stays for the review.
     remaining_change = plans.state.changes.get(path)
     announcements["plan_written"] = remaining_change.pending.blob if remaining_change is not None else ""
 
 
 class TodoFollower(Struct, eq=False):
-    """The todos of one turn, as the model was told of them last (`known`). `read_back` sets the statuses that stand in
-    the plan's file."""
+    """Follows the todos of one turn. `known`: the todos that the model was last informed of; `_read_back`: sets the
+    statuses that the model wrote into the plan's file."""
 
     _state: SessionState
     _emit: Callable[[AnyEvent], None]
@@ -130,7 +130,7 @@ class TodoFollower(Struct, eq=False):
     _read_back: Callable[[SetStatus], Awaitable[StatusReadback]]
     known: Sequence[Todo]
     _used_tools: set[str] = field(default_factory=set)
-    _is_file_kept_by_model: bool = False
+    _does_model_edit_plan: bool = False
     _edited_todos: set[str] = field(default_factory=set)
 
     def refresh(self) -> None:
@@ -141,19 +141,19 @@ class TodoFollower(Struct, eq=False):
             append_reminder(self._emit, render("reminders/plan_changed", todos=format_todos(now)))
 
     async def follow_planned_calls(self, calls: Sequence[GatedCall]) -> None:
-        """Follow the calls that a step is about to run, so that its first edit has a todo in progress."""
-        if not self._is_list_kept_by_model(calls):
+        """Start a todo for the first edit of a step that is about to run."""
+        if not self._does_model_track(calls):
             first = next(filter(None, (_find_edited_path(self._tools, call) for call in calls)), "")
             if first and first != self._state.todos_plan_path:
                 await self._follow_work(calls[0].request.id, first)
 
-    def _is_list_kept_by_model(self, calls: Sequence[GatedCall] = ()) -> bool:
-        """True if the model keeps the list itself, now or before: with `todo_write`, or in the plan's file."""
+    def _does_model_track(self, calls: Sequence[GatedCall] = ()) -> bool:
+        """True if the model sets statuses itself, in `calls` or before: with `todo_write`, or in the plan's file."""
         tool_names = self._used_tools | {self._tools.resolve_name(call.request.name) for call in calls}
-        return self._is_file_kept_by_model or "todo_write" in tool_names
+        return self._does_model_edit_plan or "todo_write" in tool_names
 
     async def record_calls(self, calls: Sequence[GatedCall]) -> None:
-        """Follow the calls that a step has run."""
+        """Update the todos after the calls of a step."""
         self._used_tools |= {call.name for call in calls}
         work_calls = [call for call in calls if call.status == "completed" and call.access in WORK_ACCESSES]
         if work_calls:
@@ -168,7 +168,7 @@ class TodoFollower(Struct, eq=False):
         self.known = self._state.todos
 
     def _list_changed_paths(self, call: GatedCall) -> list[str]:
-        """Return the files that a call changed, but for the plan's own; [""] for a command that changed none."""
+        """Return the files that a call changed without the plan's file, [""] for a command that changed none."""
         detail, plan = call.outcome.detail, self._state.todos_plan_path
         if isinstance(detail, FileEditDetail | FileEditDetails):
             edits = detail.edits if isinstance(detail, FileEditDetails) else (detail,)
@@ -181,17 +181,17 @@ class TodoFollower(Struct, eq=False):
 
     async def _read_back_statuses(self, call: str) -> None:
         readback = await self._read_back(lambda key, status: self._set_statuses(call, {key: status}))
-        self._is_file_kept_by_model = self._is_file_kept_by_model or bool(readback.written_ids)
+        self._does_model_edit_plan = self._does_model_edit_plan or bool(readback.written_ids)
         if readback.notes:
             reminder = render("reminders/plan_file", notes=readback.notes, todos=format_todos(self._state.todos))
             append_reminder(self._emit, reminder)
 
     @property
     def _is_following(self) -> bool:
-        return bool(self._build.plan) and not self._is_list_kept_by_model()
+        return bool(self._build.plan) and not self._does_model_track()
 
     async def _follow_work(self, call: str, path: str) -> None:
-        """Mark the todo that the model works at, since it does not say so. `path`: what it edits, "" = a command."""
+        """Mark the todo that the model works on. `path`: the file that it edits, "" = it runs a command."""
         todos = self._state.todos
         now = find_in_progress(todos)
         free = self.select_wanted(find_ready(todos if now is None else apply_statuses(todos, {now.id: "completed"})))
@@ -208,32 +208,32 @@ class TodoFollower(Struct, eq=False):
             await self._try_statuses(call, {now.id: "completed", best_match.id: "in_progress"})
 
     async def _try_statuses(self, call: str, statuses: dict[str, TodoStatus]) -> None:
-        """Set statuses by the same rules as the model; remind it of what stands against them."""
+        """Set statuses by the rules for the model, and remind it of the notes."""
         try:
             if notes := await self._set_statuses(call, statuses):
                 append_reminder(self._emit, "\n".join(notes))
-        except AgentTuiError as trouble:
-            self._emit(Notice(level="warning", message=trouble.message, hint=trouble.hint))
+        except AgentTuiError as error:
+            self._emit(Notice(level="warning", message=error.message, hint=error.hint))
 
     async def _set_statuses(self, call: str, statuses: dict[str, TodoStatus]) -> Sequence[str]:
         """Set statuses by the rules of the list and return notes for the model. Raises `AgentTuiError` if refused."""
         lease = CallLease()
         origin = Origin(turn=self._turn_id, call=call, tool="todo_write")
-        board = self._capabilities.build_todo_editor(origin, lease)
+        editor = self._capabilities.build_todo_editor(origin, lease)
         try:
-            return (await board.set_todos(apply_statuses(board.todos(), statuses))).notes
+            return (await editor.set_todos(apply_statuses(editor.todos(), statuses))).notes
         finally:
             lease.end()
 
     async def complete_current(self) -> None:
-        """Complete the todo at hand, if the model is done with it and would not say so."""
+        """Complete the current todo of a model that does not set statuses, if it has edited files for it."""
         now = find_in_progress(self._state.todos)
         if self._is_following and now is not None and now.id in self._edited_todos:
             self._edited_todos.discard(now.id)
             await self._try_statuses("", {now.id: "completed"})
 
     def find_current(self) -> Todo | None:
-        """Return the todo that is built: the chosen one, else the one in progress, else the first that can begin."""
+        """Return the current todo: the chosen one, else the one in progress, else the first that can begin."""
         todos = self._state.todos
         if self._build.todo:
             return next((todo for todo in todos if todo.id == self._build.todo), None)
@@ -245,7 +245,7 @@ class TodoFollower(Struct, eq=False):
 
 
 def _find_edited_path(tools: Toolset, call: GatedCall) -> str:
-    """Return the file that a call is going to edit; "" = none, or its arguments are malformed."""
+    """Return the first file that a call will edit, "" = none, or its arguments are malformed."""
     try:
         tool = tools.parse(call.request.name, call.request.arguments)
     except AgentTuiError:
@@ -254,7 +254,7 @@ def _find_edited_path(tools: Toolset, call: GatedCall) -> str:
 
 
 def _score_fit(todo: Todo, path: str) -> float:
-    """Score how much a todo speaks of a file: by its path (3), its name (2), or words of it (0 to 1)."""
+    """Score how well a todo's text matches a file: its path (3), its name (2), or words of it (0 to 1)."""
     if not path:
         return 0
     text, name = f"{todo.id} {todo.content}".lower(), path.rpartition("/")[2].lower()

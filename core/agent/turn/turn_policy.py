@@ -28,13 +28,13 @@ from core.protocol.events import AnyEvent, Notice, SteerReturned
 from core.state.session import SessionState
 from core.tools.builtin.planning.todo_write import format_todos
 
-MAX_URGES = 2  # times in a row without a todo done that a model is asked to go on with a build
+MAX_URGES = 2  # reminders to continue a build in a row without progress
 PLAN_ENDING_TOOLS = frozenset({"create_plan", "update_plan", "switch_mode"})
-MAX_LOOPS = 100  # times in a row that hooks without a limit of their own keep a turn going
+MAX_LOOPS = 100  # continuations of one turn by hooks without a limit
 
 
 class TurnPolicy(Struct, eq=False):
-    """The policy of one turn. `has_commands_alone()`: the model has no tool for the list of todos but the shell."""
+    """The policy of one turn. `_has_commands_alone`: True if the model has no other tool than the shell."""
 
     _state: SessionState
     _emit: Callable[[AnyEvent], None]
@@ -49,12 +49,13 @@ class TurnPolicy(Struct, eq=False):
     _done_count: int = 0
 
     def record_calls(self, calls: Sequence[GatedCall]) -> None:
-        """Record the calls that a step has run."""
+        """Record the calls of a step that has run."""
         self._has_looked = self._has_looked or any(call.status == "completed" for call in calls)
         self._has_ended_plan = self._has_ended_plan or any(map(_is_plan_end, calls))
 
     async def should_continue(self, text: str, *, is_over: bool = False) -> bool:
-        """True if the turn goes on after an answer without calls. `is_over`: it says so; then only a build goes on."""
+        """True if the turn continues after an answer without calls. `is_over`: the answer declares the work done, so
+        that only a build continues."""
         if is_over:
             return bool(self._build.plan) and await self._should_continue_build()
         if await self._debug_policy.should_continue():
@@ -68,7 +69,7 @@ class TurnPolicy(Struct, eq=False):
         return self._should_continue_plan()
 
     def _should_continue_plan(self) -> bool:
-        """True if a plan turn that looked into the code still owes a question or a plan. Asked for once."""
+        """True if a plan turn that has read code ends without a question or a plan; it is asked for once."""
         if self._state.mode != "plan" or not self._has_looked or self._has_ended_plan or self._urge_count:
             return False
         self._urge_count = 1
@@ -104,23 +105,23 @@ class TurnPolicy(Struct, eq=False):
 
 
 def _is_plan_end(call: GatedCall) -> bool:
-    """True for a plan that was written, or a question that the user left open."""
+    """True for a call that writes a plan, or asks a question that the user left open."""
     if call.status != "completed":
         return False
-    desk = call.capability
+    prompter = call.capability
     return call.name in PLAN_ENDING_TOOLS or (
-        isinstance(desk, UserPrompter) and bool(desk.questions) and not desk.answers
+        isinstance(prompter, UserPrompter) and bool(prompter.questions) and not prompter.answers
     )
 
 
 class PromptRefused(AgentTuiError):
-    """A hook refused a prompt; the model was sent nothing of it."""
+    """A hook refused a prompt; nothing of it was sent."""
 
     code = "hook_refused"
 
 
 class TurnHooks(Struct, eq=False):
-    """The hooks of one turn. `_loops`: times that hooks have kept it going; `_asked`: messages that hooks let pass."""
+    """The hooks of one turn. `_loops`: the number of continuations by hooks; `_asked`: ids of checked messages."""
 
     _context: TurnContext
     _loops: int = 0
@@ -132,9 +133,9 @@ class TurnHooks(Struct, eq=False):
         return self._context.permissions.subagent_limits is not None
 
     async def begin(self, prompt: str) -> str:
-        """Ask the hooks about the prompt, read anew; return what they add to it. Raises `PromptRefused`."""
+        """Reload the hooks and run them for the prompt; return their additions to it. Raises `PromptRefused`."""
         hooks = self._context.hooks
-        hooks.take_stop()  # one that was said outside of a turn stops none
+        hooks.take_stop()  # A stop from outside of a turn does not count.
         await hooks.refresh()
         contexts = [] if self._is_subagent else [(await self._begin_session()).context]
         event = HookEvent.SUBAGENT_START if self._is_subagent else HookEvent.BEFORE_PROMPT
@@ -146,7 +147,7 @@ class TurnHooks(Struct, eq=False):
         return "\n".join(filter(None, (*contexts, outcome.context)))
 
     async def _begin_session(self) -> HookOutcome:
-        """Tell the hooks, with the first prompt since the session was opened, that it goes on."""
+        """Run the hooks for the start of the session, with the first prompt since it was opened."""
         context = self._context
         if context.hooks.is_begun:
             return HookOutcome()
@@ -160,7 +161,7 @@ class TurnHooks(Struct, eq=False):
         )
 
     async def check_steers(self) -> None:
-        """Ask the hooks about messages that wait for the running turn; refused ones go back to the user."""
+        """Run the hooks for messages that wait for the running turn; refused ones are returned to the user."""
         context = self._context
         if self._is_subagent or not context.hooks.has(HookEvent.BEFORE_PROMPT):
             return
@@ -181,15 +182,17 @@ class TurnHooks(Struct, eq=False):
                 self._append(outcome.context)
 
     async def report_answer(self, text: str) -> None:
-        """Tell the hooks what the model has written."""
+        """Run the hooks for the text of an answer."""
         self._last_words = text or self._last_words
         hooks = self._context.hooks
         if text and hooks.has(HookEvent.AFTER_RESPONSE):
             await hooks.run(HookOccasion(event=HookEvent.AFTER_RESPONSE, fields={"text": text}))
 
     async def should_continue(self, goes_on: bool) -> bool:
-        """True if the turn goes on. `goes_on`: it would without hooks, which only one of a call that has just run can
-        stop; a turn that would end goes on with what hooks say."""
+        """True if the turn continues. `goes_on`: True if it would without hooks; then only a hook of a call can stop
+        it.
+
+        A turn that would end continues with the follow-up of hooks."""
         if self._context.hooks.take_stop():
             return False
         if goes_on:
@@ -202,7 +205,7 @@ class TurnHooks(Struct, eq=False):
         return True
 
     async def report_failure(self) -> None:
-        """Tell the hooks that the turn ends with an error; nothing that they say can make it go on."""
+        """Run the hooks for a turn that ends with an error; they can't continue it."""
         await self._report_stop("error")
 
     async def _report_stop(self, status: str) -> HookOutcome:
@@ -224,6 +227,6 @@ class TurnHooks(Struct, eq=False):
         append_reminder(self._context.emit, f"A hook says:\n{escape_tags(text)}")
 
     def append_context(self, text: str) -> None:
-        """Append what hooks add to the prompt, if anything."""
+        """Append the additions of hooks to the prompt, if any."""
         if text:
             self._append(text)

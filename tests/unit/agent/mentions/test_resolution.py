@@ -7,7 +7,7 @@ import pytest
 from core.agent.gate.file_capabilities import build_reader
 from core.agent.mentions import sources as sources_module
 from core.agent.mentions.blocks import BlockWriter
-from core.agent.mentions.discovery import MAX_LOOKED_INTO
+from core.agent.mentions.discovery import MAX_PARSED_FILES
 from core.agent.mentions.resolution import resolve_prompt
 from core.agent.mentions.sources import ContextSources, NoSession, ProjectNames
 from core.index.reader import SymbolPlace
@@ -251,4 +251,4 @@ async def test_a_log_that_names_very_many_files_parses_few_of_them_and_each_once
     sources.names = ProjectNames(names)
     answer = await resolve_prompt(sources, " ".join((*names, *(f"thing{number}x" for number in range(200)))))
     assert answer.items[0].path == "src/m0.py"
-    assert len(parsed) == len(set(parsed)) <= MAX_LOOKED_INTO
+    assert len(parsed) == len(set(parsed)) <= MAX_PARSED_FILES
