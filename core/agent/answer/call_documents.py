@@ -183,14 +183,14 @@ def _build_plain_document(finished_call: FinishedCall) -> AnyDocument:
             tool_call_id=finished_call.call,
             arguments=finished_call.arguments,
             result=result,
-            attachments=tuple(map(_refer_to, finished_call.attachments)),
+            attachments=tuple(map(_build_result_attachment, finished_call.attachments)),
             duration_ms=finished_call.duration_ms,
             summary=finished_call.summary,
         ),
     )
 
 
-def _refer_to(attachment: Attachment) -> ResultAttachment:
+def _build_result_attachment(attachment: Attachment) -> ResultAttachment:
     return ResultAttachment(
         path=f"blobs/{get_blob_path(attachment.digest)}",
         media_type=attachment.media_type,

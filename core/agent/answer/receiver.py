@@ -153,7 +153,7 @@ class AnswerReceiver(Struct, eq=False):
     _drafts: list[CallDraft] = field(default_factory=list)
     _reason: FinishReason | None = None
     _wire: WireAnswer | None = None
-    _halves: SurrogateJoiner = field(default_factory=SurrogateJoiner)
+    _surrogates: SurrogateJoiner = field(default_factory=SurrogateJoiner)
 
     async def receive(self, request: ModelRequest) -> ModelAnswer:
         """Receive the answer. Raises `ProviderError`; a stream without an end was cut, and may be retried."""
@@ -166,19 +166,19 @@ class AnswerReceiver(Struct, eq=False):
                     await asyncio.sleep(0)
         if self._reason is None:
             raise ProviderError("The model's answer was cut off.", code="stream_cut", retryable=True)
-        self._flush_halves()
-        self._handle_heard(self._parser.finish())
+        self._flush_surrogates()
+        self._handle_parts(self._parser.finish())
         self._answer_documents.close()
         return self._build_answer(self._reason)
 
     def _handle_delta(self, delta: Delta) -> None:
         match delta:
             case TextDelta(text):
-                self._add_text(self._halves.join("text", text))
+                self._add_text(self._surrogates.join("text", text))
             case ReasoningDelta(text=text, index=index):
-                self._add_reasoning(replace(delta, text=self._halves.join(("thought", index), text)))
+                self._add_reasoning(replace(delta, text=self._surrogates.join(("thought", index), text)))
             case ToolCallDelta(index=index, arguments=arguments):
-                self._add_call_delta(replace(delta, arguments=self._halves.join(("call", index), arguments)))
+                self._add_call_delta(replace(delta, arguments=self._surrogates.join(("call", index), arguments)))
             case UsageReport(usage):
                 self.usage = self._routes.add_cost(self._route, usage)
             case AnswerReport(wire):
@@ -192,20 +192,20 @@ class AnswerReceiver(Struct, eq=False):
 
     def _add_text(self, text: str) -> None:
         self._text.append(text)
-        self._handle_heard(self._parser.feed(text))
+        self._handle_parts(self._parser.feed(text))
 
-    def _flush_halves(self) -> None:
+    def _flush_surrogates(self) -> None:
         """Flush surrogates whose second half is missing."""
-        for key in list(self._halves.waiting):
+        for key in list(self._surrogates.waiting):
             match key:
                 case ("thought", int(index)):
-                    self._add_reasoning(ReasoningDelta(self._halves.flush(key), index=index))
+                    self._add_reasoning(ReasoningDelta(self._surrogates.flush(key), index=index))
                 case ("call", int(index)):
-                    self._add_call_delta(ToolCallDelta(index, arguments=self._halves.flush(key)))
+                    self._add_call_delta(ToolCallDelta(index, arguments=self._surrogates.flush(key)))
                 case _:
-                    self._add_text(self._halves.flush(key))
+                    self._add_text(self._surrogates.flush(key))
 
-    def _handle_heard(self, parts: Sequence[AnswerPart]) -> None:
+    def _handle_parts(self, parts: Sequence[AnswerPart]) -> None:
         for part in parts:
             match part:
                 case AnswerText(text):
@@ -302,7 +302,7 @@ class AnswerReceiver(Struct, eq=False):
 
     def abort(self, reason: str) -> AssistantMessage | None:
         """End an attempt that is not repeated; return its text as an interrupted message, None = it has no text."""
-        self._flush_halves()
+        self._flush_surrogates()
         self._answer_documents.close()
         for draft in self._drafts:
             self._documents.finish(build_document(_build_unfinished(draft, reason)))

@@ -67,9 +67,9 @@ UNSANDBOXED_OPTIONS: tuple[ApprovalDecision, ...] = ("run_on_machine", "reject_o
 CONTAINMENT = "as you, with your environment and network; what it does is not reviewed"
 IN_BOX = "Without `all` it runs in the box."
 BACKGROUND = f"only a command in the foreground can leave the box. {IN_BOX}"
-BELOW = f"a subagent's commands do not leave the box: say in your report what the user should run. {IN_BOX}"
+NOT_IN_SUBAGENTS = f"a subagent's commands do not leave the box: say in your report what the user should run. {IN_BOX}"
 UNTRUSTED = f"the user has not said that they trust this project, so no command leaves the box. {IN_BOX}"
-NOTHING_KEPT = f"nothing may change now, so no command leaves the box. {IN_BOX}"
+NO_EFFECTS = f"nothing may change now, so no command leaves the box. {IN_BOX}"
 NOBODY = "Nobody can be asked. `-p --allow 'Machine(COMMAND)'` lets exactly that command out of the box."
 FOREIGN_ALONE = "Text from {} is in the conversation, and nobody can be asked."
 FOREIGN = "Text from {} is in the conversation, and may be why the agent asks this."
@@ -107,12 +107,12 @@ class Approver(Struct, frozen=True):
             return ESCALATE
         if resolution.by == "user" and resolution.decision in {"allow_always", "reject_always"}:
             choice: PermissionChoice = "allow" if resolution.decision == "allow_always" else "deny"
-            await self._save(choice, before, [_name_rule(access, before.subject, resolution.pattern)])
+            await self._save_rules(choice, before, [_name_rule(access, before.subject, resolution.pattern)])
         if resolution.decision not in ALLOWING_DECISIONS:
             return _format_refusal(resolution)
         weighed_request, grants = self.permissions.weigh_request(tool), self.permissions.network_grants
         if self._build_approval(access, tool).compute_digest() != before.compute_digest():
-            return "the mode or the place changed after this was asked. Nothing was changed; call again."
+            return CHANGED
         if resolution.decision == "allow_session":
             grants.grant(weighed_request.hosts, for_session=True)
             grants.grant_services(weighed_request.services, for_session=True)
@@ -162,7 +162,7 @@ class Approver(Struct, frozen=True):
             digest=approval.compute_digest(),
         )
 
-    async def _save(self, choice: PermissionChoice, approval: Approval, rules: Sequence[str]) -> None:
+    async def _save_rules(self, choice: PermissionChoice, approval: Approval, rules: Sequence[str]) -> None:
         """Save an answer that was given for good; if that fails, it still holds for this call."""
         try:
             for rule in rules:
@@ -243,7 +243,7 @@ class Approver(Struct, frozen=True):
         )
         decision = (await self.user.approve(request)).decision
         if decision == "allow_always":
-            await self._save("allow", approval, rules)
+            await self._save_rules("allow", approval, rules)
         return decision
 
     async def find_refusal(self, call: str, tool: RunTerminalCmd) -> str:
@@ -311,7 +311,7 @@ def _format_refusal(resolution: ApprovalResolved) -> str:
 class UnsandboxedAnswer(Struct, frozen=True):
     """The answer whether a command may leave the box: `choice` says where it may run; `reason`: why it must not run."""
 
-    choice: Literal["machine", "box", "nowhere"]
+    choice: Literal["unsandboxed", "box", "denied"]
     reason: str = ""
 
 
@@ -320,19 +320,19 @@ async def ask_for_unsandboxed_run(approver: Approver, call: str, tool: RunTermin
     permissions = approver.permissions
     refusal = explain_sandboxed_only(permissions, tool)
     if refusal := refusal or await approver.find_hook_refusal(call, cast("Tool[object]", tool)):
-        return UnsandboxedAnswer("nowhere", refusal)
-    before, foreign = build_unsandboxed_approval(permissions, tool), _name_foreign(permissions)
+        return UnsandboxedAnswer("denied", refusal)
+    before, foreign = build_unsandboxed_approval(permissions, tool), _list_foreign(permissions)
     if not approver.user.is_interactive:
         return _answer_by_rule(approver, _build_request(call, tool, approver, before), foreign)
     if foreign and not await _ask_about_foreign(approver, call, tool, foreign):
-        return UnsandboxedAnswer("nowhere", "The user refused this call. Nothing was changed.")
+        return UnsandboxedAnswer("denied", "The user refused this call. Nothing was changed.")
     resolution = await approver.user.approve(_build_request(call, tool, approver, before))
     if resolution.decision not in {"run_on_machine", "allow_once"}:
         note = f" {resolution.note}" if resolution.note else ""
-        return UnsandboxedAnswer("nowhere", f"The user refused this call.{note} Nothing was changed.")
+        return UnsandboxedAnswer("denied", f"The user refused this call.{note} Nothing was changed.")
     if explain_sandboxed_only(permissions, tool) or build_unsandboxed_approval(permissions, tool) != before:
-        return UnsandboxedAnswer("nowhere", CHANGED)
-    return UnsandboxedAnswer("machine" if resolution.decision == "run_on_machine" else "box")
+        return UnsandboxedAnswer("denied", CHANGED)
+    return UnsandboxedAnswer("unsandboxed" if resolution.decision == "run_on_machine" else "box")
 
 
 def build_unsandboxed_approval(permissions: CallPermissions, tool: RunTerminalCmd) -> Approval:
@@ -345,17 +345,17 @@ def explain_sandboxed_only(permissions: CallPermissions, tool: RunTerminalCmd) -
     if tool.is_background:
         return BACKGROUND
     if permissions.subagent_limits is not None:
-        return BELOW
+        return NOT_IN_SUBAGENTS
     if not permissions.is_trusted:
         return UNTRUSTED
     if not permissions.terminal.keeps_effects():
-        return NOTHING_KEPT
+        return NO_EFFECTS
     rules = select_rules(permissions.load_rules(), "Machine")
-    rule = find_strictest(permission_rule for permission_rule in rules if permission_rule.matches(tool.command))
+    rule = find_strictest(rule for rule in rules if rule.matches(tool.command))
     return f"The rule {rule} refuses it outside of the box." if rule is not None and rule.choice == "deny" else ""
 
 
-def _name_foreign(permissions: CallPermissions) -> str:
+def _list_foreign(permissions: CallPermissions) -> str:
     sources = tuple(permissions.terminal.host.state.foreign_sources)
     return ", ".join(sources[:3]) + (" and others" if len(sources) > 3 else "")
 
@@ -385,18 +385,18 @@ def _answer_by_rule(approver: Approver, request: ApprovalRequested, foreign: str
     """Answer by the user's rules where nobody can be asked; question and answer are emitted like any other."""
     allowing = select_rules(approver.permissions.load_rules(), "Machine", "allow")
     is_named = any(rule.matches(request.subject) for rule in allowing)
-    directory_problem = _explain_place(approver.permissions, request.directory)
+    directory_problem = _explain_directory(approver.permissions, request.directory)
     approver.emit(request)
     if is_named and not foreign and not directory_problem:
         note = "A rule names exactly this command."
         approver.emit(ApprovalResolved(id=request.id, decision="run_on_machine", by="user", note=note))
-        return UnsandboxedAnswer("machine")
+        return UnsandboxedAnswer("unsandboxed")
     note = (directory_problem or FOREIGN_ALONE.format(foreign)) if is_named else NOBODY
     approver.emit(ApprovalResolved(id=request.id, decision="reject_once", by="program", note=note))
-    return UnsandboxedAnswer("nowhere", f"The program refused this call. {note} Nothing was changed.")
+    return UnsandboxedAnswer("denied", f"The program refused this call. {note} Nothing was changed.")
 
 
-def _explain_place(permissions: CallPermissions, directory: str) -> str:
+def _explain_directory(permissions: CallPermissions, directory: str) -> str:
     """Explain why no rule holds in the shell's directory, "" = it is the project's top."""
     if directory != ".":
         return NOT_AT_TOP.format(directory)

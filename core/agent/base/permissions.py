@@ -51,7 +51,7 @@ from core.workspace import IgnoreRules
 from core.workspace.added_directories import AddedDirectories
 from core.workspace.secret_names import is_secret
 
-NOT_KEPT = "git_write was not granted: nothing that a command changes is kept now."
+GIT_WRITE_REFUSED = "git_write was not granted: nothing that a command changes is kept now."
 NO_NETWORK = "network was not granted: {} has no network for commands."
 NOT_FOR_JOBS = "{} was not granted: for a command in the background the user grants {} beforehand."
 TOO_MANY = "{} was not granted: at most {} services can be asked for at once."
@@ -91,7 +91,7 @@ def weigh_request(tool: object, terminal: Terminal, grants: NetworkGrants) -> We
         if permission == "network":
             hosts, reason = _select_hosts(tool, terminal, grants)
         elif permission == "git_write":
-            reason = "" if terminal.keeps_effects() else NOT_KEPT
+            reason = "" if terminal.keeps_effects() else GIT_WRITE_REFUSED
         elif terminal.is_contained and (reason := _explain_no_service(permission, tool, terminal, grants)) == "":
             services += [] if permission in grants.list_services() else [permission]
         notes += [reason] if reason else []
@@ -226,13 +226,11 @@ class CallPermissions(Struct):
 
     def find_tool_settings(self, name: str) -> ToolSettings:
         """Return the present settings of a tool, by the configuration, the mode and the request."""
-        configured_settings, requested_settings = (
+        configured, requested = (
             self.settings.get_tool_settings(name, self.mode.value),
             self._find_requested(name),
         )
-        return (
-            configured_settings if requested_settings is None else narrow_tool(configured_settings, requested_settings)
-        )
+        return configured if requested is None else narrow_tool(configured, requested)
 
     def _find_requested(self, name: str) -> ToolSettings | None:
         """Return the request's settings of a tool, None = it has none. "*" does not cover `ALWAYS_GRANTED`, without

@@ -46,11 +46,7 @@ def notify_dropped(state: SessionState, answer: ModelAnswer, model: str, emit: E
     report, usage = answer.report, answer.usage
     fresh = usage.prompt_tokens - usage.cached_tokens
     cost = f" About {fresh:,} tokens were read anew." if fresh > 0 else ""
-    others = [
-        assistant_message
-        for assistant_message in _list_answers_with_reasoning(state.messages)
-        if assistant_message.model != model
-    ]
+    others = [message for message in _list_answers_with_reasoning(state.messages) if message.model != model]
     if len(others) >= report.dropped_reasoning:
         reason = "another model thought it"
     else:

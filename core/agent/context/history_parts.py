@@ -33,7 +33,7 @@ _REASONS: Final = {
 }
 NEWS_IS_NEEDED: Final = "the agent has to know its mode, your verdicts and what happened"
 PICTURES_STAY: Final = "f5 goes back to before it"
-_KEPT: Final = {
+_FIXED: Final = {
     "user_query": "your own words stay; f5 goes back to before them",
     "rules": "a rule that binds would be told again; change its file",
     "system_reminder": NEWS_IS_NEEDED,
@@ -90,7 +90,7 @@ def _build_whole(index: int, message: UserMessage) -> HistoryPart:
     """Build the part of a message without sections."""
     is_own = message.origin == "user"
     labels = (
-        ("a message", "what you said", _KEPT["user_query"])
+        ("a message", "what you said", _FIXED["user_query"])
         if is_own
         else ("reminder", "told by the program", NEWS_IS_NEEDED)
     )
@@ -111,7 +111,7 @@ def _list_sections(index: int, content: str) -> Iterator[HistoryPart]:
         name, reason = _REASONS.get(tag, ("reminder", "told by the program"))
         if tag == "user_query":
             name, reason = f"“{quote[:MAX_QUOTED]}”", "what you said"
-        yield _build_part(index, section.span(2), content, (name, reason, _KEPT.get(tag, "")))
+        yield _build_part(index, section.span(2), content, (name, reason, _FIXED.get(tag, "")))
 
 
 def _list_blocks(index: int, section: re.Match[str], content: str, circumstance: str) -> Iterator[HistoryPart]:
@@ -124,7 +124,7 @@ def _list_blocks(index: int, section: re.Match[str], content: str, circumstance:
             name = f"{attributes['symbol']} · {name}"
         is_rule = section[1] == "rules"
         reason = f"a rule that came to bear {circumstance}" if is_rule else f"sent {circumstance}"
-        problem = _KEPT["rules"] if is_rule else ""
+        problem = _FIXED["rules"] if is_rule else ""
         yield _build_part(index, block.span(3), content, (name, reason, problem), attributes.get("note", ""))
 
 

@@ -25,9 +25,9 @@ class ModelMemory(Struct, kw_only=True):
     """The knowledge of a session's models, which outlives a turn.
 
     `read_digests`: by path, the digest of the content that the model last read or wrote. `announced`: by topic, the
-    latest text of facts that are repeated only when they change. `paths_at_hand`: the files for which rules were chosen
-    last; `are_rules_due`: the model may have lost some since. `stand_ins`: text that replaces an attachment, "" = the
-    attachment itself, see `sent_attachments`. `compacted_tokens`: size of the history after the last compaction.
+    latest text of facts that are repeated only when they change. `relevant_paths`: the files for which rules were
+    chosen last; `are_rules_due`: the model may have lost some since. `stand_ins`: text that replaces an attachment, ""
+    = the attachment itself, see `sent_attachments`. `compacted_tokens`: size of the history after the last compaction.
     `setup`: see `load_setup`; `dialect_setups`: parts of it; `known_setup`: its last key and result. `steer_context`:
     the context of messages to the running turn, by their ids. `foreground_job`: the id of the command that occupies the
     only terminal of a model, "" = none. `answered_routes`: ids of routes at which a model has answered. `budget`: that
@@ -37,7 +37,7 @@ class ModelMemory(Struct, kw_only=True):
     variants: PromptVariants
     read_digests: dict[str, str] = field(default_factory=dict)
     announced: dict[str, str] = field(default_factory=dict)
-    paths_at_hand: tuple[str, ...] = ()
+    relevant_paths: tuple[str, ...] = ()
     are_rules_due: bool = False
     stand_ins: dict[str, str] = field(default_factory=dict)
     meter: TokenMeter = field(default_factory=TokenMeter)

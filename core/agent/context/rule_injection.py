@@ -80,28 +80,30 @@ def find_known_rules(system: str, messages: Sequence[Message]) -> dict[str, str]
 async def review_rules(
     context: TurnContext, system: str, paths: Iterable[str], prompt: str = "", *, nearby_paths: Sequence[str] = ()
 ) -> RuleReview:
-    """Load the present rules and decide on them for the paths at hand and the words of a prompt.
+    """Load the present rules and decide on them for these paths and the words of a prompt.
 
     `nearby_paths`: further files whose folders are searched for rule files.
     """
     known_blocks = find_known_rules(system, context.state.messages)
-    at_hand = tuple(paths)
+    relevant_paths = tuple(paths)
     known_paths = [path for path in known_blocks if not path.startswith(("/", "~"))]
     workspace = context.terminal.host.workspace
-    nearby_paths = (*at_hand[-MAX_NEAR:], *known_paths, *nearby_paths)
+    nearby_paths = (*relevant_paths[-MAX_NEAR:], *known_paths, *nearby_paths)
     files = await asyncio.to_thread(
         load_rule_files, workspace, context.permissions.rule_check, nearby_paths=nearby_paths
     )
     referenced_paths = find_named(files, set(find_references(prompt)))
     return RuleReview(
-        files=files, choices=choose_rules(files, RuleOccasion(at_hand, referenced_paths)), known_blocks=known_blocks
+        files=files,
+        choices=choose_rules(files, RuleOccasion(relevant_paths, referenced_paths)),
+        known_blocks=known_blocks,
     )
 
 
 async def render_rule_news(context: TurnContext, system: str, paths: Iterable[str], prompt: str = "") -> list[str]:
     """Render the changes of rules for the model, [] = none. Emits `rules.loaded` if the list of rules changed."""
-    context.memory.paths_at_hand, context.memory.are_rules_due = tuple(paths), False
-    review = await review_rules(context, system, context.memory.paths_at_hand, prompt)
+    context.memory.relevant_paths, context.memory.are_rules_due = tuple(paths), False
+    review = await review_rules(context, system, context.memory.relevant_paths, prompt)
     rows = review.list_rules(only_told=True)
     if rows != context.state.rules:
         context.emit(RulesLoaded(rules=rows))
@@ -113,14 +115,14 @@ async def render_rule_news(context: TurnContext, system: str, paths: Iterable[st
 
 async def append_rule_news(context: TurnContext, system: str) -> None:
     """Append a message with the rules for files that came to hand since the last one."""
-    known_paths = context.memory.paths_at_hand
-    paths = tuple(dict.fromkeys((*known_paths, *list_paths_at_hand(context))))
+    known_paths = context.memory.relevant_paths
+    paths = tuple(dict.fromkeys((*known_paths, *list_relevant_paths(context))))
     if paths != known_paths or context.memory.are_rules_due:
         for part in await render_rule_news(context, system, paths):
             context.emit(MessageAppended(message=UserMessage(content=part, origin="program")))
 
 
-def list_paths_at_hand(context: TurnContext, *path_groups: Iterable[str]) -> tuple[str, ...]:
+def list_relevant_paths(context: TurnContext, *path_groups: Iterable[str]) -> tuple[str, ...]:
     """Return the distinct paths that this turn is about: `path_groups`, files that the model has read, pending
     files."""
     own_groups = (context.memory.read_digests, context.state.changes)

@@ -54,18 +54,18 @@ class AttachmentSender(Struct, frozen=True):
         blocks: list[str] = []
         for path, data in files:
             try:
-                prepared_attachment = await asyncio.to_thread(prepare_attachment, data, PurePosixPath(path).name)
-                self.blobs.put(prepared_attachment.data)
+                prepared = await asyncio.to_thread(prepare_attachment, data, PurePosixPath(path).name)
+                self.blobs.put(prepared.data)
             except AttachmentRefused as refused:
                 message = f"{path} is not attached: {refused.message}"
                 self.emit(Notice(level="warning", message=message, hint=refused.hint))
                 note = f"not attached: {refused.message}"
             else:
-                attachments.append(prepared_attachment.attachment)
+                attachments.append(prepared.attachment)
                 note = ", ".join(
                     filter(
                         None,
-                        ("attached", describe_attachment(prepared_attachment.attachment), prepared_attachment.note),
+                        ("attached", describe_attachment(prepared.attachment), prepared.note),
                     )
                 )
             blocks.append(f'<file path="{escape_attribute(path)}" note="{escape_attribute(note)}"/>')

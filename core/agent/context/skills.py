@@ -18,7 +18,7 @@ from msgspec import Struct
 from core.agent.base.permissions import CallPermissions
 from core.agent.base.prompt_tags import escape_attribute, escape_tags
 from core.agent.context.offers import Offer, find_last_offer
-from core.agent.context.rule_injection import list_paths_at_hand
+from core.agent.context.rule_injection import list_relevant_paths
 from core.agent.context.turn_context import TurnContext
 from core.errors import ToolFailed, ToolInputInvalid
 from core.extensions.catalogue import SkillChoice, SkillOccasion, choose_skills
@@ -184,7 +184,7 @@ async def fill_commands(permissions: CallPermissions, parts: Sequence[PromptPart
 
 
 def render_pinned(skills: Sequence[SkillActivated], before: Sequence[Message], after: Sequence[Message]) -> list[str]:
-    """Render the skills that a compaction removed, the latest first, each clipped, and all within a bound."""
+    """Render the skills that a compaction removed, the latest first, clipped, and together within a bound."""
     room = MAX_PINNED_TOGETHER
     texts = []
     for skill in reversed(skills):
@@ -207,13 +207,13 @@ class SkillCatalog(Struct):
     skills: SkillSet | None = None
 
     async def choose(self) -> tuple[SkillChoice, ...]:
-        """Decide on every skill for the prompt and the paths at hand."""
+        """Decide on every skill for the prompt and the relevant paths."""
         if self.skills is None:
             self.skills = await load_session_skills(self.context.permissions)
         context, state = self.context, self.context.state
         announced_names = _TOLD_NAME.findall(find_last_offer(TAG, state.messages))
         prompt = state.turns[-1].prompt if state.turns else ""
-        paths = (*context.memory.paths_at_hand, *list_paths_at_hand(context))
+        paths = (*context.memory.relevant_paths, *list_relevant_paths(context))
         return choose_skills(self.skills.skills, SkillOccasion(prompt=prompt, paths=paths, told=announced_names))
 
     async def describe(self) -> str:

@@ -59,14 +59,14 @@ class DebugPolicy(Struct, eq=False):
     _fix: FixReview
     _permissions: CallPermissions
     _turn_id: str
-    _urged_topics: set[str] = field(default_factory=set)
+    _reminded_topics: set[str] = field(default_factory=set)
 
     async def should_continue(self) -> bool:
         """True if the turn continues, with a reminder: probes are left, or a fix was not run or did not help."""
         debug, emit = self._host.state.debug, self._host.emit
-        if debug.probes and self._urge_once("probes_left", probes=", ".join(debug.probes)):
+        if debug.probes and self._remind_once("probes_left", probes=", ".join(debug.probes)):
             return True
-        if self._is_fix_unshown and self._urge_once("fix_unshown", files=", ".join(debug.fixes)):
+        if self._is_fix_unshown and self._remind_once("fix_unshown", files=", ".join(debug.fixes)):
             return True
         verdict = await self._fix.ask_for_verdict(Origin(turn=self._turn_id))
         if verdict is not None and verdict.outcome == "broken":
@@ -82,10 +82,10 @@ class DebugPolicy(Struct, eq=False):
         can_be = self._permissions.terminal.is_contained and state.mode == "debug" and bool(debug.runs)
         return can_be and bool(debug.fixes) and not debug.fix_run
 
-    def _urge_once(self, topic: str, **variables: str) -> bool:
-        if topic in self._urged_topics:
+    def _remind_once(self, topic: str, **variables: str) -> bool:
+        if topic in self._reminded_topics:
             return False
-        self._urged_topics.add(topic)
+        self._reminded_topics.add(topic)
         append_reminder(self._host.emit, render(f"reminders/{topic}", **variables))
         return True
 

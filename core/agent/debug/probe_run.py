@@ -73,7 +73,7 @@ class ProbeRunner:
         if reproduction.steps and not self._approver.user.is_interactive:
             raise ToolFailed("Nobody can be asked in this session.", hint="Give a command that shows the fault.")
         if reproduction.command:
-            await self._check_agreed(reproduction)
+            await self._check_permitted(reproduction)
         run = ProbeRun(
             id=f"r{state.run_count + 1}", command=reproduction.command, ended="stopped", after_fix=self._has_fix()
         )
@@ -192,7 +192,7 @@ class ProbeRunner:
 
     # a run by a command
 
-    async def _check_agreed(self, reproduction: Reproduction) -> None:
+    async def _check_permitted(self, reproduction: Reproduction) -> None:
         tool = _build_tool(reproduction)
         if refusal := await self._approver.find_refusal(self._origin.call, tool):
             raise ToolFailed(f"`{reproduction.command}` was not run: {refusal}")

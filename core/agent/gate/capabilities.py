@@ -223,14 +223,12 @@ class CapabilityFactory(Struct, frozen=True):
     search: SearchProject = search_nothing
     outward: Mapping[Access, OpenCapability] = {}
 
-    def build(  # noqa: PLR0911 (one for each access)
+    def build(  # noqa: PLR0911 (one return per access)
         self, access: Access, origin: Origin, approval: Approval, lease: CallLease, paths: Sequence[str] = ()
     ) -> object:
         """Build the capability of one call. `approval`: the command for EXEC; `paths`: files that the user approved."""
         permissions, terminal = self.approver.permissions, self.python.terminal
-        todo = next(
-            (todo_entry.id for todo_entry in terminal.host.state.todos if todo_entry.status == "in_progress"), ""
-        )
+        todo = next((todo.id for todo in terminal.host.state.todos if todo.status == "in_progress"), "")
         match access:
             case Access.READ:
                 reader = build_reader(permissions, self.digests, paths, origin.tool)

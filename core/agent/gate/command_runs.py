@@ -27,9 +27,9 @@ from core.shell.check_detection import is_check
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 
 MAX_PARALLEL: Final = 4  # commands
-_ALWAYS: Final = frozenset({Access.READ, Access.SPAWN})
+_ALWAYS_PARALLEL: Final = frozenset({Access.READ, Access.SPAWN})
 REFUSED: Final = "\n[One of the commands of this step wanted the network: {}. Run it alone, so that the user is asked.]"
-_LOOKING: Final = frozenset(
+_READ_ONLY: Final = frozenset(
     (
         *("cat", "ls", "rg", "grep", "egrep", "fgrep", "head", "tail", "wc", "file", "stat", "tree", "du", "df"),
         *("diff", "cmp", "sort", "uniq", "cut", "tr", "nl", "od", "xxd", "which", "type", "pwd", "echo", "printf"),
@@ -37,10 +37,10 @@ _LOOKING: Final = frozenset(
         *("comm", "md5sum", "sha256sum"),
     )
 )
-_GIT_LOOKING: Final = frozenset(
+_READ_ONLY_GIT: Final = frozenset(
     ("log", "show", "diff", "status", "blame", "grep", "ls-files", "ls-tree", "rev-parse", "shortlog", "describe")
 )
-_FIND_ACTS: Final = ("-delete", "-exec", "-execdir", "-ok", "-okdir", "-fprint", "-fprintf", "-fls")
+_FIND_ACTIONS: Final = ("-delete", "-exec", "-execdir", "-ok", "-okdir", "-fprint", "-fprintf", "-fls")
 MAX_RERUNS: Final = 3  # reruns of one command for further hosts
 RUN_AGAIN: Final = "[Run again, with the network to {}; nothing of the run before is kept.]\n"
 MOVED: Final = "It was not run again: the mode, the directory or the environment changed while the user was asked."
@@ -50,7 +50,7 @@ def split_calls(
     access: Access | None, calls: list[GatedCall], permissions: CallPermissions
 ) -> Iterator[list[GatedCall]]:
     """Split consecutive calls of one access into groups whose calls run at the same time."""
-    if access in _ALWAYS:
+    if access in _ALWAYS_PARALLEL:
         yield calls
         return
     for is_free, group in groupby(calls, key=lambda call: _is_independent(call, permissions)):
@@ -90,10 +90,10 @@ def is_independent(command: str, checks: Sequence[str] = ()) -> bool:
     parts = split_command(command)
     if not parts.is_certain or parts.writes:
         return False
-    return all(_is_known(subcommand, checks) for subcommand in parts.commands)
+    return all(_is_read_only(subcommand, checks) for subcommand in parts.commands)
 
 
-def _is_known(command: str, checks: Sequence[str]) -> bool:
+def _is_read_only(command: str, checks: Sequence[str]) -> bool:
     try:
         words = shlex.split(command)
     except ValueError:
@@ -101,12 +101,14 @@ def _is_known(command: str, checks: Sequence[str]) -> bool:
     if not words:
         return False
     if words[0] == "git":
-        return words[1:2] != [] and words[1] in _GIT_LOOKING and not any(word.startswith("--output") for word in words)
+        return (
+            words[1:2] != [] and words[1] in _READ_ONLY_GIT and not any(word.startswith("--output") for word in words)
+        )
     if words[0] == "find":
-        return not any(word.startswith(_FIND_ACTS) for word in words)
+        return not any(word.startswith(_FIND_ACTIONS) for word in words)
     if words[0] == "sort" and any(word.startswith(("-o", "--output")) for word in words):
         return False
-    return words[0] in _LOOKING or is_check(words, checks)
+    return words[0] in _READ_ONLY or is_check(words, checks)
 
 
 class NetworkRerun(Struct, eq=False):

@@ -248,10 +248,10 @@ def list_reading(
         "run_linter": lambda job, pending: run_linter(permissions, job, pending=pending),
     }
     added_directories = permissions.added_directories
-    return reading if added_directories is None else reading | _reach_added(reading, added_directories, guard)
+    return reading if added_directories is None else reading | _include_added(reading, added_directories, guard)
 
 
-def _reach_added(reading: dict[str, Any], added_directories: AddedDirectories, guard: PathGuard) -> dict[str, Any]:
+def _include_added(reading: dict[str, Any], added_directories: AddedDirectories, guard: PathGuard) -> dict[str, Any]:
     """Return replacements of functions that also read further directories, by absolute paths."""
 
     def relative(path: str) -> str:

@@ -217,10 +217,10 @@ class Gate(Struct):
         targets = self.permissions.weigh_request(tool).targets
         if "all" in tool.required_permissions:
             answer = await ask_for_unsandboxed_run(self.approver, call.request.id, tool)
-            if answer.choice == "nowhere":
+            if answer.choice == "denied":
                 raise CallStopped("denied", f"Not run: {answer.reason}")
             self._check_granted(call)
-            if answer.choice == "machine":
+            if answer.choice == "unsandboxed":
                 call.approval = build_unsandboxed_approval(self.permissions, tool)
             return PolicyDecision(choice="ask" if targets and answer.choice == "box" else "allow")
         return self._decide(call) if targets and decision.choice == "allow" else decision
@@ -257,7 +257,7 @@ class Gate(Struct):
         text = f"Not run: {mode.value} mode does not allow {name} ({access.value}). Nothing was changed."
         if not elsewhere:
             return f"{text} No mode allows it here; describe what you would do instead."
-        modes = " or ".join(granting_mode.value for granting_mode in elsewhere)
+        modes = " or ".join(mode.value for mode in elsewhere)
         return (
             f"{text} It is possible in {modes} mode: if the request needs it, propose the mode with switch_mode; "
             "otherwise describe in your answer what you would do."

@@ -148,11 +148,11 @@ def _describe_grants(call: GatedCall) -> Detail:
     if not isinstance(detail, TerminalDetail) or call.is_unsandboxed:
         return detail
     permissions = [permission for permission in detail.permissions if permission != "network"]
-    was_asked_for = len(permissions) < len(detail.permissions)
+    was_requested = len(permissions) < len(detail.permissions)
     could_reach = call.approval.tier == Tier.NONE.value or any(
         not is_service(target) for target in call.approval.network
     )
-    if call.hosts or call.received or (was_asked_for and could_reach):
+    if call.hosts or call.received or (was_requested and could_reach):
         permissions.insert(0, "network")
     return replace(
         detail, permissions=(*permissions, *(service for service in call.services if service not in permissions))

@@ -76,7 +76,7 @@ class TodoEditor(Struct, eq=False):
     async def _apply_changes(self, before: Sequence[Todo], after: tuple[Todo, ...]) -> TodosUpdated:
         notes: list[str] = []
         for cut in find_cancelled(before, after):
-            after, note = await self._ask_about_cut(cut, before, after)
+            after, note = await self._ask_about_cancelled(cut, before, after)
             notes.append(note)
         old_statuses = {todo.id: todo.status for todo in before}
         has_failed = False
@@ -90,7 +90,7 @@ class TodoEditor(Struct, eq=False):
         notes += undone
         return TodosUpdated(todos=after, notes=tuple(notes), failed=has_failed)
 
-    async def _ask_about_cut(
+    async def _ask_about_cancelled(
         self, cut: CancelledTodo, before: Sequence[Todo], after: tuple[Todo, ...]
     ) -> tuple[tuple[Todo, ...], str]:
         key, names = cut.todo.id, [todo.id for todo in cut.waiting]

@@ -1,7 +1,7 @@
 """NET: pages and searches of the web for one call. Every host is asked about before a request, redirects included.
 
-Everything that comes back is foreign text, also the answer of a small model about a page, and what the model's own API
-found: it goes to the model in a tag, is recorded in the session, and grants nothing.
+Every response is foreign text, also the answer of a small model about a page, and the results of the model's own API:
+it goes to the model in a tag, is recorded in the session, and grants nothing.
 """
 
 from __future__ import annotations

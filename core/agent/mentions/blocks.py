@@ -112,8 +112,8 @@ class BlockWriter(Struct, eq=False):
 
     async def _fetch_foreign(self, items: Sequence[ContextItem]) -> dict[str, ShownPage]:
         """Fetch the pages and resources among the items, by their keys."""
-        pages = [context_item.key for context_item in items if context_item.kind == "page"]
-        resources = [context_item.key for context_item in items if context_item.kind == "resource"]
+        pages = [item.key for item in items if item.kind == "page"]
+        resources = [item.key for item in items if item.kind == "resource"]
         urls = [key.removeprefix(PAGE) for key in pages]
         pages_by_key = dict(zip(pages, await self.fetch_pages(urls), strict=True)) if pages else {}
         return pages_by_key | (

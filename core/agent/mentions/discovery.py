@@ -1,4 +1,4 @@
-"""Files and symbols that a plain sentence names, and the items of a prompt's context in which they are shown.
+"""Files and symbols that a plain sentence names, and the items of a prompt's context for them.
 
 A name with one location brings its text; the user can remove it. A name with several brings the list of them. A name
 without any is only a word.
@@ -95,11 +95,11 @@ async def discover_context(sources: ContextSources, plain_names: PlainNames) -> 
     """Find the files and symbols that the words of a prompt name, files first, at most MAX_DISCOVERED."""
     items, rest = await asyncio.to_thread(_find_in_files, sources, plain_names)
     items += await _find_in_index(sources, rest)
-    return tuple({context_item.key: context_item for context_item in items}.values())[:MAX_DISCOVERED]
+    return tuple({item.key: item for item in items}.values())[:MAX_DISCOVERED]
 
 
 def _find_in_files(sources: ContextSources, plain_names: PlainNames) -> tuple[list[ContextItem], list[str]]:
-    """Find files and symbols in them; return the items and the symbols that were not found. Reads and parses files."""
+    """Find files and symbols in them; return the items and the missing symbols. Reads and parses files."""
     files = {named_path: _find_files(sources, named_path) for named_path in plain_names.paths}
     candidates = dict.fromkeys(path for paths in files.values() for path in paths[:MAX_CANDIDATES])
     symbols, chosen_paths = _find_in_candidates(
@@ -111,7 +111,7 @@ def _find_in_files(sources: ContextSources, plain_names: PlainNames) -> tuple[li
         if paths
     )
     rest = [symbol for symbol in plain_names.symbols if symbol not in symbols and not _is_file(symbol, files)]
-    return [*(context_item for context_item in items if context_item is not None), *symbols.values()], rest
+    return [*(item for item in items if item is not None), *symbols.values()], rest
 
 
 def _find_files(sources: ContextSources, named_path: NamedPath) -> tuple[str, ...]:

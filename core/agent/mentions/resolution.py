@@ -41,11 +41,11 @@ async def resolve_prompt(
     """Return the context of a prompt without `excluded_keys`, and its problems."""
     spans = tuple(pasted_spans)
     answer = await resolve_mentions(sources, prompt, spans, excluded_keys)
-    items = {context_item.key: context_item for context_item in answer.items}
+    items = {item.key: item for item in answer.items}
     plain = find_plain_names(prompt, [mention.text for mention in parse_mentions(prompt, spans)], spans)
     for item in await discover_context(sources, plain):
         items.setdefault(item.key, item)
-    remaining_items = tuple(context_item for context_item in items.values() if context_item.key not in excluded_keys)
+    remaining_items = tuple(item for item in items.values() if item.key not in excluded_keys)
     return PromptContextAnswer(items=remaining_items, problems=answer.problems)
 
 
@@ -67,12 +67,12 @@ async def resolve_mentions(
             problems[mention.text] = _build_problem(mention, refusal)
             continue
         try:
-            context_item = await resolve_mention(sources, mention)
+            item = await resolve_mention(sources, mention)
         except (MentionRefused, PathRefused) as refusal:
             problems[mention.text] = _build_problem(mention, refusal)
         else:
-            if context_item is not None:
-                items.setdefault(context_item.key, context_item)
+            if item is not None:
+                items.setdefault(item.key, item)
     return PromptContextAnswer(items=tuple(items.values()), problems=tuple(problems.values()))
 
 
@@ -89,8 +89,8 @@ async def resolve_mention(sources: ContextSources, mention: Mention) -> ContextI
     word, colon, name = mention_text.partition(":")
     if mention_text in SPECIAL_WORDS or (colon and word in SOURCES):
         return await sources.session.find(word, name)
-    if (context_item := await _find_resource(sources, mention_text) or _resolve_path(sources, mention)) is not None:
-        return context_item
+    if (item := await _find_resource(sources, mention_text) or _resolve_path(sources, mention)) is not None:
+        return item
     if not mention.start and (symbol := await _resolve_symbol(sources, mention.name)) is not None:
         return symbol
     if (session_item := await sources.session.find_named(mention.name)) is not None:
@@ -187,8 +187,8 @@ async def _resolve_symbol(sources: ContextSources, name: str) -> ContextItem | N
     if not all(part.replace("$", "_").isidentifier() for part in parts):
         return None
     symbol_places = await sources.list_defining_files((parts[-1],))
-    context_item = find_symbol(sources, name, symbol_places.get(parts[-1], ()), MAX_PLACES)
-    return None if context_item is None else replace(context_item, origin="mention", reason="mentioned")
+    item = find_symbol(sources, name, symbol_places.get(parts[-1], ()), MAX_PLACES)
+    return None if item is None else replace(item, origin="mention", reason="mentioned")
 
 
 async def _build_refusal(sources: ContextSources, mention: Mention) -> MentionRefused:

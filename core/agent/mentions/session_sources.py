@@ -90,9 +90,9 @@ class OpenSession(Struct, frozen=True, kw_only=True):
         return await self._find_rule(name)
 
     async def _require(self, word: str, name: str) -> ContextItem:
-        context_item = await (self._find_agent(name) if word == "agent" else self._find_rule(name))
-        if context_item is not None:
-            return context_item
+        item = await (self._find_agent(name) if word == "agent" else self._find_rule(name))
+        if item is not None:
+            return item
         if word == "agent":
             message = f"there is no subagent {name!r}." if name else "name the subagent: @agent-NAME."
             raise MentionRefused(message, hint=f"There are: {', '.join(await self.list_agents())}.")

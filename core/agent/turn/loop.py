@@ -207,7 +207,7 @@ class Turn:
         context, usage, model = self._context, answer.usage, self._context.routes.current.id
         meter, messages = context.memory.meter, self._state.messages
         self.budget.add(usage, model)
-        if usage.cost is None and context.routes.price(model, PRICE_CHECK_USAGE) != 0.0:  # Also without reported tokens.
+        if usage.cost is None and context.routes.price(model, PRICE_CHECK_USAGE) != 0.0:
             self.budget.mark_unpriced(model)
         meter.calibrate(setup.size, messages, usage.prompt_tokens)
         if answer.message.content.strip() or answer.calls or answer.is_resumable:

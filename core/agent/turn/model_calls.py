@@ -105,9 +105,9 @@ class ModelCalls(Struct, eq=False):
         backoff: Backoff | None = None
         is_shortened = False
         while True:
-            reception = self._open_reception()
+            receiver = self._start_attempt()
             try:
-                answer = await reception.receive(await self._build_request())
+                answer = await receiver.receive(await self._build_request())
                 self._routes.answered.add(self._routes.current.id)
                 self._is_window_full = answer.reason == "context_full"
                 if answer.problem and not answer.calls and self._is_leaking():
@@ -115,32 +115,32 @@ class ModelCalls(Struct, eq=False):
                 return answer
             except ContextOverflow as overflow:
                 if is_shortened:
-                    self._abandon(reception, "the conversation is too long")
+                    self._abort(receiver, "the conversation is too long")
                     raise _build_too_long(overflow) from None
-                self._record_retry(reception, 1, 0.0, overflow)
+                self._record_retry(receiver, 1, 0.0, overflow)
                 await self._compact(is_full=True)
                 is_shortened = True
             except ProviderError as error:
-                if await self._repair(reception, error):
+                if await self._repair(receiver, error):
                     continue
                 backoff = backoff or self._build_backoff()
                 wait = backoff.compute_pause(error)
                 if wait is not None:
-                    self._record_retry(reception, backoff.attempt, wait, error)
+                    self._record_retry(receiver, backoff.attempt, wait, error)
                     await pause(wait)
                 elif other := self._routes.find_next(error):
-                    self._record_retry(reception, 1, 0.0, error)
+                    self._record_retry(receiver, 1, 0.0, error)
                     self._routes.fall_back(other, error, self._emit)
                     self.setup = await load_setup(self._context)
                     backoff = None
                 else:
-                    self._abandon(reception, error.message)
+                    self._abort(receiver, error.message)
                     raise
             except asyncio.CancelledError:
-                self._abandon(reception, "cancelled by the user.")
+                self._abort(receiver, "cancelled by the user.")
                 raise
 
-    def _open_reception(self) -> AnswerReceiver:
+    def _start_attempt(self) -> AnswerReceiver:
         dialect, documents = self.setup.dialect, self._documents
         return AnswerReceiver(
             self._routes,
@@ -162,10 +162,10 @@ class ModelCalls(Struct, eq=False):
             return False
         return path_stat is not None and path_stat.kind == "file"
 
-    async def _repair(self, reception: AnswerReceiver, error: ProviderError) -> bool:
+    async def _repair(self, receiver: AnswerReceiver, error: ProviderError) -> bool:
         """Leave out a part of the request that the server refused. Returns True if the step can be retried at once."""
         if drop_refused_reasoning(self._state, error, self._routes.current.id, self._emit):
-            self._record_retry(reception, 1, 0.0, error)
+            self._record_retry(receiver, 1, 0.0, error)
             return True
         return error.code == "tools_unsupported" and await self._switch_to_text_calls(
             f"The server said: {error.message}"
@@ -216,11 +216,11 @@ class ModelCalls(Struct, eq=False):
             private=self._context.is_private,
         )
 
-    def _record_retry(self, reception: AnswerReceiver, attempt: int, wait: float, error: ProviderError) -> None:
+    def _record_retry(self, receiver: AnswerReceiver, attempt: int, wait: float, error: ProviderError) -> None:
         """Record a void attempt that is retried. Its usage counts."""
-        self._budget.add(reception.usage, self._routes.current.id)
-        record_usage("chat", self._routes.current, reception.usage, self._budget, self._emit)
-        void = tuple(self._documents.ids[reception.first_document :])
+        self._budget.add(receiver.usage, self._routes.current.id)
+        record_usage("chat", self._routes.current, receiver.usage, self._budget, self._emit)
+        void = tuple(self._documents.ids[receiver.first_document :])
         self._emit(
             StepRetried(
                 step=self._budget.steps,
@@ -232,12 +232,12 @@ class ModelCalls(Struct, eq=False):
             )
         )
 
-    def _abandon(self, reception: AnswerReceiver, reason: str) -> None:
-        message = reception.abort(reason)
+    def _abort(self, receiver: AnswerReceiver, reason: str) -> None:
+        message = receiver.abort(reason)
         if message is not None:
             self._emit(MessageAppended(message=message))
-        self._budget.add(reception.usage, self._routes.current.id)
-        self._emit(StepFinished(step=self._budget.steps, usage=reception.usage, model=self._routes.current.id))
+        self._budget.add(receiver.usage, self._routes.current.id)
+        self._emit(StepFinished(step=self._budget.steps, usage=receiver.usage, model=self._routes.current.id))
 
     async def ensure_room(self) -> None:
         """Compact a history that fills the window. Raises `ContextOverflow`."""

@@ -94,7 +94,7 @@ async def _apply_dialect(context: TurnContext, setup: PromptSetup) -> PromptSetu
     if name == "native":
         reader = partial(build_reader, context.permissions, context.memory.read_digests)
         model = context.routes.current.id
-        accepts = partial(_is_meant, context.state, context.permissions, context.tools, model, reader)
+        accepts = partial(_is_intended, context.state, context.permissions, context.tools, model, reader)
         setup = replace(setup, dialect=NativeDialect(accepts))
         if edits == "search_replace" and not short:
             return setup
@@ -102,12 +102,12 @@ async def _apply_dialect(context: TurnContext, setup: PromptSetup) -> PromptSetu
         await context.terminal.find_box()
     key = f"{name} {edits} {context.routes.current.id} {context.settings.dialects.command}"
     if key not in context.memory.dialect_setups:
-        speak = _build_native_setup if name == "native" else _build_text_setup
-        context.memory.dialect_setups[key] = await asyncio.to_thread(speak, context, setup, short=short)
+        build = _build_native_setup if name == "native" else _build_text_setup
+        context.memory.dialect_setups[key] = await asyncio.to_thread(build, context, setup, short=short)
     return replace(setup, **context.memory.dialect_setups[key])
 
 
-def _is_meant(
+def _is_intended(
     state: SessionState,
     permissions: CallPermissions,
     tools: Toolset,

@@ -163,8 +163,8 @@ class TodoFollower(Struct, eq=False):
                 for path in self._list_changed_paths(call):
                     await self._follow_work(call.request.id, path)
                     if path:
-                        at_hand = (todo.id for todo in self._state.todos if todo.status == "in_progress")
-                        self._edited_todos.update(at_hand)
+                        current_ids = (todo.id for todo in self._state.todos if todo.status == "in_progress")
+                        self._edited_todos.update(current_ids)
         self.known = self._state.todos
 
     def _list_changed_paths(self, call: GatedCall) -> list[str]:

@@ -1,4 +1,4 @@
-"""Decides whether a turn goes on: the rules of plan and build turns, and the hooks of the user.
+"""Decides whether a turn continues: the rules of plan and build turns, and the hooks of the user.
 
 A plan turn ends with a question or a plan, a build when no todo is left. Hooks are run before a prompt is sent, after
 every answer, and when the turn is about to end. A subagent's turn has hooks for its start and stop, wherever it was
@@ -28,7 +28,7 @@ from core.protocol.events import AnyEvent, Notice, SteerReturned
 from core.state.session import SessionState
 from core.tools.builtin.planning.todo_write import format_todos
 
-MAX_URGES = 2  # reminders to continue a build in a row without progress
+MAX_REMINDERS = 2  # reminders to continue a build in a row without progress
 PLAN_ENDING_TOOLS = frozenset({"create_plan", "update_plan", "switch_mode"})
 MAX_LOOPS = 100  # continuations of one turn by hooks without a limit
 
@@ -43,15 +43,15 @@ class TurnPolicy(Struct, eq=False):
     _debug_policy: DebugPolicy
     _diagnostics: EditDiagnostics
     _has_commands_alone: Callable[[], bool]
-    _has_looked: bool = False
-    _has_ended_plan: bool = False
-    _urge_count: int = 0
+    _has_read: bool = False
+    _has_plan_ended: bool = False
+    _reminder_count: int = 0
     _done_count: int = 0
 
     def record_calls(self, calls: Sequence[GatedCall]) -> None:
         """Record the calls of a step that has run."""
-        self._has_looked = self._has_looked or any(call.status == "completed" for call in calls)
-        self._has_ended_plan = self._has_ended_plan or any(map(_is_plan_end, calls))
+        self._has_read = self._has_read or any(call.status == "completed" for call in calls)
+        self._has_plan_ended = self._has_plan_ended or any(map(_is_plan_end, calls))
 
     async def should_continue(self, text: str, *, is_over: bool = False) -> bool:
         """True if the turn continues after an answer without calls. `is_over`: the answer declares the work done, so
@@ -70,9 +70,9 @@ class TurnPolicy(Struct, eq=False):
 
     def _should_continue_plan(self) -> bool:
         """True if a plan turn that has read code ends without a question or a plan; it is asked for once."""
-        if self._state.mode != "plan" or not self._has_looked or self._has_ended_plan or self._urge_count:
+        if self._state.mode != "plan" or not self._has_read or self._has_plan_ended or self._reminder_count:
             return False
-        self._urge_count = 1
+        self._reminder_count = 1
         append_reminder(self._emit, render("reminders/plan_owed"))
         return True
 
@@ -80,11 +80,11 @@ class TurnPolicy(Struct, eq=False):
         await self._todos.complete_current()
         open_todos = [todo for todo in self._todos.select_wanted(self._state.todos) if todo.status not in DONE]
         done_count = len(self._state.todos) - len(open_todos)
-        self._urge_count = 0 if done_count > self._done_count else self._urge_count
+        self._reminder_count = 0 if done_count > self._done_count else self._reminder_count
         self._done_count = done_count
         if not open_todos:
             return False
-        if self._urge_count >= MAX_URGES:
+        if self._reminder_count >= MAX_REMINDERS:
             count = "one todo is" if len(open_todos) == 1 else f"{len(open_todos)} todos are"
             self._emit(
                 Notice(
@@ -94,7 +94,7 @@ class TurnPolicy(Struct, eq=False):
                 )
             )
             return False
-        self._urge_count += 1
+        self._reminder_count += 1
         now = next((todo.id for todo in open_todos if todo.status == "in_progress"), "")
         free = [todo.id for todo in self._todos.select_wanted(find_ready(self._state.todos))]
         by_file = self._state.todos_plan_path if self._has_commands_alone() else ""
@@ -126,7 +126,7 @@ class TurnHooks(Struct, eq=False):
     _context: TurnContext
     _loops: int = 0
     _asked: set[str] = field(default_factory=set)
-    _last_words: str = ""
+    _last_answer: str = ""
 
     @property
     def _is_subagent(self) -> bool:
@@ -183,7 +183,7 @@ class TurnHooks(Struct, eq=False):
 
     async def report_answer(self, text: str) -> None:
         """Run the hooks for the text of an answer."""
-        self._last_words = text or self._last_words
+        self._last_answer = text or self._last_answer
         hooks = self._context.hooks
         if text and hooks.has(HookEvent.AFTER_RESPONSE):
             await hooks.run(HookOccasion(event=HookEvent.AFTER_RESPONSE, fields={"text": text}))
@@ -214,8 +214,8 @@ class TurnHooks(Struct, eq=False):
             "status": status,
             "loop_count": self._loops,
             "stop_hook_active": self._loops > 0,
-            "last_assistant_message": self._last_words,
-            "summary": self._last_words,
+            "last_assistant_message": self._last_answer,
+            "summary": self._last_answer,
             "modified_files": sorted(self._context.state.changes),
         }
         subjects = self._list_subjects(event) if self._is_subagent else ("Stop",)

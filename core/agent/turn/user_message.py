@@ -21,7 +21,7 @@ from core.agent.base.prompt_tags import escape_tags, wrap_tag
 from core.agent.context.offers import render_offers
 from core.agent.context.project_facts import clip_layout, describe_git_status
 from core.agent.context.reminders import Reminders, wrap_reminder
-from core.agent.context.rule_injection import list_paths_at_hand, render_rule_news
+from core.agent.context.rule_injection import list_relevant_paths, render_rule_news
 from core.agent.context.sent_attachments import AttachmentSender
 from core.agent.context.turn_context import TurnContext
 from core.agent.gate.file_capabilities import build_reader
@@ -114,10 +114,10 @@ async def compose_user_message(
     context_blocks = await BlockWriter(sources, sent_texts, *readers).write(items)
     sender = AttachmentSender(host.shadow.blobs, context.memory.stand_ins, context.emit)
     mentioned_attachments = await sender.attach_mentioned(context_blocks.pictures)
-    at_hand = list_paths_at_hand(context, surroundings.open_files, context_blocks.paths)
+    relevant_paths = list_relevant_paths(context, surroundings.open_files, context_blocks.paths)
     rules = " ".join(f"@{mention.key.removeprefix('rule:')}" for mention in items if mention.kind == "rule")
     words = prompt if surroundings.items is None else rules
-    parts += await render_rule_news(context, setup.prefix.system, at_hand, words)
+    parts += await render_rule_news(context, setup.prefix.system, relevant_paths, words)
     parts += await render_offers(context.offers, context.state.messages)
     if blocks := (*context_blocks.blocks, *mentioned_attachments.blocks):
         parts.append(wrap_tag("attached_files", "\n".join(blocks)))
@@ -151,7 +151,7 @@ def _render_earlier(message: EarlierMessage) -> str:
 
 async def _build_map(sources: ContextSources, surroundings: PromptSurroundings) -> str:
     """Return a map of the project, "" = it is not ready yet, and a later message will include it."""
-    mentioned_paths = [context_item.path for context_item in surroundings.items or () if context_item.path]
+    mentioned_paths = [item.path for item in surroundings.items or () if item.path]
     try:
         async with asyncio.timeout(MAP_TIMEOUT):
             return await sources.build_map((*mentioned_paths, *surroundings.open_files[:MAX_OPEN_FILES]))

@@ -28,7 +28,7 @@ async def answer_rules(source: QuerySource, query: q.RulesQuery) -> q.RulesAnswe
     context = session.context
     nearby_paths = await asyncio.to_thread(_list_places, source.services.workspace) if trust.trusted else ()
     system = (await load_setup(context)).prefix.system
-    review = await review_rules(context, system, context.memory.paths_at_hand, nearby_paths=nearby_paths)
+    review = await review_rules(context, system, context.memory.relevant_paths, nearby_paths=nearby_paths)
     return q.RulesAnswer(rules=review.list_rules(), is_trusted=trust.trusted)
 
 
