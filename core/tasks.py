@@ -27,7 +27,7 @@ class TaskOwner:
         return task
 
     def spawn(self, work: Coroutine[Any, Any, Any], *, name: str) -> None:
-        """Start a task that nobody waits for."""
+        """Start a task without returning it."""
         _ = self.start(work, name=name)
 
     @property

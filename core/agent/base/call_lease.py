@@ -1,4 +1,4 @@
-"""The lifetime of one tool call, and what opens the capability that the call may use until its end."""
+"""The lease of one tool call, which ends its capabilities, and the type of functions that open them."""
 
 from __future__ import annotations
 
@@ -24,4 +24,4 @@ class CallLease(Struct):
 
 
 OpenCapability = Callable[[Origin, CallLease], object]
-"""Opens what one call may do, for as long as its lease holds."""
+"""Opens the capability of one call, which refuses to act after the end of the lease."""

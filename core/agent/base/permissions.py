@@ -4,9 +4,9 @@ Decisions hold for the moment in which they are taken, not for the one in which 
 about the files that a call names; everything that a tool opens passes `PathGuard` as well, so a search never shows what
 a read would have to ask for.
 
-A command can request permissions. What the box contains needs no question (`git_write`). Hosts that the command names
-and services of the machine need the user's yes, for one command or for the session; `all` leaves the box (`approvals`).
-A command still runs without what is not granted: the model gets a note with the reason.
+A command can request permissions. Those that the box contains need no question (`git_write`). Hosts that the command
+names and services of the machine need the user's yes, for one command or for the session; `all` leaves the box (see
+`approvals`). A command runs without permissions that are not granted, and the model gets a note with the reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tags around what a model is sent. Foreign text within them can't close them or open one of ours."""
+"""The tags around texts for the model. Escaped foreign text can't close them or open one of them."""
 
 from __future__ import annotations
 

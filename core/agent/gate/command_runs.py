@@ -53,9 +53,9 @@ def split_calls(
     if access in _ALWAYS_PARALLEL:
         yield calls
         return
-    for is_free, group in groupby(calls, key=lambda call: _is_independent(call, permissions)):
+    for is_parallel, group in groupby(calls, key=lambda call: _is_independent(call, permissions)):
         run = list(group)
-        size = MAX_PARALLEL if is_free else 1
+        size = MAX_PARALLEL if is_parallel else 1
         for index in range(0, len(run), size):
             together = run[index : index + size]
             for call in together:
@@ -69,8 +69,8 @@ def _is_independent(call: GatedCall, permissions: CallPermissions) -> bool:
         return False
     if permissions.mode is Mode.DEBUG or not permissions.terminal.is_contained:
         return False
-    is_free = is_independent(tool.command, permissions.settings.commands.checks)
-    return is_free and permissions.decide(Access.EXEC, call.tool).choice == "allow"
+    is_parallel = is_independent(tool.command, permissions.settings.commands.checks)
+    return is_parallel and permissions.decide(Access.EXEC, call.tool).choice == "allow"
 
 
 def report_blocked_hosts(calls: Sequence[GatedCall], permissions: CallPermissions) -> None:

@@ -50,7 +50,7 @@ from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 from core.tools.toolset import Toolset
 
 CANCEL_PATIENCE = 0.2  # seconds that a cancelled tool has to clean up
-SPAWN_PATIENCE = 15.0  # seconds that a subagent has to stop what it runs
+SPAWN_PATIENCE = 15.0  # seconds that a subagent has to stop its commands
 CANCELLED = "Cancelled by the user; it may have had a part of its effect."
 CUT_OFF = "The answer reached its length limit within this call, so it was not run. Send less."
 TIMED_OUT = "Stopped after {:.0f} seconds without a result. Ask for less at once."

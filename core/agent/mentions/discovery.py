@@ -17,7 +17,7 @@ from core.index.reader import SymbolPlace
 from core.protocol.queries import ContextItem, ContextKind
 from core.syntax.symbols import Symbol
 
-Origin = Literal["mention", "found"]
+ItemOrigin = Literal["mention", "found"]
 MAX_WHOLE: Final = 8_000  # characters of a file that is sent whole although a sentence only names it
 MAX_LISTED: Final = 8  # places of a name
 AROUND_LINE: Final = 10  # lines above and below a line outside of symbols
@@ -29,7 +29,7 @@ MAX_PARSED_FILES: Final = 24  # files of one prompt that are parsed; the cache o
 
 
 def build_file_item(
-    sources: ContextSources, path: str, start: int = 0, end: int = 0, *, origin: Origin = "mention"
+    sources: ContextSources, path: str, start: int = 0, end: int = 0, *, origin: ItemOrigin = "mention"
 ) -> ContextItem:
     """Build the item of a file, or of lines of it. A single discovered line brings its enclosing symbol."""
     label, reason = path, "mentioned" if origin == "mention" else _NAMED
@@ -61,7 +61,7 @@ def _widen_line(sources: ContextSources, path: str, line: int) -> tuple[int, int
     return max(line - AROUND_LINE, 1), min(line + AROUND_LINE, count)
 
 
-def build_symbol_item(path: str, symbol: Symbol, *, origin: Origin = "mention") -> ContextItem:
+def build_symbol_item(path: str, symbol: Symbol, *, origin: ItemOrigin = "mention") -> ContextItem:
     """Build the item of one definition."""
     start, end = symbol.first + 1, symbol.last + 1
     lines = f"{start}" if start == end else f"{start}-{end}"
@@ -78,7 +78,7 @@ def build_symbol_item(path: str, symbol: Symbol, *, origin: Origin = "mention") 
     )
 
 
-def build_places_item(name: str, kind: ContextKind, places: Sequence[str], origin: Origin = "found") -> ContextItem:
+def build_places_item(name: str, kind: ContextKind, places: Sequence[str], origin: ItemOrigin = "found") -> ContextItem:
     """Build the item of a name with several files or definitions, which lists them."""
     noun = "files" if kind == "file" else "definitions"
     return ContextItem(

@@ -4,7 +4,7 @@ A mention is `@name`, `@"a name"`, with lines as `:10`, `:10-20` or `#L10-20` af
 mention between backticks, in a fence, in pasted or piped text, or after a letter (an e-mail address). A mention that
 names nothing may plainly be something else (a decorator, a package, a version); otherwise it is an error of the user.
 
-A plain word looks like a file by a slash or an ending, like a symbol by the way programmers write (`camelCase`,
+A plain word looks like a file by a slash or an ending, like a symbol by its spelling (`camelCase`,
 `snake_case`, `a.b`, `call()`, or between backticks). Any other word counts only next to a file that defines it.
 """
 

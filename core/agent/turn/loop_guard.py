@@ -46,7 +46,7 @@ _VARIES = re.compile(r"['\"`].*?['\"`]|\d+")
 
 
 class LoopDetected(AgentTuiError):
-    """The turn is stopped because the model repeats what fails."""
+    """The model repeats failing calls or answers, so the turn is stopped."""
 
     code = "going_in_circles"
 

@@ -134,7 +134,7 @@ class TodoFollower(Struct, eq=False):
     _edited_todos: set[str] = field(default_factory=set)
 
     def refresh(self) -> None:
-        """Remind the model of the todos before a step, if somebody else changed them."""
+        """Remind the model of the todos before a step, if the user or another session changed them."""
         self._capabilities.plans.refresh()
         if (now := self._state.todos) != self.known:
             self.known = now
@@ -194,8 +194,8 @@ class TodoFollower(Struct, eq=False):
         """Mark the todo that the model works on. `path`: the file that it edits, "" = it runs a command."""
         todos = self._state.todos
         now = find_in_progress(todos)
-        free = self.select_wanted(find_ready(todos if now is None else apply_statuses(todos, {now.id: "completed"})))
-        best_match = max(free, key=lambda todo: _score_fit(todo, path), default=None)
+        ready = self.select_wanted(find_ready(todos if now is None else apply_statuses(todos, {now.id: "completed"})))
+        best_match = max(ready, key=lambda todo: _score_fit(todo, path), default=None)
         if now is None and best_match is not None:
             await self._try_statuses(call, {best_match.id: "in_progress"})
         elif (

@@ -96,9 +96,9 @@ class TurnPolicy(Struct, eq=False):
             return False
         self._reminder_count += 1
         now = next((todo.id for todo in open_todos if todo.status == "in_progress"), "")
-        free = [todo.id for todo in self._todos.select_wanted(find_ready(self._state.todos))]
+        ready = [todo.id for todo in self._todos.select_wanted(find_ready(self._state.todos))]
         by_file = self._state.todos_plan_path if self._has_commands_alone() else ""
-        reminder = render("reminders/build_left", todos=format_todos(open_todos), now=now, ready=free, by_file=by_file)
+        reminder = render("reminders/build_left", todos=format_todos(open_todos), now=now, ready=ready, by_file=by_file)
         append_reminder(self._emit, reminder)
         self._todos.known = self._state.todos
         return True
