@@ -48,7 +48,7 @@ PLACES = (
     Place(
         "the mode is not looked at again after a yes",
         "core/agent/gate/gate.py",
-        "self._check_granted(call)  # the mode may have changed while the user thought about it",
+        "self._check_granted(call)  # The mode may have changed while the user decided.",
         "pass",
         "tests/unit/agent/gate/test_gate.py::test_m12_a_yes_to_what_a_subagents_parent_may_no_longer_do_runs_nothing",
         had_none=True,

@@ -246,6 +246,5 @@ class Turn:
         if answer.cut_call:
             append_reminder(self._emit, render("reminders/truncated", call=True))
         results.track_foreground_job(calls, self._context.memory)
-        return not results.show_submission(calls, self._documents) or await self._policy.should_continue(
-            "", is_over=True
-        )
+        has_ended = results.show_submission(calls, self._documents)
+        return not has_ended or await self._policy.should_continue("", is_over=True)
