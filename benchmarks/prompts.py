@@ -7,7 +7,7 @@ from typing import get_args
 
 from benchmarks.table import Result
 from core.agent.context.prefix import Prefix
-from core.agent.context.prompt_setup import build_native_prefix, render_tags_prompt
+from core.agent.turn.prompt_setup import build_native_prefix, render_tags_prompt
 from core.edit_formats import EditFormat
 from core.tools.toolset import Toolset
 from tests.support.tokens import list_tokens, tokens

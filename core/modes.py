@@ -1,7 +1,7 @@
-"""Modes: one record per mode, which says what it grants and what becomes of its commands' effects.
+"""Modes: one record per mode, with its grants and the fate of its commands' effects.
 
-This table is the law; prompts only explain it. The wire, the command line and the screen take their list of modes from
-here. A mode's text for the model is `core/prompts/modes/<mode>.md.j2`; how the screen differs is `tui/modes/<mode>.py`.
+This table is enforced; prompts only explain it. The wire, the command line and the screen take their list of modes from
+it. A mode's text for the model is `core/prompts/modes/<mode>.md.j2`; its screen is described by `tui/modes/<mode>.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 
 class Access(StrEnum):
-    """The kinds of thing that a tool can reach. Every tool declares exactly one."""
+    """The kinds of resources that a tool can access. Every tool declares exactly one."""
 
     READ = "read"
     ASK = "ask"
@@ -29,9 +29,9 @@ class Access(StrEnum):
 class ModeRules(NamedTuple):
     """The rules of one mode.
 
-    `grants`: accesses of the tools that may run. `keeps_effects`: changes that a command makes join the review, and
-    where no box contains them each command is asked about; if False they are thrown away, so that without a box no
-    command is granted. `tools`: described with the mode alone, and called through `call_tool`.
+    `grants`: accesses of the tools that may run. `keeps_effects`: changes of a command are reviewed, and without a box
+    the user is asked about every command; if False they are dropped, so no command is granted without a box. `tools`:
+    tools that are described with the mode alone, and called through `call_tool`.
     """
 
     grants: frozenset[Access]
@@ -39,14 +39,14 @@ class ModeRules(NamedTuple):
     tools: tuple[str, ...] = ()
 
 
-_OUTWARD: Final = frozenset({Access.NET, Access.SPAWN, Access.EXTERNAL})  # by rule, and less in Plan and Ask
+_OUTWARD: Final = frozenset({Access.NET, Access.SPAWN, Access.EXTERNAL})  # limited further by rules, in Plan and in Ask
 _EVERY_MODE: Final = frozenset({Access.READ, Access.ASK, Access.EXEC, Access.JOB}) | _OUTWARD
 _NOTHING: Final = ModeRules(grants=frozenset(), keeps_effects=False)
 _COMMANDS: Final = frozenset({Access.EXEC, Access.JOB})
 
 
 class Mode(StrEnum):
-    """The four modes, in the order that `Shift+Tab` rotates through."""
+    """The four modes, in the order of `Shift+Tab`."""
 
     rules: ModeRules
 
@@ -86,5 +86,5 @@ def is_granted(mode: Mode, access: Access, *, is_contained: bool) -> bool:
 
 
 def find_modes_granting(access: Access, *, is_contained: bool) -> tuple[Mode, ...]:
-    """Return the modes that grant `access`, to tell the model or the user where something is possible."""
+    """Return the modes that grant `access`, for messages to the model or the user."""
     return tuple(mode for mode in Mode if is_granted(mode, access, is_contained=is_contained))

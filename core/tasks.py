@@ -1,6 +1,6 @@
-"""Background tasks and their owner, who keeps a reference to each until it ends and can cancel all of them.
+"""Background tasks and their owner, which references every task until it ends and can cancel all of them.
 
-`asyncio.TaskGroup` serves where tasks end with the block that started them; an owner, where they outlive it.
+Use `asyncio.TaskGroup` for tasks that end with the block that starts them, and an owner for tasks that outlive it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TaskOwner:
         return task
 
     def spawn(self, work: Coroutine[Any, Any, Any], *, name: str) -> None:
-        """Start a task that nobody waits for."""
+        """Start a task without returning it."""
         _ = self.start(work, name=name)
 
     @property
@@ -36,7 +36,7 @@ class TaskOwner:
         return bool(self._tasks)
 
     async def wait(self) -> None:
-        """Wait until all tasks have ended; what they raise is left in them."""
+        """Wait until all tasks have ended. Exceptions stay in the tasks."""
         if self._tasks:
             await asyncio.wait(tuple(self._tasks))
 
@@ -51,7 +51,7 @@ class TaskOwner:
 
 
 async def cancel_tasks(tasks: Iterable[asyncio.Task[Any]], *, limit: float | None = None) -> None:
-    """Cancel tasks and wait for their end, at most `limit` seconds; what they raise is left in them."""
+    """Cancel tasks and wait for their end, at most `limit` seconds. Exceptions stay in the tasks."""
     waiting = set(tasks)
     for task in waiting:
         task.cancel()
@@ -60,8 +60,10 @@ async def cancel_tasks(tasks: Iterable[asyncio.Task[Any]], *, limit: float | Non
 
 
 async def finish_in_thread(work: Callable[[A], T], argument: A) -> T:
-    """Return what `work` returns in a thread. A thread can't be stopped, so who is cancelled goes when it has ended: a
-    lock that is held meanwhile still protects what is worked on."""
+    """Run `work` in a thread and return its result.
+
+    A thread can't be stopped, so a cancellation takes effect when it has ended: a lock that the caller holds protects
+    the data until then."""
     working = asyncio.ensure_future(asyncio.to_thread(work, argument))
     try:
         return await asyncio.shield(working)

@@ -14,7 +14,7 @@ from typing import Any
 from weakref import WeakSet
 
 from core import demo
-from core.agent.turn.offers import Offer
+from core.agent.context.offers import Offer
 from core.config.settings import LoadedSettings
 from core.engine.commands import COMMANDS
 from core.engine.commands.checkpoints import check_idle, find_checkpoint

@@ -22,13 +22,13 @@ _NAME = re.compile(r"(?:[a-z][a-z_]*/)?[a-z][a-z_]*")
 
 
 class PromptMissing(AgentTuiError):
-    """A text of the installation is not there or can't be rendered."""
+    """A prompt of the installation is missing or can't be rendered."""
 
     code = "prompt_missing"
 
 
 def list_prompts() -> tuple[str, ...]:
-    """List every template, as `render` takes it."""
+    """List the names of all templates, as `render` takes them."""
     names = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.md.j2"))
     return tuple(name.removesuffix(".md.j2") for name in names)
 
@@ -49,7 +49,7 @@ def render(name: str, **variables: object) -> str:
 
 
 def load_tool_text(name: str) -> str:
-    """Load what a model is told of a tool. Raises `PromptMissing`."""
+    """Load the description of a tool for the model. Raises `PromptMissing`."""
     if not re.fullmatch(r"[a-z][a-z_]*", name):
         raise PromptMissing(f"{name!r} is no name of a tool.")
     try:
@@ -59,12 +59,12 @@ def load_tool_text(name: str) -> str:
 
 
 def load_short_tool_text(name: str) -> str:
-    """Load the text of a tool without its list of particulars. Raises `PromptMissing`."""
+    """Load the description of a tool without its list of details. Raises `PromptMissing`."""
     return load_tool_text(name).split("\n- ", 1)[0].strip()
 
 
 class StrictTemplate:
-    """A template that somebody configured. `label` names it in errors, `known_names` are the variables that it may
+    """A template from the user's configuration. `label`: its name in errors; `known_names`: the variables that it may
     use."""
 
     def __init__(self, source: str, *, label: str, known_names: Set[str]) -> None:
@@ -108,5 +108,5 @@ def _create_environment() -> Environment:
         keep_trailing_newline=False,
         auto_reload=False,
     )
-    environment.globals["modes"] = tuple(Mode)  # each has its text, `modes/<mode>.md.j2`, and a line for the list
+    environment.globals["modes"] = tuple(Mode)  # A mode has a template, `modes/<mode>.md.j2`, and a line in lists.
     return environment

@@ -1,8 +1,7 @@
-"""Templates of the `command` dialect: one YAML file, the program's or the user's own.
+"""Templates of the `command` dialect: one YAML file, the program's or the user's.
 
-Strict: a file that can't be read, a key or a variable that does not exist is an error that names it, and where. A
-template only sees what it is given, and runs in Jinja's sandbox: a file that came from somewhere else can't reach
-more.
+An unreadable file, an unknown key or an unknown variable is an error with its position. A template sees its variables
+alone and runs in Jinja's sandbox, since the file may come from a stranger.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ FACTS = frozenset(
     {"system", "release", "version", "machine", "workspace", "model", "shell", "time_limit", "completion_mark",
      "output_limit", "n_model_calls", "model_cost"}
 )  # fmt: skip
-# Every template of a file, with the variables that it has beside the facts.
+# The templates of a file, with their variables besides the facts.
 TEMPLATES: Mapping[str, frozenset[str]] = {
     "system_template": frozenset(),
     "instance_template": frozenset({"task"}),
@@ -35,7 +34,7 @@ TEMPLATES: Mapping[str, frozenset[str]] = {
 
 
 class CommandTemplates(Struct, frozen=True, kw_only=True):
-    """Templates of the file `path`, else the program's; `timeout` in seconds."""
+    """The templates of the file `path`, with the program's for missing ones. `timeout`: in seconds."""
 
     path: str
     timeout: int
@@ -47,7 +46,7 @@ class CommandTemplates(Struct, frozen=True, kw_only=True):
 
 
 def load_command_templates(path: Path | None = None) -> CommandTemplates:
-    """Load the templates of a file of the user's, or the program's own. Raises `ConfigError`."""
+    """Load the templates of a file of the user, None = the program's. Raises `ConfigError`."""
     defaults = _read_templates(DEFAULT, None)
     return defaults if path is None else _read_templates(path, defaults)
 

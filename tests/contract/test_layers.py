@@ -71,6 +71,8 @@ LADDER: tuple[frozenset[str], ...] = (
     frozenset({"core.transports", "core.worker", "core.cli"}),
 )
 STRANGERS = LADDER[2]
+# The folders of core.agent, lowest first: a module may import from its own folder and from those before it.
+AGENT_FOLDERS = ("base", "answer", "mentions", "context", "debug", "gate", "turn")
 SEEN_BY_TUI = (
     "core.protocol",
     "core.state",
@@ -143,6 +145,32 @@ def test_no_import_in_core_points_up_the_ladder():
         str(statement) for statement in core_imports() if within(statement.target, ("core",)) and climbs(statement)
     ]
     assert wrong == []
+
+
+def agent_folder(module: str) -> int:
+    """The height of the folder of core.agent that a module lies in."""
+    return AGENT_FOLDERS.index(module.split(".")[2])
+
+
+def climbs_in_agent(statement: Import) -> bool:
+    return agent_folder(statement.target) > agent_folder(statement.importer)
+
+
+def test_no_import_in_core_agent_points_up_its_folders():
+    statements = [statement for module in modules("core/agent") for statement in imports(module)]
+    wrong = [
+        str(statement)
+        for statement in statements
+        if within(statement.target, ("core.agent",)) and climbs_in_agent(statement)
+    ]
+    assert wrong == []
+
+
+def test_a_folder_of_core_agent_that_imports_a_higher_one_is_noticed():
+    assert climbs_in_agent(Import("core.agent.base.budget", "core.agent.turn.loop", 1, eager=False, typing_only=True))
+    assert not climbs_in_agent(
+        Import("core.agent.turn.loop", "core.agent.base.budget", 1, eager=True, typing_only=False)
+    )
 
 
 def test_core_never_knows_the_screen():

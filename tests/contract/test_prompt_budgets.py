@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from core.agent.context.prompt_setup import build_native_prefix, render_tags_prompt
+from core.agent.turn.prompt_setup import build_native_prefix, render_tags_prompt
 from core.edit_formats import EditFormat
 from core.modes import Access
 from core.prompts import render

@@ -162,8 +162,8 @@ async def test_a_cut_stream_goes_on_behind_the_last_event_that_was_received(proj
 
 
 async def test_a_retried_call_gives_the_ids_of_its_void_documents_again(project, monkeypatch):
-    monkeypatch.setattr("core.agent.turn.retry.FIRST_PAUSE", 0.0)
-    monkeypatch.setattr("core.agent.turn.retry.FLOOR", 0.0)
+    monkeypatch.setattr("core.agent.turn.model_calls.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("core.agent.turn.model_calls.FLOOR", 0.0)
     broken = [TextDelta("Half a "), ProviderError("the stream broke", code="cut", retryable=True)]
     async with serving(project, access([broken, says("Whole.")])) as served, served.client() as client:
         events = await streamed(client, CHAT, prompt())

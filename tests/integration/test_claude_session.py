@@ -169,7 +169,7 @@ async def test_an_update_with_other_tools_is_told_of_and_costs_what_was_thought(
     steps = (Step(parts=[Think(text="Look."), READ]), Step(parts=[Think(text="So."), Say(text="Read.")]), "Then.", "x")
     async with serving(monkeypatch, *steps, strict=True) as server:
         with monkeypatch.context() as before:
-            before.setattr("core.agent.context.prompt_setup.load_tool_text", lambda name: f"What {name} was for.")
+            before.setattr("core.agent.turn.prompt_setup.load_tool_text", lambda name: f"What {name} was for.")
             async with engine_in(project) as engine:
                 session = await opened(engine, OPUS)
                 await played(engine, session, "Read it")

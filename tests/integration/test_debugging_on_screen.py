@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from benchmarks.terminal import Terminal
-from core.agent.debug.leftover_marks import remove_marks
+from core.agent.debug.debug_policy import remove_marks
 from core.debug.probe_records import decode_records, format_record
 from core.debug.probe_regions import REGION_NAME
 from core.engine import Engine, EngineOptions

@@ -198,8 +198,8 @@ def test_accept_all_names_what_it_left_and_says_so_in_its_exit_code(project, cap
 
 
 def test_every_attempt_at_a_failing_server_is_shown(project, capsys, monkeypatch):
-    monkeypatch.setattr("core.agent.turn.retry.FIRST_PAUSE", 0.0)
-    monkeypatch.setattr("core.agent.turn.retry.FLOOR", 0.0)
+    monkeypatch.setattr("core.agent.turn.model_calls.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("core.agent.turn.model_calls.FLOOR", 0.0)
     failing = [ProviderError("It is busy.", code="overloaded", retryable=True)]
     assert run_print(options(project), models=access([failing, says("Hello")])) == ExitCode.DONE
     out, err = capsys.readouterr()

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.agent.turn.budget import SubagentLimits, TurnBudget
+from core.agent.base.budget import SubagentLimits, TurnBudget
 from core.cli.arguments import PrintArguments
 from core.cli.print_mode.headless import run_print
 from core.config.settings import TurnLimits

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from core.agent.base.call_lease import CallLease
 from core.agent.context.project_facts import describe_git_status
 from core.agent.gate.capabilities import CommandRunner
-from core.agent.gate.gated_call import CallLease
 from core.agent.turn.stages import build_capabilities
 from core.engine import Engine
 from core.errors import ToolFailed

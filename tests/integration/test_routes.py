@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from core.agent.turn import model_calls, retry, routes
+from core.agent.base import routes
+from core.agent.turn import model_calls
 from core.config.settings import (
     LoadedSettings,
     ModeSettings,
@@ -38,7 +39,7 @@ def waited(monkeypatch):
         now[0] += seconds
 
     monkeypatch.setattr(model_calls, "pause", pause)
-    monkeypatch.setattr(retry, "monotonic", lambda: now[0])
+    monkeypatch.setattr(model_calls, "monotonic", lambda: now[0])
     return pauses
 
 

@@ -12,8 +12,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from core.agent.turn import model_calls, retry
-from core.agent.turn.routes import Route
+from core.agent.base.routes import Route
+from core.agent.turn import model_calls
 from core.errors import ProviderError
 from core.exits import ExitCode
 from core.protocol import events as ev
@@ -38,7 +38,7 @@ SAID = '{"choices":[{"index":0,"delta":{"content":"%s"},"finish_reason":null}]}'
 def clock(monkeypatch):
     """The time by which a failed call is tried again; a pause takes none."""
     now = [0.0]
-    monkeypatch.setattr(retry, "monotonic", lambda: now[0])
+    monkeypatch.setattr(model_calls, "monotonic", lambda: now[0])
 
     async def pause(seconds: float) -> None:
         now[0] += seconds

@@ -183,7 +183,7 @@ def test_a_key_that_is_a_signal_is_left_to_the_editor_that_has_the_terminal(prog
         assert terminal.process.is_running()
 
 
-def hears(terminal: Terminal) -> None:
+def is_trusted_content(terminal: Terminal) -> None:
     """Press Ctrl+C, again and again, until the app has heard it."""
     at = len(terminal.output)
     for _ in range(PRESSES):
@@ -204,6 +204,6 @@ def test_after_a_minute_of_any_bytes_the_program_is_there_and_hears_ctrl_c(tmp_p
                 piece = dice.choice(PIECES) if dice.random() < 0.7 else dice.randbytes(dice.randrange(1, 30))
                 terminal.write(piece[: dice.randrange(1, len(piece) + 1)] if dice.random() < 0.2 else piece)
                 terminal.drain(dice.choice((0.0, 0.0, 0.0, 0.03, 0.3)))
-            hears(terminal)
+            is_trusted_content(terminal)
         assert terminal.process.is_running()
         assert b"Traceback" not in terminal.output

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.agent.turn import retry
+from core.agent.turn import model_calls
 from core.errors import ProviderError
 from core.exits import ExitCode
 from core.providers.connection.failures import Api, build_exception_error, build_status_error
@@ -95,10 +95,10 @@ async def make_context(tmp_path: Path) -> ssl.SSLContext:
 
 async def test_n43_which_failures_are_tried_again_and_for_how_long(tmp_path, monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(retry, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(model_calls, "monotonic", lambda: clock[0])
 
     def wait_for(error: ProviderError, *, has_answered: bool) -> float:
-        backoff, begun = retry.Backoff(has_answered=has_answered), clock[0]
+        backoff, begun = model_calls.Backoff(has_answered=has_answered), clock[0]
         while (pause := backoff.compute_pause(error)) is not None:
             clock[0] += pause
         return clock[0] - begun

@@ -169,7 +169,7 @@ async def test_a_question_about_a_page_is_answered_by_a_model_that_has_no_tools(
 
 
 async def test_a_question_about_a_long_page_is_answered_from_its_beginning_and_that_is_said(project, host, monkeypatch):
-    monkeypatch.setattr("core.agent.web.opening.MAX_ASKED_CHARS", 1_000)
+    monkeypatch.setattr("core.agent.gate.web_opening.MAX_ASKED_CHARS", 1_000)
     configured(ALLOWED)
     host.replies.update({"/": page("word " * 1_000, media_type="text/plain")})
     steps = fetching("http://docs.example/", prompt="What is it?"), says("It is a word."), says("ok")

@@ -8,10 +8,10 @@ PLACES = (
     # limits of what is sent and spent
     Place(
         "compaction cuts between a call and its result",
-        "core/agent/context/compaction.py",
+        "core/agent/turn/compaction.py",
         "if not isinstance(messages[index], ToolMessage):\n            cut = index",
         "cut = index",
-        "tests/unit/agent/context/test_compaction.py::test_the_history_is_never_cut_between_a_call_and_its_result",
+        "tests/unit/agent/turn/test_compaction.py::test_the_history_is_never_cut_between_a_call_and_its_result",
         had_none=True,
     ),
     Place(
@@ -24,17 +24,17 @@ PLACES = (
     ),
     Place(
         "one step more than the limit of steps",
-        "core/agent/turn/budget.py",
+        "core/agent/base/budget.py",
         "self.steps >= limits.max_steps",
         "self.steps > limits.max_steps",
-        "tests/unit/agent/turn/test_budget.py::test_a_limit_that_is_changed_while_the_turn_runs_holds_at_once",
+        "tests/unit/agent/base/test_budget.py::test_a_limit_that_is_changed_while_the_turn_runs_holds_at_once",
     ),
     Place(
         "what a subagent uses is not the parent's",
-        "core/agent/turn/budget.py",
+        "core/agent/base/budget.py",
         "self._parent.add(usage, model)",
         "pass",
-        "tests/unit/agent/turn/test_budget_subagents.py::test_the_limits_of_a_turn_hold_for_all_that_works_for_it_together",
+        "tests/unit/agent/base/test_budget_subagents.py::test_the_limits_of_a_turn_hold_for_all_that_works_for_it_together",
     ),
     Place(
         "a window more than 80 % full looks like any other",
@@ -48,14 +48,14 @@ PLACES = (
     Place(
         "the mode is not looked at again after a yes",
         "core/agent/gate/gate.py",
-        "self._check_granted(call)  # the mode may have changed while the user thought about it",
+        "self._check_granted(call)  # The mode may have changed while the user decided.",
         "pass",
         "tests/unit/agent/gate/test_gate.py::test_m12_a_yes_to_what_a_subagents_parent_may_no_longer_do_runs_nothing",
         had_none=True,
     ),
     Place(
         "a link is judged by its own name alone",
-        "core/agent/gate/permissions.py",
+        "core/agent/base/permissions.py",
         "dict.fromkeys((rel, self.resolve_links(rel)))",
         "(rel,)",
         "tests/integration/test_permissions.py::test_p20_a_secret_is_read_only_after_a_yes_and_never_found_by_a_search",
@@ -111,10 +111,10 @@ PLACES = (
     ),
     Place(
         "a subagent may what its parent may not",
-        "core/agent/turn/budget.py",
+        "core/agent/base/budget.py",
         "access in self.requested and self.parent_grants(access)",
         "access in self.requested",
-        "tests/unit/agent/turn/test_budget_subagents.py::test_m12_it_may_what_was_asked_for_and_its_parent_may_and_nothing_else",
+        "tests/unit/agent/base/test_budget_subagents.py::test_m12_it_may_what_was_asked_for_and_its_parent_may_and_nothing_else",
     ),
     # paths
     Place(
@@ -270,10 +270,10 @@ PLACES = (
     # providers, settings, the screen
     Place(
         "a server that asks for more time than there is gets less",
-        "core/agent/turn/retry.py",
+        "core/agent/turn/model_calls.py",
         "is_too_long = error.retry_after is not None and error.retry_after > remaining_time",
         "is_too_long = False",
-        "tests/unit/agent/turn/test_retry.py::test_retry_after_is_honoured_as_far_as_the_budget_goes",
+        "tests/unit/agent/turn/test_model_calls.py::test_retry_after_is_honoured_as_far_as_the_budget_goes",
     ),
     Place(
         "a project takes the user's limit off",
@@ -343,7 +343,7 @@ PLACES = (
     ),
     Place(
         "a common word is taken for a symbol of the file beside it",
-        "core/agent/mentions/plain_names.py",
+        "core/agent/mentions/mention_syntax.py",
         "elif len(name) > 1 and name.lower() not in _SHORT_WORDS:",
         "elif len(name) > 1:",
         "tests/unit/agent/mentions/test_resolution.py::test_names_in_a_plain_sentence_are_found",

@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from core.agent.base.permissions import CallPermissions
+from core.agent.base.plan_sync import PlanSync
+from core.agent.base.routes import Route, TurnRoutes
+from core.agent.base.user_channel import UserChannel
 from core.agent.context.memory import ModelMemory
-from core.agent.gate.permissions import CallPermissions
+from core.agent.context.turn_context import TurnContext
 from core.agent.mentions.sources import PromptSurroundings
-from core.agent.planning.plan_sync import PlanSync
 from core.agent.turn.loop import Turn
-from core.agent.turn.routes import Route, TurnRoutes
-from core.agent.turn.turn_context import TurnContext
-from core.agent.turn.user_channel import UserChannel
 from core.config.settings import Settings
 from core.git.command_view import find_repository_view
 from core.ids import new_id

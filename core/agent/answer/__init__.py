@@ -1,1 +1,1 @@
-"""Answers of models: received while they stream, made into documents, their calls and edits taken out."""
+"""Answers of models: received while they stream, turned into documents, their calls collected."""

@@ -1,6 +1,6 @@
-"""Documents of tool calls: which kind shows a call in the chat, and what it holds when the call has finished.
+"""Documents of tool calls: their kind, and their content when the call has finished.
 
-A call that edited several files has a document for each of them; one that failed has its own, and one with the error.
+A call that edited several files has one document per file; a failed call has a second document with the error.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from core.shell.long_output import shorten_middle
 from core.tools.base import Detail, FileEditDetail, FileEditDetails, TerminalDetail, ToolType
 
 MAX_CONTENT = 200_000  # characters of an edit's content
-MAX_SHOWN = 16_000  # characters of a result in the document; the model is sent its own, longer text
+MAX_SHOWN = 16_000  # characters of a result in the document; the model gets a longer text
 MAX_MESSAGE = 1_000  # characters of the first line of an error
 
 _KINDS = {
@@ -60,8 +60,8 @@ _OPERATIONS: dict[str, FileOperation] = {"write": "create", "delete_file": "dele
 
 
 class FinishedCall(Struct, frozen=True, kw_only=True):
-    """A finished call. `arguments`: the model's, parsed as far as possible; `text`: the answer to the call. `root`: the
-    workspace, "" = not known; `paths`: the files that it names; `error_code`: why it failed, "" = it did not;
+    """A finished call. `arguments`: the model's, parsed as far as possible; `text`: the result for the model; `root`:
+    the workspace, "" = not known; `paths`: the files that the call names; `error_code`: "" = it succeeded;
     `error_hint`: the end of `text` that says what to do."""
 
     document: OpenDocument
@@ -84,7 +84,7 @@ class FinishedCall(Struct, frozen=True, kw_only=True):
 
 
 def get_document_kind(tool: ToolType | None) -> str:
-    """Return the kind of document that shows a call of this tool. None: there is no such tool."""
+    """Return the kind of document for calls of a tool, None = an unknown tool."""
     if tool is None:
         return "tool_call"
     if tool.name == "ask_question":
@@ -95,7 +95,7 @@ def get_document_kind(tool: ToolType | None) -> str:
 
 
 def decode_arguments(arguments: str) -> dict[str, Any]:
-    """Parse arguments into an object for the document; text that is no object stands under `raw`."""
+    """Parse arguments into an object for the document; text that is no JSON object becomes the value of `raw`."""
     try:
         value = parse_json(arguments or "{}")
     except (ValueError, RecursionError):
@@ -104,7 +104,7 @@ def decode_arguments(arguments: str) -> dict[str, Any]:
 
 
 def finish_call_documents(documents: TurnDocuments, finished_call: FinishedCall) -> None:
-    """Finish the document of a call, with one more for each further file that it edited, or for its error."""
+    """Finish the document of a call, and add one for every further edited file, or for its error."""
     documents.finish(build_document(finished_call))
     if isinstance(finished_call.detail, FileEditDetails):
         for edit in finished_call.detail.edits[1:]:
@@ -127,8 +127,9 @@ def _add_error(documents: TurnDocuments, finished_call: FinishedCall) -> None:
 
 
 def build_document(finished_call: FinishedCall) -> AnyDocument:
-    """Build the finished document: of a call that edited several files, that of the first one. A failed call keeps its
-    kind where that can say so, else it is a `tool_call`."""
+    """Build the finished document, that of the first file if the call edited several.
+
+    A failed call keeps its kind of document if that has a status, otherwise it becomes a `tool_call`."""
     id_, sequence = finished_call.document.id, finished_call.document.sequence
     match finished_call.detail:
         case FileEditDetail() as edit:
@@ -177,14 +178,14 @@ def _build_plain_document(finished_call: FinishedCall) -> AnyDocument:
             tool_call_id=finished_call.call,
             arguments=finished_call.arguments,
             result=result,
-            attachments=tuple(map(_refer_to, finished_call.attachments)),
+            attachments=tuple(map(_build_result_attachment, finished_call.attachments)),
             duration_ms=finished_call.duration_ms,
             summary=finished_call.summary,
         ),
     )
 
 
-def _refer_to(attachment: Attachment) -> ResultAttachment:
+def _build_result_attachment(attachment: Attachment) -> ResultAttachment:
     return ResultAttachment(
         path=f"blobs/{get_blob_path(attachment.digest)}",
         media_type=attachment.media_type,
@@ -242,14 +243,14 @@ def _build_terminal_document(finished_call: FinishedCall, terminal: TerminalDeta
 
 
 def build_edit_detail(path: str, edit: ShadowEdit) -> FileEditDetail:
-    """Build the detail of an edit from its hunks. Binary content is described, not shown."""
+    """Build the detail of an edit from its hunks. Binary content is replaced by its size."""
     before, after = edit.before or b"", edit.after or b""
     operation: FileOperation = "create" if edit.before is None else "delete" if edit.after is None else "edit"
     return _build_detail(FileEditDetail(path=path, operation=operation, content="", hunks=edit.hunks), before, after)
 
 
 def build_rename_detail(old: str, new: str, before: bytes, after: bytes) -> FileEditDetail:
-    """Build the detail of a rename, with what was changed in the file besides."""
+    """Build the detail of a rename, with the changes in the content of the file."""
     hunks = compare_texts(before, after)
     detail = FileEditDetail(path=new, operation="rename", content="", renamed_from=old, hunks=hunks)
     return _build_detail(detail, before, after)
@@ -260,7 +261,7 @@ def _build_detail(edit: FileEditDetail, before: bytes, after: bytes) -> FileEdit
     if b"\0" in before[:8192] or b"\0" in after[:8192]:
         return replace(edit, content=f"[binary, {len(after):,} bytes]", hunks=())
     diff = None
-    if edit.operation in {"edit", "rename"} and edit.hunks:  # the one region from the first hunk to the last
+    if edit.operation in {"edit", "rename"} and edit.hunks:  # one region from the first hunk to the last
         first, last = edit.hunks[0], edit.hunks[-1]
         removed_lines = split_lines(before)[first.old_start - 1 : last.old_start - 1 + last.old_lines]
         added_lines = split_lines(after)[first.new_start - 1 : last.new_start - 1 + last.new_lines]

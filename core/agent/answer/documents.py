@@ -1,17 +1,21 @@
-"""Documents of one turn: what the model says and does, as the chat shows it and the API returns it.
+"""Documents of one turn: what the model writes and does, as the chat shows it and the API returns it.
 
 Every document is started once and finished once with its whole content; deltas in between may be lost. Documents are
-numbered within the turn in the order in which they began. Those begun in a failed attempt are void, not finished.
+numbered within the turn in the order in which they begin. Documents of a failed attempt are void, not finished.
+
+A code block has a purpose, which is guessed from the block: one that names its file is new code if there is no such
+file yet, and suggests a change of it otherwise; a command or a patch is a suggestion; code that defines something is
+new in modes that write code, and an example where questions are answered; everything else is an example.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from core.agent.answer.code_purpose import CodeContext, guess_purpose
 from core.clock import monotonic
 from core.dialects.segments import SegmentDelta, Segmenter, SegmentEvent, SegmentFinished, SegmentStarted
 from core.ids import new_id
@@ -28,14 +32,76 @@ from core.protocol.documents import (
     ReasoningMetadata,
     TextDocument,
 )
-from core.protocol.events import AnyEvent, DocumentDelta, DocumentFinished, DocumentStarted
+from core.protocol.events import AnyEvent, DocumentDelta, DocumentFinished, DocumentStarted, ModeName
 
+CodePurpose = Literal["new_code", "example", "suggestion"]
+_TO_DO: Final = frozenset(
+    {
+        "bash",
+        "bat",
+        "cmd",
+        "console",
+        "diff",
+        "fish",
+        "patch",
+        "powershell",
+        "ps1",
+        "sh",
+        "shell",
+        "shellsession",
+        "zsh",
+    }
+)
+_DATA: Final = frozenset({"", "csv", "log", "output", "plain", "plaintext", "text", "txt"})
+# `title="a/b.py"`, `file=a.py`, `filename: a.py`, or the path alone after the language.
+_NAMED: Final = re.compile(r"""(?:\b(?:title|file|filename|path)\s*[=:]\s*)["']?(?P<path>[^"'\s}]+)""")
+_PATH: Final = re.compile(r"(?:[\w.@+-]+/)*[\w@+-][\w.@+-]*\.\w{1,10}")
+_IN_COMMENT: Final = re.compile(
+    r"\s*(?:#|//|--|;|/\*|<!--)\s*(?:file:\s*)?(?P<path>\S+?)\s*(?:\*/|-->)?\s*", re.IGNORECASE
+)
+_DEFINITION: Final = re.compile(
+    r"^(?:export\s+|default\s+|pub(?:lic)?(?:\(\w+\))?\s+|private\s+|static\s+|abstract\s+|async\s+)*"
+    r"(?:class|def|enum|fn|func|function|impl|interface|module|namespace|object|record|struct|trait|type)\s+\w",
+    re.MULTILINE,
+)
 Emit = Callable[[AnyEvent], None]
 _TEXT = SegmentStarted("text")
 
 
+class CodeContext(Struct, frozen=True):
+    """The context in which code blocks are written. `has_file`: True for a path that is a file of the project."""
+
+    mode: ModeName = "agent"
+    has_file: Callable[[str], bool] = bool
+
+
+def guess_purpose(info: str, language: str, content: str, context: CodeContext) -> CodePurpose:
+    """Guess the purpose of a block from its fence's `info` and `language`, its code, and the context."""
+    language = language.lower()
+    if path := _find_named_path(info, language, content):
+        return "suggestion" if context.has_file(path) else "new_code"
+    if language in _TO_DO:
+        return "suggestion"
+    if language not in _DATA and _DEFINITION.search(content):
+        return {"ask": "example", "plan": "suggestion"}.get(context.mode, "new_code")  # type: ignore[return-value]
+    return "example"
+
+
+def _find_named_path(info: str, language: str, content: str) -> str:
+    """Return the path of the block's file, as the fence or the first line of the code names it, "" = none."""
+    if match := _NAMED.search(info):
+        return match["path"]
+    behind = info[len(language) :].strip(" :{}\t")
+    if behind and (_PATH.fullmatch(behind)):
+        return behind
+    if "/" in info and _PATH.fullmatch(info.strip()):
+        return info.strip()
+    first = _IN_COMMENT.fullmatch(content.partition("\n")[0])
+    return first["path"] if first and _PATH.fullmatch(first["path"]) else ""
+
+
 class OpenDocument(Struct, frozen=True, kw_only=True):
-    """A started document. `started_at`: seconds on the monotonic clock."""
+    """A started document. `started_at`: seconds of the monotonic clock."""
 
     id: str
     kind: str
@@ -47,7 +113,7 @@ class OpenDocument(Struct, frozen=True, kw_only=True):
 
 
 class TurnDocuments(Struct, eq=False):
-    """The documents of a turn: numbered, started and finished. `ids`: of all that were started."""
+    """Numbers, starts and finishes the documents of a turn. `ids`: those of all started documents."""
 
     emit: Emit
     ids: list[str] = field(default_factory=list)
@@ -73,7 +139,7 @@ class TurnDocuments(Struct, eq=False):
         self.finish(TextDocument(id=document.id, sequence=document.sequence, content=content))
 
     def add_error(self, code: str, message: str, *, hint: str = "", source: str = "", call: str = "") -> None:
-        """Add an error as a document of its own. `source`, `call`: the tool that failed, and its call."""
+        """Add an error document. `source`, `call`: the tool that failed, and the id of its call."""
         document = self.open("error", title=message)
         metadata = ErrorMetadata(error_code=code.upper(), source=source, details=hint, tool_call_id=call)
         self.finish(ErrorDocument(id=document.id, sequence=document.sequence, content=message, metadata=metadata))
@@ -97,7 +163,7 @@ class AnswerDocuments(Struct, eq=False):
             self._apply_segments(self._segmenter.feed(piece))
 
     def add_reasoning(self, piece: str, index: int) -> None:
-        """Add reasoning. Each numbered block is a document of its own."""
+        """Add reasoning. Every block, by its `index`, is a separate document."""
         if not piece:
             return
         if self._lane == "reasoning" and index != self._block_index:
@@ -110,7 +176,7 @@ class AnswerDocuments(Struct, eq=False):
         self._documents.add_delta(self._opened, piece)
 
     def close(self) -> None:
-        """Finish the open document: the answer ends, or something else comes between."""
+        """Finish the open document, if any: the answer ends, or another kind of content begins."""
         match self._lane:
             case "text":
                 self._apply_segments(self._segmenter.finish())

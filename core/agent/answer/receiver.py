@@ -1,4 +1,4 @@
-"""The receiver of one model call: a stream of deltas becomes documents as it flows, and an answer at its end.
+"""The receiver of one model call: a stream of deltas becomes documents as it arrives, and an answer at its end.
 
 Nothing of an answer acts before the answer is complete: tool calls are only collected here.
 """
@@ -15,11 +15,11 @@ from msgspec.structs import replace
 
 from core.agent.answer.call_documents import FinishedCall, build_document, decode_arguments, get_document_kind
 from core.agent.answer.documents import AnswerDocuments, OpenDocument, TurnDocuments
-from core.agent.answer.edit_calls import find_double_edits
-from core.agent.turn.routes import Route, TurnRoutes
+from core.agent.base.routes import Route, TurnRoutes
 from core.dialects.dialect import AnswerParser, AnswerPart, AnswerText, CallFinished, CallStarted, Dialect
-from core.errors import ProviderError, ToolInputInvalid
+from core.errors import AgentTuiError, ProviderError, ToolInputInvalid
 from core.ids import new_id
+from core.modes import Access
 from core.protocol.events import AnyEvent, Notice
 from core.protocol.messages import AssistantMessage, ReasoningBlock, ToolCall, Usage, WireAnswer
 from core.providers.base import (
@@ -39,6 +39,7 @@ from core.text.well_formed import SurrogateJoiner
 from core.tools.base import ToolType
 from core.tools.toolset import Toolset
 
+EDITED_TWICE = "Not applied: the same answer edits {} by a tool call. Nothing was changed by what stands in the text."
 CLOSING_PATIENCE = 0.1  # seconds
 YIELD_EVERY = 32  # deltas after which the event loop gets a turn, whatever the provider does
 MAX_CALLS = 128
@@ -47,9 +48,31 @@ _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
 MAX_ARGUMENTS = 10_000_000  # characters
 
 
+def is_edit_call(tools: Toolset, call: ToolCall) -> bool:
+    """True if the tool of a call edits files."""
+    try:
+        return tools.find(call.name).access is Access.PROPOSE
+    except AgentTuiError:
+        return False
+
+
+def find_double_edits(tools: Toolset, calls: list[ToolCall], in_text: set[str]) -> dict[str, str]:
+    """Return error texts, by call id, for calls in the text whose file the same answer edits by a function call."""
+    edited_paths = {path for call in calls if call.id not in in_text for path in _list_paths(tools, call)}
+    common_paths = {call.id: sorted(edited_paths & _list_paths(tools, call)) for call in calls if call.id in in_text}
+    return {identity: EDITED_TWICE.format(", ".join(paths)) for identity, paths in common_paths.items() if paths}
+
+
+def _list_paths(tools: Toolset, call: ToolCall) -> set[str]:
+    try:
+        return set(tools.parse(call.name, call.arguments).paths()) if is_edit_call(tools, call) else set()
+    except AgentTuiError:
+        return set()
+
+
 @asynccontextmanager
 async def closing_stream(stream: AsyncIterator[Delta]) -> AsyncIterator[AsyncIterator[Delta]]:
-    """Yield the stream and close it at the end; a connection that does not close in time is left to itself."""
+    """Yield the stream and close it at the end, waiting at most `CLOSING_PATIENCE`."""
     try:
         yield stream
     finally:
@@ -62,9 +85,9 @@ async def closing_stream(stream: AsyncIterator[Delta]) -> AsyncIterator[AsyncIte
 
 
 class CallDraft(Struct, kw_only=True):
-    """One tool call as it comes in. `id` is the provider's, `call` is ours and unique.
+    """One tool call while it is received. `id` is the provider's, `call` is ours and unique.
 
-    Calls that stand in the text have an index below zero. `problem`: why it must not be run.
+    Calls that are written in the text have an index below zero. `problem`: the reason why it must not run, "" = none.
     """
 
     index: int
@@ -81,17 +104,17 @@ class CallDraft(Struct, kw_only=True):
         return ToolCall(id=self.call, name=_sanitize_name(self.name), arguments=arguments, wire_id=self.id)
 
     def is_continued_by(self, delta: ToolCallDelta) -> bool:
-        """True if a piece with the same index belongs here: it brings no other id, and no name once more."""
+        """True if a piece with the same index belongs to this call: it has no other id, and no second name."""
         if delta.id and self.id:
             return delta.id == self.id
         return not (delta.name and self.name)
 
 
 class ModelAnswer(Struct, frozen=True, kw_only=True):
-    """A complete answer. `calls` pair with `message.tool_calls`; `problems`: by id, why a call must not be run.
+    """A complete answer. `calls` pair with `message.tool_calls`; `problems`: by id, the reason why a call must not run.
 
-    `problem`: an objection to the form of the answer. `is_over`: it says that it is done. `cut_call`: the id of the
-    call that the length limit cut, "" = none.
+    `problem`: an error in the form of the answer, "" = none. `is_over`: the answer declares the work done. `cut_call`:
+    the id of the call that the length limit cut, "" = none.
     """
 
     message: AssistantMessage
@@ -106,12 +129,12 @@ class ModelAnswer(Struct, frozen=True, kw_only=True):
 
     @property
     def is_resumable(self) -> bool:
-        """True if it must be sent back though it says nothing: its server paused, and goes on from it."""
+        """True if it must be sent back although it may be empty: its server paused and continues from it."""
         return self.reason == "paused" and self.message.wire is not None
 
 
 class AnswerReceiver(Struct, eq=False):
-    """The receiver of one attempt at one model call. `first_document`: how many documents stood before it."""
+    """The receiver of one attempt at one model call. `first_document`: the number of documents before it."""
 
     _routes: TurnRoutes
     _route: Route
@@ -130,10 +153,10 @@ class AnswerReceiver(Struct, eq=False):
     _drafts: list[CallDraft] = field(default_factory=list)
     _reason: FinishReason | None = None
     _wire: WireAnswer | None = None
-    _halves: SurrogateJoiner = field(default_factory=SurrogateJoiner)
+    _surrogates: SurrogateJoiner = field(default_factory=SurrogateJoiner)
 
     async def receive(self, request: ModelRequest) -> ModelAnswer:
-        """Receive the answer. Raises `ProviderError`; a stream without an end was cut, and may be tried again."""
+        """Receive the answer. Raises `ProviderError`; a stream without an end was cut, and may be retried."""
         count = 0
         async with closing_stream(self._route.provider.stream(request)) as stream:
             async for delta in stream:
@@ -143,19 +166,19 @@ class AnswerReceiver(Struct, eq=False):
                     await asyncio.sleep(0)
         if self._reason is None:
             raise ProviderError("The model's answer was cut off.", code="stream_cut", retryable=True)
-        self._flush_halves()
-        self._handle_heard(self._parser.finish())
+        self._flush_surrogates()
+        self._handle_parts(self._parser.finish())
         self._answer_documents.close()
         return self._build_answer(self._reason)
 
     def _handle_delta(self, delta: Delta) -> None:
         match delta:
             case TextDelta(text):
-                self._add_text(self._halves.join("text", text))
+                self._add_text(self._surrogates.join("text", text))
             case ReasoningDelta(text=text, index=index):
-                self._add_reasoning(replace(delta, text=self._halves.join(("thought", index), text)))
+                self._add_reasoning(replace(delta, text=self._surrogates.join(("thought", index), text)))
             case ToolCallDelta(index=index, arguments=arguments):
-                self._add_call_delta(replace(delta, arguments=self._halves.join(("call", index), arguments)))
+                self._add_call_delta(replace(delta, arguments=self._surrogates.join(("call", index), arguments)))
             case UsageReport(usage):
                 self.usage = self._routes.add_cost(self._route, usage)
             case AnswerReport(wire):
@@ -169,20 +192,20 @@ class AnswerReceiver(Struct, eq=False):
 
     def _add_text(self, text: str) -> None:
         self._text.append(text)
-        self._handle_heard(self._parser.feed(text))
+        self._handle_parts(self._parser.feed(text))
 
-    def _flush_halves(self) -> None:
-        """Flush halves of characters whose other half never came."""
-        for key in list(self._halves.waiting):
+    def _flush_surrogates(self) -> None:
+        """Flush surrogates whose second half is missing."""
+        for key in list(self._surrogates.waiting):
             match key:
                 case ("thought", int(index)):
-                    self._add_reasoning(ReasoningDelta(self._halves.flush(key), index=index))
+                    self._add_reasoning(ReasoningDelta(self._surrogates.flush(key), index=index))
                 case ("call", int(index)):
-                    self._add_call_delta(ToolCallDelta(index, arguments=self._halves.flush(key)))
+                    self._add_call_delta(ToolCallDelta(index, arguments=self._surrogates.flush(key)))
                 case _:
-                    self._add_text(self._halves.flush(key))
+                    self._add_text(self._surrogates.flush(key))
 
-    def _handle_heard(self, parts: Sequence[AnswerPart]) -> None:
+    def _handle_parts(self, parts: Sequence[AnswerPart]) -> None:
         for part in parts:
             match part:
                 case AnswerText(text):
@@ -214,7 +237,7 @@ class AnswerReceiver(Struct, eq=False):
             raise ProviderError("The model's tool calls are too large to be run.", code="answer_too_large")
 
     def _find_draft(self, delta: ToolCallDelta) -> CallDraft:
-        """Return the call that a piece belongs to. Some servers number all their calls 0: a new id is a new call."""
+        """Return the call that a piece belongs to. Some servers give all calls the index 0: a new id is a new call."""
         for draft in reversed(self._drafts):
             if draft.index == delta.index and draft.is_continued_by(delta):
                 draft.id, draft.name = draft.id or delta.id, draft.name or delta.name
@@ -264,12 +287,12 @@ class AnswerReceiver(Struct, eq=False):
         )
 
     def _find_cut_call(self) -> str:
-        """Return the last call; one that stands in the text of a model with function calls was complete."""
+        """Return the id of the last call, "" = none. A call in the text of a model with function calls was complete."""
         last = self._drafts[-1] if self._drafts else None
         return "" if last is None or (last.index < 0 and self._dialect.name == "native") else last.call
 
     def _drop_text_calls(self) -> None:
-        """Drop the calls in the text of an answer that has no valid form."""
+        """Drop the calls in the text of an answer whose form is invalid."""
         for draft in self._drafts:
             if draft.index < 0:
                 self._documents.finish(
@@ -277,9 +300,9 @@ class AnswerReceiver(Struct, eq=False):
                 )
         self._drafts = [draft for draft in self._drafts if draft.index >= 0]
 
-    def abandon(self, reason: str) -> AssistantMessage | None:
-        """End an attempt that won't be repeated; return its text as an interrupted message, None: it said nothing."""
-        self._flush_halves()
+    def abort(self, reason: str) -> AssistantMessage | None:
+        """End an attempt that is not repeated; return its text as an interrupted message, None = it has no text."""
+        self._flush_surrogates()
         self._answer_documents.close()
         for draft in self._drafts:
             self._documents.finish(build_document(_build_unfinished(draft, reason)))
@@ -290,7 +313,7 @@ class AnswerReceiver(Struct, eq=False):
 
 
 def _sanitize_name(name: str) -> str:
-    """Return a name that every provider takes back: letters, digits, `_` and `-`, at most 64."""
+    """Return a name that every provider accepts: at most 64 letters, digits, `_` and `-`."""
     return _NOT_IN_NAME.sub("_", extract_call_name(name))[:64] or "unnamed"
 
 

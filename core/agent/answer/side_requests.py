@@ -1,4 +1,4 @@
-"""Model calls beside the conversation: text in, text out, without tools and without documents."""
+"""Model calls outside the conversation: text in, text out, without tools and without documents."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.agent.answer.receiver import closing_stream
-from core.agent.turn.budget import TurnBudget
-from core.agent.turn.routes import Route, TurnRoutes
+from core.agent.base.budget import TurnBudget
+from core.agent.base.routes import Route, TurnRoutes
 from core.protocol.events import AnyEvent, ModelUsed
 from core.protocol.messages import Message, ModelJob, Usage, WireAnswer
 from core.providers.base import AnswerReport, HostedSearch, ModelRequest, TextDelta, UsageReport
 
-# The conversation of a job, as the provider's cache is keyed.
+# The suffix of a job's key for the provider's cache.
 CONVERSATIONS: Mapping[ModelJob, str] = {"small": "notes", "apply": "apply"}
 
 
 def record_usage(
     job: ModelJob, route: Route, usage: Usage, budget: TurnBudget, emit: Callable[[AnyEvent], None]
 ) -> None:
-    """Emit what a model used beside the steps of the conversation."""
+    """Emit the usage of a model call that is no step of the conversation."""
     if usage != Usage():
         emit(ModelUsed(job=job, model=route.id, usage=usage))
         if usage.cost is None:
@@ -29,7 +29,7 @@ def record_usage(
 
 
 class SideRequests(Struct, frozen=True):
-    """The side requests of one turn. `session_id` names the conversation for the provider's cache, with the job."""
+    """The side requests of one turn. `session_id` and the job form the key for the provider's cache."""
 
     routes: TurnRoutes
     budget: TurnBudget
@@ -47,7 +47,7 @@ class SideRequests(Struct, frozen=True):
     async def search(
         self, route: Route, system: str, messages: Sequence[Message], search: HostedSearch
     ) -> tuple[str, WireAnswer | None]:
-        """Return the text of an answer for which the API may search the web, and the answer as it came."""
+        """Return the text of an answer for which the API may search the web, and the raw answer."""
         request = replace(self._build("small", route, system, messages, 0), search=search)
         return await self._ask("small", route, request)
 

@@ -1,1 +1,1 @@
-"""The context of requests: prefix, the user's message, mentions, reminders, and the room that is left for them."""
+"""The context of requests: the prefix, reminders, rules, skills, attachments, and their size in tokens."""

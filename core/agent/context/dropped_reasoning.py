@@ -1,7 +1,7 @@
-"""Reasoning that can no longer be sent: reported once for each cause, and dropped when the API refuses it.
+"""Reasoning that can no longer be sent: reported once per cause, and dropped when the API refuses it.
 
-A model's reasoning is bound to every byte before it. Providers find out what is void and leave it out; here the user
-is told why, and what it cost.
+A model's reasoning is bound to every byte before it. The providers (`core.providers`) leave void reasoning out; this
+module notifies the user of the reason and the cost.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ ALL_ELSE_STAYS = "What was said and done stays."
 
 
 def drop_refused_reasoning(state: SessionState, error: ProviderError, model: str, emit: Emit) -> bool:
-    """Drop the reasoning of all answers so far after a refusal. False: it was no such refusal, or there is none."""
+    """Drop the reasoning of all answers so far if the API refused it. Returns False for other errors, or without
+    any."""
     count = len(_list_answers_with_reasoning(state.messages))
     wires = (message.wire for message in state.messages if isinstance(message, AssistantMessage))
     if error.code != REASONING_REFUSED or all(wire is None for wire in wires):
@@ -41,15 +42,11 @@ def drop_refused_reasoning(state: SessionState, error: ProviderError, model: str
 
 
 def notify_dropped(state: SessionState, answer: ModelAnswer, model: str, emit: Emit) -> None:
-    """Notify the user of reasoning that was left out of a request: more than the time before."""
+    """Notify the user that more reasoning was left out of a request than before."""
     report, usage = answer.report, answer.usage
     fresh = usage.prompt_tokens - usage.cached_tokens
     cost = f" About {fresh:,} tokens were read anew." if fresh > 0 else ""
-    others = [
-        assistant_message
-        for assistant_message in _list_answers_with_reasoning(state.messages)
-        if assistant_message.model != model
-    ]
+    others = [message for message in _list_answers_with_reasoning(state.messages) if message.model != model]
     if len(others) >= report.dropped_reasoning:
         reason = "another model thought it"
     else:
@@ -59,7 +56,7 @@ def notify_dropped(state: SessionState, answer: ModelAnswer, model: str, emit: E
 
 
 def strip_bound_reasoning(messages: Sequence[Message]) -> tuple[list[Message], int]:
-    """Return the messages without reasoning that is bound to other bytes before it, and how many answers lose some."""
+    """Return the messages without bound reasoning, and the number of answers that lose some."""
     stripped_messages = [replace(message, wire=None) if _is_bound(message) else message for message in messages]
     return stripped_messages, sum(_is_bound(message) and has_reasoning(message.wire) for message in messages)
 

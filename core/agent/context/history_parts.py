@@ -1,7 +1,7 @@
-"""Parts of the history: what each block of a request is, why it is there, and whether the user can leave it out.
+"""Parts of the history: the blocks of a request, the reason for every one, and whether the user can drop it.
 
-They are read from the messages as they are sent, so a request holds what is listed and nothing else. A part that is
-dropped leaves a line in its place: the tags around it stay, or it would be said again with the next prompt.
+They are parsed from the messages as they are sent, so a request holds the listed parts and nothing else. A dropped part
+leaves a line within its tags: without the tags it would be sent again with the next prompt.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _REASONS: Final = {
     "git_status": ("git status", "told when it has changed"),
     "open_and_recently_viewed_files": ("files on screen", "what you look at, told when it has changed"),
 }
-OF_NEWS: Final = "the agent has to know its mode, your verdicts and what happened"
-OF_PICTURES: Final = "f5 goes back to before it"
-_KEPT: Final = {
+NEWS_IS_NEEDED: Final = "the agent has to know its mode, your verdicts and what happened"
+PICTURES_STAY: Final = "f5 goes back to before it"
+_FIXED: Final = {
     "user_query": "your own words stay; f5 goes back to before them",
     "rules": "a rule that binds would be told again; change its file",
-    "system_reminder": OF_NEWS,
+    "system_reminder": NEWS_IS_NEEDED,
     "now": "it is a line",
     "user_info": "it is three lines",
 }
-OF_ANSWERS: Final = "an answer goes back as it came; /compact shortens the conversation"
+ANSWERS_STAY: Final = "an answer goes back as it came; /compact shortens the conversation"
 
 
 class HistoryPart(Struct, frozen=True, kw_only=True):
-    """A part of the history: its name, why it is there, why it can't be dropped ("" = it can), the spans of messages
-    that it is, and their size in bytes."""
+    """A part of the history. `problem`: why it can't be dropped, "" = it can; `spans`: its spans of messages; `size`:
+    in bytes."""
 
     id: str
     name: str
@@ -57,7 +57,7 @@ class HistoryPart(Struct, frozen=True, kw_only=True):
 
 
 def list_history_parts(messages: Sequence[Message]) -> list[HistoryPart]:
-    """List the parts of a history, in order; the results of each tool, and all answers, are one part."""
+    """List the parts of a history, in order. The results of one tool, and all answers, form one part."""
     calls = {
         call.id: call.name
         for message in messages
@@ -74,29 +74,31 @@ def list_history_parts(messages: Sequence[Message]) -> list[HistoryPart]:
                 if message.attachments:
                     size = measure_messages([message]) - len(content.encode("utf-8", "replace"))
                     name = ", ".join(attachment.name or attachment.media_type for attachment in message.attachments)
-                    parts.append(_join(name, "attached to what you said", [], size, problem=OF_PICTURES, detail=""))
+                    parts.append(_join(name, "attached to what you said", [], size, problem=PICTURES_STAY, detail=""))
             case ToolMessage(call_id=call):
                 results.setdefault(calls.get(call, "a tool"), []).append(index)
             case AssistantMessage():
                 answers.append(message)
     if answers:
         size = measure_messages(answers)
-        parts.append(_join("answers", "said by the model", [], size, problem=OF_ANSWERS, detail=_count(answers)))
+        parts.append(_join("answers", "said by the model", [], size, problem=ANSWERS_STAY, detail=_count(answers)))
     parts += [_describe_results(tool, places, messages) for tool, places in results.items()]
     return parts
 
 
 def _build_whole(index: int, message: UserMessage) -> HistoryPart:
-    """Build the part of a message that is made of no sections."""
+    """Build the part of a message without sections."""
     is_own = message.origin == "user"
     labels = (
-        ("a message", "what you said", _KEPT["user_query"]) if is_own else ("reminder", "told by the program", OF_NEWS)
+        ("a message", "what you said", _FIXED["user_query"])
+        if is_own
+        else ("reminder", "told by the program", NEWS_IS_NEEDED)
     )
     return _build_part(index, (0, len(message.content)), message.content, labels)
 
 
 def _list_sections(index: int, content: str) -> Iterator[HistoryPart]:
-    """List the sections of a message; whatever stands between them is the user's words."""
+    """List the sections of a message; text between them is the user's."""
     sections = list(_SECTION.finditer(content))
     query = next((section[2] for section in sections if section[1] == "user_query"), "")
     quote = " ".join(query.split())
@@ -109,7 +111,7 @@ def _list_sections(index: int, content: str) -> Iterator[HistoryPart]:
         name, reason = _REASONS.get(tag, ("reminder", "told by the program"))
         if tag == "user_query":
             name, reason = f"“{quote[:MAX_QUOTED]}”", "what you said"
-        yield _build_part(index, section.span(2), content, (name, reason, _KEPT.get(tag, "")))
+        yield _build_part(index, section.span(2), content, (name, reason, _FIXED.get(tag, "")))
 
 
 def _list_blocks(index: int, section: re.Match[str], content: str, circumstance: str) -> Iterator[HistoryPart]:
@@ -122,7 +124,7 @@ def _list_blocks(index: int, section: re.Match[str], content: str, circumstance:
             name = f"{attributes['symbol']} · {name}"
         is_rule = section[1] == "rules"
         reason = f"a rule that came to bear {circumstance}" if is_rule else f"sent {circumstance}"
-        problem = _KEPT["rules"] if is_rule else ""
+        problem = _FIXED["rules"] if is_rule else ""
         yield _build_part(index, block.span(3), content, (name, reason, problem), attributes.get("note", ""))
 
 

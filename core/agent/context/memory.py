@@ -1,4 +1,4 @@
-"""Memory of a session's models: the news that they were told, the files they read, and the setup of requests."""
+"""Memory of a session's models: the announcements they got, the files they read, and the setup of requests."""
 
 from __future__ import annotations
 
@@ -7,39 +7,37 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from core.agent.context.prefix import PromptSetup
-from core.agent.context.prompt_variants import PromptVariants
+from core.agent.base.budget import TurnBudget
+from core.agent.context.prefix import PromptSetup, PromptVariants
 from core.agent.context.token_meter import TokenMeter
-from core.agent.turn.budget import TurnBudget
 from core.config.settings import TurnLimits
 from core.protocol.messages import Attachment
 
 
 class SteerContext(Struct, frozen=True):
-    """Context of a message to the running turn: the text that shows it, and its pictures and PDFs."""
+    """Context of a message to the running turn: its text for the model, and its pictures and PDFs."""
 
     text: str
     attachments: tuple[Attachment, ...] = ()
 
 
 class ModelMemory(Struct, kw_only=True):
-    """The knowledge of a session's models, kept from turn to turn.
+    """The knowledge of a session's models, which outlives a turn.
 
-    `read_digests`: by path, the digest of the content that the model last read or wrote. `announced`: what it was last
-    told of things that are only repeated when they change.
-    `paths_at_hand`: the files that rules were chosen for last; `are_rules_due`: the model may have lost some since.
-    `stand_ins`: text that a model is sent in place of an attachment, "" = the attachment, see `sent_attachments`.
-    `compacted_tokens`: of the history after compaction. `setup`: see `load_setup`; `dialect_setups`: parts of it;
-    `known_setup`: what it returned last, and what for.
-    `steer_context`: what goes with messages to the running turn, by their ids.
-    `foreground_job`: the command that goes on in the terminal of a model that has only one, "" = none.
-    `answered_routes`: ids of routes at which a model has answered. `budget`: of the turn that runs or ran last.
+    `read_digests`: by path, the digest of the content that the model last read or wrote. `announced`: by topic, the
+    latest text of facts that are repeated only when they change. `relevant_paths`: the files for which rules were
+    chosen last; `are_rules_due`: the model may have lost some since. `stand_ins`: text that replaces an attachment, ""
+    = the attachment itself, see `sent_attachments`. `compacted_tokens`: size of the history after the last compaction.
+    `setup`: see `load_setup`; `dialect_setups`: parts of it; `known_setup`: its last key and result. `steer_context`:
+    the context of messages to the running turn, by their ids. `foreground_job`: the id of the command that occupies the
+    only terminal of a model, "" = none. `answered_routes`: ids of routes at which a model has answered. `budget`: that
+    of the running or the last turn.
     """
 
     variants: PromptVariants
     read_digests: dict[str, str] = field(default_factory=dict)
     announced: dict[str, str] = field(default_factory=dict)
-    paths_at_hand: tuple[str, ...] = ()
+    relevant_paths: tuple[str, ...] = ()
     are_rules_due: bool = False
     stand_ins: dict[str, str] = field(default_factory=dict)
     meter: TokenMeter = field(default_factory=TokenMeter)
@@ -54,11 +52,11 @@ class ModelMemory(Struct, kw_only=True):
 
     @classmethod
     def of_session(cls, directory: Path) -> ModelMemory:
-        """Return the memory of a session that begins or is resumed; `directory`: the session's own."""
+        """Build the memory of a new or resumed session. `directory`: the session's directory."""
         return cls(variants=PromptVariants(directory))
 
     def forget(self) -> None:
-        """Forget what was told, read and counted: the conversation is another one now."""
+        """Forget announcements, read files and token counts: the conversation was replaced."""
         self.read_digests.clear()
         self.announced.clear()
         self.meter.reset()

@@ -1,7 +1,10 @@
 """The head of every request of a session: system prompt and tools, fixed when the session starts.
 
-Providers cache by prefix, so it never changes while the session lives: a rule file edited meanwhile is told by a
-message (`told_rules`). It is saved beside the log, so a resumed session sends the same bytes.
+Providers cache by prefix, so it never changes while the session lives: a message reports a rule file that is edited
+later (`rule_injection`). It is saved next to the log, so a resumed session sends the same bytes.
+
+Its variant is chosen once for every model of a session and saved as well, since what is known of a model may change:
+short prompts with few tools for a small window, tags in the text for a model without function calls.
 """
 
 from __future__ import annotations
@@ -11,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
+from core.agent.base.prompt_tags import escape_tags, render_rule_blocks
 from core.agent.context.project_facts import render_layout
-from core.agent.context.prompt_tags import escape_tags, render_rule_blocks
 from core.agent.context.token_meter import measure_prefix
 from core.config.rules.loading import load_rule_files
 from core.config.rules.rule import choose_rules, list_loaded
@@ -32,6 +35,8 @@ from core.tools.toolset import Toolset
 from core.workspace import Workspace
 
 PREFIX_FILE = "prefix.json"
+SHORT_BELOW = 16_000  # tokens of a window
+VARIANTS_FILE = "prefix-variants.json"
 
 
 class Prefix(Struct, frozen=True, kw_only=True):
@@ -40,9 +45,8 @@ class Prefix(Struct, frozen=True, kw_only=True):
 
 
 class PromptSetup(Struct, frozen=True, kw_only=True):
-    """The parts of a first request. `rules`: blocks of those that bind from the start, `loaded` what is told of them.
-
-    `size`: bytes of the prefix; `is_changed`: the session began with another one.
+    """The parts of a first request. `rules`: blocks of the rules that hold from the start; `loaded`: their list for the
+    user; `size`: bytes of the prefix; `is_changed`: the session began with another prefix.
     """
 
     prefix: Prefix
@@ -55,7 +59,7 @@ class PromptSetup(Struct, frozen=True, kw_only=True):
 
 
 def render_system_prompt(rules: Sequence[str], *, is_short: bool = False) -> str:
-    """Render the system prompt with the blocks of rules. It is saved and sent, so a key of ours is masked."""
+    """Render the system prompt with the blocks of rules. Secrets of the program are masked, as it is saved and sent."""
     return mask_secrets(render("system_short" if is_short else "system", rules=rules))
 
 
@@ -64,15 +68,15 @@ def build_setup(
     directory: Path,
     tools: Toolset,
     *,
-    hears: TrustCheck | None = trust_everything,
+    is_trusted_content: TrustCheck | None = trust_everything,
     appended_prompt: str = "",
 ) -> PromptSetup:
     """Read rules and layout; build the prefix or load the one that the session began with. Runs in a thread.
 
-    `hears` None: the project is not trusted, and no rule of it is read; those whose bytes are not heard are left out.
-    `appended_prompt`: what the user wants behind the rules.
+    `is_trusted_content`: checks the bytes of the project's rule files, which are left out if it fails; None = no rule
+    of the project is read. `appended_prompt`: text of the user for the end of the system prompt.
     """
-    files = load_rule_files(workspace, hears)
+    files = load_rule_files(workspace, is_trusted_content)
     choices = choose_rules(files)
     rules = render_rule_blocks(choices)
     if appended_prompt.strip():
@@ -90,7 +94,9 @@ def build_setup(
 
 
 def load_or_save_prefix(directory: Path, name: str, fresh: Prefix) -> tuple[Prefix, bool]:
-    """Return the prefix that the session began with, else `fresh`, saved; and whether its tools had to change."""
+    """Return the saved prefix of the session if its tools are the present ones, otherwise save and return `fresh`.
+
+    The second value is True if a saved prefix was replaced."""
     saved_prefix = _load_prefix(directory / name)
     if saved_prefix is not None and saved_prefix.tools == fresh.tools:
         return saved_prefix, False
@@ -99,7 +105,7 @@ def load_or_save_prefix(directory: Path, name: str, fresh: Prefix) -> tuple[Pref
 
 
 def delete_prefixes(directory: Path) -> None:
-    """Delete the saved prefixes of a session that has said nothing to a model yet."""
+    """Delete the saved prefixes of a session that has sent no request yet."""
     for path in directory.glob("prefix*.json"):
         path.unlink(missing_ok=True)
 
@@ -112,7 +118,58 @@ def _load_prefix(path: Path) -> Prefix | None:
 
 
 def save_state_file(directory: Path, name: str, data: bytes) -> None:
-    """Write a file whole or not at all; failing to only loses the provider's cache when the session is resumed."""
+    """Write a file atomically. Errors are ignored: they only cost the provider's cache when the session is resumed."""
     with suppress(OSError):
         make_private_directory(directory)
         replace_file(directory / name, data, durable=False)
+
+
+class _VariantsFile(Struct, kw_only=True):
+    """The variants on disk. `short`: by model id, True = short prompts; `toolless`: ids of models without function
+    calls."""
+
+    short: dict[str, bool] = field(default_factory=dict)
+    toolless: list[str] = field(default_factory=list)
+
+
+def copy_variants(source: Path, target: Path) -> None:
+    """Copy the variants of the session in directory `source` to the new session in `target`."""
+    with suppress(OSError):
+        save_state_file(target, VARIANTS_FILE, (source / VARIANTS_FILE).read_bytes())
+
+
+class PromptVariants:
+    """The prompt variants of one session, saved in its directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._chosen = _VariantsFile()
+        with suppress(OSError, msgspec.MsgspecError):
+            self._chosen = decode_json((directory / VARIANTS_FILE).read_bytes(), _VariantsFile)
+
+    def choose_variant(self, model: str, *, window: int, tools: bool) -> bool:
+        """Choose the variant for a model. `window`: in tokens, 0 = not known. Returns False if it was chosen before."""
+        if model in self._chosen.short:
+            return False
+        self._chosen.short[model] = 0 < window < SHORT_BELOW
+        if not tools and model not in self._chosen.toolless:
+            self._chosen.toolless.append(model)
+        self._save()
+        return True
+
+    def is_short(self, model: str) -> bool:
+        """True if a model has the short prompts."""
+        return self._chosen.short.get(model, False)
+
+    def is_toolless(self, model: str) -> bool:
+        """True if the model takes no function calls."""
+        return model in self._chosen.toolless
+
+    def mark_toolless(self, model: str) -> None:
+        """Record that the model has just refused function calls."""
+        if model not in self._chosen.toolless:
+            self._chosen.toolless.append(model)
+            self._save()
+
+    def _save(self) -> None:
+        save_state_file(self._directory, VARIANTS_FILE, msgspec.json.encode(self._chosen))

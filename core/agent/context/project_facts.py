@@ -1,7 +1,7 @@
-"""Facts of the project for the model: its layout, and what git says of it, which is never more than a convenience.
+"""Facts of the project for the model: its layout and its git status. Both are conveniences that may be missing.
 
-The layout is a tree, breadth first, so that a large project shows its shape, not one corner. The walk is bounded in
-entries and in time, and runs in a thread: 50,000 files must not make anybody wait.
+The layout is a tree, filled breadth first, so that a large project shows its shape, not one corner. The walk is bounded
+in entries and in time, and runs in a thread, since a project may have 50,000 files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_LAYOUT = 20_000  # characters of a layout that a client sends
 MAX_SECONDS = 0.5
 GIT_TIME_LIMIT = 1.5  # seconds
 MAX_CHANGED_FILES = 40
-_MAX_GIT_ANSWER = 200_000  # bytes of an answer that are looked at
+_MAX_GIT_ANSWER = 200_000  # bytes of git's output that are parsed
 _STATUS_ARGUMENTS = (
     "status",
     "--short",  # as `--porcelain`, with paths from where git is run
@@ -36,7 +36,7 @@ _STATUS_ARGUMENTS = (
 
 
 class _Directory(Struct):
-    """One directory; `children` None: it was not opened; `hidden_count`: entries that are not shown."""
+    """One directory. `children`: None = not opened; `hidden_count`: the number of entries left out."""
 
     name: str
     children: list[_Directory | str] | None = None
@@ -55,7 +55,7 @@ class _Budget(Struct):
 
 
 def render_layout(workspace: Workspace) -> str:
-    """Render the tree as indented text; each gap says how much was left out."""
+    """Render the tree as indented text; a line in every gap gives the number of entries left out."""
     ignore = IgnoreRules(workspace)
     top = _Directory(name="", path=".")
     budget = _Budget(deadline=monotonic() + MAX_SECONDS, waiting=deque([top]))
@@ -67,8 +67,7 @@ def render_layout(workspace: Workspace) -> str:
 
 
 def clip_layout(layout: str) -> str:
-    """Return a client's own layout, at most MAX_ENTRIES lines and MAX_LAYOUT characters of it; the end of one that is
-    longer says how many lines are missing."""
+    """Clip the layout from a client to MAX_ENTRIES lines and MAX_LAYOUT characters; its end gives the missing lines."""
     lines, clipped_lines, size = layout.rstrip().splitlines(), list[str](), 0
     for line in lines[:MAX_ENTRIES]:
         size += len(line) + 1
@@ -121,10 +120,10 @@ def _replace_unprintable(name: str) -> str:
 
 
 def describe_git_status(root: Path) -> str:
-    """Return branch and changed files as text; "" when there is no git, no repository, or no answer in time.
+    """Return branch and changed files as text, "" = no git, no repository, or no answer in time.
 
-    No filter is run, so a file that one stores in another form (LFS) counts as changed as soon as its size or time
-    differs from what git noted at its last look.
+    Filters are not run, so a file that a filter stores in another form (LFS) counts as changed as soon as its size or
+    time differs from git's index.
     """
     register_git_credentials(root)
     try:
@@ -132,12 +131,12 @@ def describe_git_status(root: Path) -> str:
             if repository is None:
                 return ""
             status = _summarize_status(repository.run("-C", str(root), *_STATUS_ARGUMENTS, seconds=GIT_TIME_LIMIT))
-            return f"{_describe_place(repository.root, root)}{status}" if status else ""
+            return f"{_describe_top(repository.root, root)}{status}" if status else ""
     except (OSError, GitFailed):
         return ""
 
 
-def _describe_place(top: Path, root: Path) -> str:
+def _describe_top(top: Path, root: Path) -> str:
     if top == root:
         return ""
     top_name, below = (_replace_unprintable(str(path)) for path in (top, root.relative_to(top)))

@@ -1,4 +1,4 @@
-"""Reminders: what the program tells the model beside the user's words, as modes, verdicts, answers and steering."""
+"""Reminders: messages of the program to the model, about modes, verdicts, answers, commands and steering."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from core.agent.base.permissions import CallPermissions
+from core.agent.base.prompt_tags import escape_tags, wrap_tag
 from core.agent.context.memory import ModelMemory, SteerContext
-from core.agent.context.prompt_tags import escape_tags, wrap_tag
-from core.agent.gate.permissions import CallPermissions
 from core.config.settings import DialectName
 from core.prompts import load_tool_text, render
 from core.protocol.attachment_labels import find_attachments
@@ -33,7 +33,7 @@ from core.tools.builtin.planning.ask_question import format_answers
 from core.tools.toolset import Toolset
 
 NO_CONTEXT = SteerContext("")
-MAX_QUESTION = 200  # characters of a question where it only says what an answer is to
+MAX_QUESTION = 200  # characters of a question that is quoted before its answer
 MAX_EXCERPT = 1_500
 MAX_VERDICTS = 60
 MAX_COMMAND_CHARS = 500
@@ -44,12 +44,12 @@ def wrap_reminder(text: str) -> str:
 
 
 def append_reminder(emit: Callable[[AnyEvent], None], text: str) -> None:
-    """Append a reminder to the history as a message of its own."""
+    """Append a reminder to the history as a separate message."""
     emit(MessageAppended(message=UserMessage(content=wrap_reminder(text), origin="program")))
 
 
 class Reminders(Struct, frozen=True):
-    """Reminders of the model in one turn: each piece of news once, before the next step."""
+    """Reminders of the model in one turn: news once, before the next step."""
 
     state: SessionState
     memory: ModelMemory
@@ -59,7 +59,8 @@ class Reminders(Struct, frozen=True):
     get_dialect: Callable[[], DialectName]
 
     def append_news(self) -> None:
-        """Append what is new before a step: answers, a new mode, verdicts, commands, what the user sent meanwhile."""
+        """Append the news before a step: answers, a new mode, verdicts, commands, messages that the user sent
+        meanwhile."""
         state = self.state
         self.permissions.terminal.host.shadow.follow_project()
         if state.unreported_answers:
@@ -80,7 +81,7 @@ class Reminders(Struct, frozen=True):
             )
 
     def render_mode(self) -> str:
-        """Render the text for a mode that the model has not been told of yet; "" when it knows."""
+        """Render the instructions for a mode that is new to the model, "" = it knows them."""
         mode, announced_mode = self.state.mode, self.memory.announced.get("mode", "")
         if mode == announced_mode:
             return ""
@@ -106,7 +107,7 @@ class Reminders(Struct, frozen=True):
         self.emit(TerminalReported(ids=tuple(event.id for event in news)))
 
     def _report_stale_layers(self) -> None:
-        """Say of what commands left beside the review that it may not fit the project, whenever that is new."""
+        """Report unreviewed layers of commands that may not fit the project any more, once per change."""
         bulks = [bulk for bulk in self.state.review.bulks if not bulk.is_cache]
         texts = {bulk.root: "; ".join(filter(None, (bulk.conflict, bulk.stale))) for bulk in bulks}
         news = {root: text for root, text in texts.items() if text != self.memory.announced.get(f"bulk {root}", "")}
@@ -124,7 +125,7 @@ class Reminders(Struct, frozen=True):
 
 
 def _render_mode_tools(tools: Toolset, mode: str, dialect: DialectName) -> str:
-    """Render the tools that come with a mode and are in no list; "" for a dialect that has commands alone."""
+    """Render the tools that come with a mode and are in no list, "" for the `command` dialect, which has none."""
     if mode not in tools.deferred or dialect == "command":
         return ""
     texts = [{"name": name, "text": tools.describe(name, load_tool_text(name))} for name in tools.deferred[mode]]
@@ -132,7 +133,7 @@ def _render_mode_tools(tools: Toolset, mode: str, dialect: DialectName) -> str:
 
 
 def format_job_end(job: JobEnded) -> str:
-    """Format how a job ended and what it changed."""
+    """Format the end of a job and its effects."""
     code = describe_end(job.exit_code, job.ended)
     return escape_tags(
         f"`{job.command[:MAX_COMMAND_CHARS]}`: {code} after {job.duration_ms / 1000:.1f} s; {job.effects}"
@@ -171,7 +172,7 @@ def render_verdicts(
 def _describe_verdict(verdict: VerdictRecord) -> dict[str, Any]:
     spans = [(hunk.new_start, hunk.new_start + max(hunk.new_lines, 1) - 1) for hunk in verdict.hunks]
     lines = ", ".join(f"{start}" if start == end else f"{start}-{end}" for start, end in spans[:10])
-    # Of what was accepted the model needs to know where, of what was rejected also what.
+    # Of accepted changes the model needs the position alone, of rejected ones also the text.
     excerpt = escape_tags(verdict.excerpt[:MAX_EXCERPT]) if verdict.verdict == "reject" else ""
     return {
         "verdict": verdict.verdict,
@@ -183,13 +184,13 @@ def _describe_verdict(verdict: VerdictRecord) -> dict[str, Any]:
 
 
 def return_steers(state: SessionState, emit: Callable[[AnyEvent], None]) -> None:
-    """Return what the model was not sent to the user: later it might contradict what they say next."""
+    """Return unsent messages to the user: sent later, they might contradict the next prompt."""
     for identity, text in list(state.pending_steers.items()):
         emit(SteerReturned(id=identity, text=text))
 
 
 def summarize_answers(questions: Sequence[Question], answers: Sequence[QuestionAnswer]) -> str:
-    """Format answers, one line a question, as the chat shows what began a turn."""
+    """Format answers, one line per question, for the chat."""
     answers_by_question = {answer.question: answer for answer in answers}
     return "\n".join(
         f"{_clip_line(question.text)} → {_format_answer(question, answers_by_question[question.id])}"

@@ -1,7 +1,7 @@
-"""Pictures and PDFs on their way to the model: kept before the message that names them, or replaced by words.
+"""Pictures and PDFs on their way to the model: stored before the message that names them, or replaced by text.
 
-The history keeps what was attached; what stands in its place is worked out for each request, and always the same for
-the same kind of model, so a longer history begins with the bytes of a shorter one.
+The history holds the attachments; the text that replaces one is computed per request, and always the same for the same
+kind of model, so a longer history begins with the bytes of a shorter one.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agent.context.prompt_tags import escape_attribute, escape_tags
-from core.agent.turn.routes import Route
+from core.agent.base.prompt_tags import escape_attribute, escape_tags
+from core.agent.base.routes import Route
 from core.attachments.preparation import prepare_attachment, read_pdf_facts
 from core.attachments.text_form import format_pdf_text, format_placeholder
 from core.errors import AttachmentRefused, ContentLost
@@ -29,7 +29,7 @@ CONTENT_LOST = "its bytes are gone from the session; attach it again"
 
 
 class MentionedAttachments(Struct, frozen=True, kw_only=True):
-    """Pictures and PDFs that a prompt mentions, and a block for the model about each."""
+    """Pictures and PDFs that a prompt mentions, and a block for the model about every one."""
 
     attachments: tuple[Attachment, ...] = ()
     blocks: tuple[str, ...] = ()
@@ -41,37 +41,38 @@ def can_send(capabilities: Capabilities, attachment: Attachment) -> bool:
 
 
 class AttachmentSender(Struct, frozen=True):
-    """The attachments of a session on their way to models. `stand_ins`: see `ModelMemory`."""
+    """Prepares the attachments of a session for models. `stand_ins`: see `ModelMemory`."""
 
     blobs: BlobStore
     stand_ins: dict[str, str]
     emit: Callable[[AnyEvent], None]
 
     async def attach_mentioned(self, files: Sequence[tuple[str, bytes]]) -> MentionedAttachments:
-        """Attach files, given as (path, bytes), that a prompt mentions. Report each that can't be sent."""
+        """Attach files that a prompt mentions, as (path, bytes). Notify the user of those that can't be sent."""
         attachments: list[Attachment] = []
         blocks: list[str] = []
         for path, data in files:
             try:
-                prepared_attachment = await asyncio.to_thread(prepare_attachment, data, PurePosixPath(path).name)
-                self.blobs.put(prepared_attachment.data)
+                prepared = await asyncio.to_thread(prepare_attachment, data, PurePosixPath(path).name)
+                self.blobs.put(prepared.data)
             except AttachmentRefused as refused:
                 message = f"{path} is not attached: {refused.message}"
                 self.emit(Notice(level="warning", message=message, hint=refused.hint))
                 note = f"not attached: {refused.message}"
             else:
-                attachments.append(prepared_attachment.attachment)
+                attachments.append(prepared.attachment)
                 note = ", ".join(
                     filter(
                         None,
-                        ("attached", describe_attachment(prepared_attachment.attachment), prepared_attachment.note),
+                        ("attached", describe_attachment(prepared.attachment), prepared.note),
                     )
                 )
             blocks.append(f'<file path="{escape_attribute(path)}" note="{escape_attribute(note)}"/>')
         return MentionedAttachments(attachments=tuple(attachments), blocks=tuple(blocks))
 
     async def replace_unsendable(self, messages: Sequence[Message], route: Route) -> Sequence[Message]:
-        """Return the history with text for what the model can't be sent; the same objects where nothing is replaced."""
+        """Return the history with text for attachments that the model can't take; unchanged messages are the same
+        objects."""
         senders = (message for message in messages if not isinstance(message, AssistantMessage))
         attachments = [attachment for message in senders for attachment in message.attachments]
         if not attachments:
@@ -120,7 +121,8 @@ def _render_as_text(attachment: Attachment, data: bytes) -> str:
 
 @lru_cache(maxsize=512)
 def _append_texts(message: UserMessage | ToolMessage, texts: tuple[str, ...]) -> Message:
-    """Return the message with texts instead of attachments; the same object for the same arguments, for reuse."""
+    """Return the message with texts instead of attachments. It is cached, since encoded messages are reused by
+    identity."""
     attachments = tuple(attachment for attachment, text in zip(message.attachments, texts, strict=True) if not text)
     content = "\n\n".join((message.content, *filter(None, texts)))
     return replace(message, content=content, attachments=attachments)

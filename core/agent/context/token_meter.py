@@ -17,7 +17,7 @@ BYTES_PER_TOKEN = 4.0
 
 
 def measure_messages(messages: Iterable[Message]) -> int:
-    """Return the bytes of messages as they are sent, about as a provider counts them."""
+    """Return the approximate size of messages in bytes, as a provider counts them."""
     return sum(map(_measure_message, messages))
 
 
@@ -34,7 +34,7 @@ def _measure_message(message: Message) -> int:
 
 
 class TokenMeter(Struct, eq=False):
-    """An estimate of tokens: about four bytes each, corrected by what the provider last counted for a known request."""
+    """An estimate of tokens: about four bytes per token, corrected by the provider's count of the last request."""
 
     _bytes_per_token: float = BYTES_PER_TOKEN
     _counted: tuple[int, int, int] | None = None
@@ -42,7 +42,7 @@ class TokenMeter(Struct, eq=False):
     _sizes: list[int] = field(default_factory=lambda: [0])
 
     def calibrate(self, prefix: int, messages: Sequence[Message], prompt_tokens: int) -> None:
-        """Take in that the provider counted `prompt_tokens` for a prefix of `prefix` bytes and these messages."""
+        """Record that the provider counted `prompt_tokens` for a prefix of `prefix` bytes and these messages."""
         if prompt_tokens <= 0:
             return
         size = prefix + self._measure_prefixes(messages)[-1]
@@ -51,18 +51,18 @@ class TokenMeter(Struct, eq=False):
 
     @property
     def is_calibrated(self) -> bool:
-        """True if a provider has counted a request of this history here; else all is an estimate."""
+        """True if a provider has counted a request of this history; otherwise everything is an estimate."""
         return self._counted is not None
 
     def count_tokens(self, prefix: int, messages: Sequence[Message]) -> int:
-        """Return the tokens of a request with these messages: what was counted, and an estimate of the rest."""
+        """Return the tokens of a request with these messages: the provider's count, and an estimate of the rest."""
         sizes = self._measure_prefixes(messages)
         if self._counted and self._counted[0] <= len(messages) and self._counted[1] == prefix:
             return self._counted[2] + round((sizes[-1] - sizes[self._counted[0]]) / self._bytes_per_token)
         return round((prefix + sizes[-1]) / self._bytes_per_token)
 
     def _measure_prefixes(self, messages: Sequence[Message]) -> list[int]:
-        """Return the bytes of the first 0, 1, 2 … messages, measured once for a growing history."""
+        """Return the bytes of the first 0, 1, 2 … messages; known ones of a growing history are not measured again."""
         if len(self._measured) > len(messages) or not all(map(is_, self._measured, messages)):
             self._measured, self._sizes = [], [0]
         for message in messages[len(self._measured) :]:

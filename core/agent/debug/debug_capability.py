@@ -1,23 +1,27 @@
 """The PROBE capability: hypotheses, probes and runs of Debug mode. It writes no file of the user's.
 
-Probes are kept in the session's state and nowhere else. A run lays them over the shadow, in a box whose effects are
-dropped; only its log is kept. So neither a verdict, nor a command, nor a crash can carry a probe into the project.
+Probes live in the session's state and nowhere else. A run lays them over the shadow, in a box whose effects are dropped
+except for the log. So neither a verdict, nor a command, nor a crash can carry a probe into the project.
+
+A probe must leave its file parseable, as the Python compiler or the grammar of the language decides, and must not split
+a statement or end up in a string or comment.
 """
 
 from __future__ import annotations
 
+import io
+import tokenize
 from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from core.agent.base.approvals import Approver
+from core.agent.debug.debug_policy import remove_marks
 from core.agent.debug.fix_verdict import FixReview
-from core.agent.debug.leftover_marks import remove_marks
 from core.agent.debug.probe_run import ProbeRunner
-from core.agent.debug.probe_syntax import check_probe_syntax
-from core.agent.gate.approvals import Approver
 from core.debug.hypotheses import find_hypothesis, record_verdict, resolve_evidence
 from core.debug.probe_records import decode_records
-from core.debug.probe_regions import anchor_probe, check_probe_code, insert_probes
+from core.debug.probe_regions import anchor_probe, check_probe_code, find_region_comments, has_regions, insert_probes
 from core.errors import ToolFailed, ToolInputInvalid
 from core.modes import Access
 from core.protocol.debug import CauseVerdict, Hypothesis, Probe, ProbeRecord, ProbeRun
@@ -26,13 +30,19 @@ from core.protocol.review import Origin
 from core.shell.long_output import spill_output
 from core.shell.probe_overlay import read_probed_file
 from core.state.debugging import DebugState
+from core.syntax.flaws import describe_flaw, find_new_flaws
+from core.syntax.python_parser import find_compile_error
+from core.syntax.symbols import find_position
+from core.text.lines import split_lines
 from core.tools.builtin.debugging.debugger import RemovedProbes, Reproduction, ReproductionReport
 
+_PYTHON = (".py", ".pyi", ".pyw")
+_HINT = "Nothing was put in place. Give the statement anew, or another line."
 MAX_PROBES = 40
 
 
 class DebugCapability:
-    """The PROBE capability of one call. `check_lease` raises when the call is over."""
+    """The PROBE capability of one call. `check_lease` raises when the call has ended."""
 
     def __init__(
         self, approver: Approver, digests: dict[str, str], origin: Origin, check_lease: Callable[[], None]
@@ -131,3 +141,80 @@ class DebugCapability:
         if not self._state.hypotheses:
             raise ToolFailed("There are no hypotheses yet.", hint="Set three to five with hypotheses_set first.")
         return await self._runner.reproduce(reproduction)
+
+
+def check_probe_syntax(path: str, before: str, after: str, line: int) -> None:
+    """Raise `ToolInputInvalid` if a probe before `line` (1-indexed) breaks a text or would not run.
+
+    `before`, `after`: the text without and with the probe."""
+    if path.endswith(_PYTHON) and not _find_python_flaw(before):
+        if flaw := _find_python_flaw(after):
+            raise ToolInputInvalid(f"With this probe {path} does not parse: {flaw}.", hint=_HINT)
+        if len(find_region_comments(after)) > _count_comment_marks(after):
+            raise _build_not_run_error(path, "string")
+        return
+    flaws = find_new_flaws(path, before, after)
+    if flaws:
+        lines = split_lines(after).bodies
+        text = lines[flaws[0].line - 1].strip() if flaws[0].line <= len(lines) else ""
+        raise ToolInputInvalid(
+            f"With this probe {path} does not parse: {describe_flaw(flaws[0])}: {text[:200]}", hint=_HINT
+        )
+    _check_not_hidden(path, after)
+    _check_not_between(path, before, after, line)
+
+
+def _check_not_hidden(path: str, after: str) -> None:
+    """Raise if a mark is within a string, a comment or text, where the probe would not run."""
+    for mark in find_region_comments(after):
+        position = find_position(path, after, mark.line)
+        if (
+            position is not None
+            and "ERROR" not in position.within
+            and not any("comment" in kind for kind in position.begins)
+        ):
+            raise _build_not_run_error(
+                path, position.within[0].replace("_", " ").removesuffix(" fragment").removesuffix(" content")
+            )
+
+
+def _check_not_between(path: str, before: str, after: str, line: int) -> None:
+    """Raise if a probe splits a statement, or separates an `if` from its only statement."""
+    line_numbers = [number for number, body in enumerate(before.split("\n"), start=1) if body.strip()]
+    down = after.count("\n") - before.count("\n")
+    above = [(number, number) for number in line_numbers if number < line][-1:]
+    below = [(number, number + down) for number in line_numbers if number >= line][:1]
+    for number, new_number in above + below:
+        old_position, now = find_position(path, before, number), find_position(path, after, new_number)
+        if old_position is not None and now is not None and old_position.within != now.within:
+            node_kind = next(
+                (kind for kind in old_position.within if old_position.within.count(kind) != now.within.count(kind)),
+                "statement",
+            )
+            raise ToolInputInvalid(
+                f"{path}: before line {line} a probe would part what belongs together ({node_kind.replace('_', ' ')}).",
+                hint="Nothing was put in place. Give the line before the whole statement.",
+            )
+
+
+def _build_not_run_error(path: str, kind: str) -> ToolInputInvalid:
+    return ToolInputInvalid(f"{path}: at that line a probe would stand within a {kind}, and not run.", hint=_HINT)
+
+
+def _find_python_flaw(text: str) -> str:
+    """Return Python's error for a text, "" = it compiles, or the compiler can't decide."""
+    error = find_compile_error(text)
+    if error is None:
+        return ""
+    source_line = (error.text or "").strip()
+    return f"{error.msg} (line {error.lineno}{f': {source_line[:200]}' if source_line else ''})"
+
+
+def _count_comment_marks(text: str) -> int:
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except (tokenize.TokenError, SyntaxError, IndentationError):
+        return len(find_region_comments(text))
+    return sum(
+        token.type == tokenize.COMMENT and has_regions(token.string.encode("utf-8", "replace")) for token in tokens
+    )

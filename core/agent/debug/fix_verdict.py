@@ -1,4 +1,4 @@
-"""The user's verdict on a fix that a run has shown; a fix that did not help is reverted."""
+"""The user's verdict on a fix after a run with it; a fix that does not help is reverted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agent.turn.user_channel import UserChannel
+from core.agent.base.user_channel import UserChannel
 from core.ids import new_id
 from core.protocol.debug import FIXED_QUESTION, ProbeRun
 from core.protocol.documents import Option, Question
@@ -25,14 +25,15 @@ OUTCOME_BY_OPTION: Final[dict[str, FixOutcome]] = {"fixed": "fixed", "broken": "
 
 
 class FixVerdict(Struct, frozen=True, kw_only=True):
-    """The verdict on a fix. `message`: what the model is told of it."""
+    """The verdict on a fix. `message`: its text for the model."""
 
     outcome: FixOutcome
     message: str
 
 
 class FixReview(Struct, frozen=True):
-    """The fix of a session's debugging, as the user judges it. `digests`: what the model has read, by path."""
+    """The review of a session's fix by the user. `digests`: by path, the digest of the content that the model has
+    read."""
 
     host: CommandHost
     user: UserChannel
@@ -43,7 +44,7 @@ class FixReview(Struct, frozen=True):
         return self.host.state.debug
 
     def revert(self, origin: Origin) -> tuple[str, ...]:
-        """Revert what was changed since a hypothesis was confirmed and still waits for review. Returns the files."""
+        """Revert pending changes that were made after a hypothesis was confirmed. Returns their paths."""
         shadow, reverted_paths = self.host.shadow, []
         for path, before in self._debug.fixes.items():
             change = self.host.state.changes.get(path)
@@ -57,7 +58,7 @@ class FixReview(Struct, frozen=True):
         return tuple(reverted_paths)
 
     def record(self, outcome: FixOutcome, origin: Origin, *, note: str = "") -> FixVerdict:
-        """Record the verdict on the fix in the latest run that shows it; revert the fix if it did not help."""
+        """Record the verdict on the fix in the latest run with it; revert the fix if it did not help."""
         run = self._debug.fix_run
         if outcome == "fixed":
             probe_run = self._debug.runs.get(run)
@@ -75,14 +76,14 @@ class FixReview(Struct, frozen=True):
         return FixVerdict(outcome=outcome, message=f"{message} The user adds: {note}" if note else message)
 
     def record_proof(self, run: ProbeRun) -> None:
-        """Record a check: a command that failed before the fix and was run again over it."""
+        """Record a check if the command of the run failed before the fix."""
         before = (
             probe_run
             for probe_run in self._debug.runs.values()
             if not probe_run.after_fix and probe_run.command == run.command
         )
-        has_shown_it = any(probe_run.exit_code not in {0, None} for probe_run in before)
-        if run.after_fix and run.command and run.exit_code is not None and has_shown_it:
+        has_failed_before = any(probe_run.exit_code not in {0, None} for probe_run in before)
+        if run.after_fix and run.command and run.exit_code is not None and has_failed_before:
             self._emit_check(run.id, run.command, run.exit_code)
 
     def _emit_check(self, run: str, command: str, exit_code: int) -> None:
@@ -91,7 +92,7 @@ class FixReview(Struct, frozen=True):
             self.host.emit(CheckRecorded(check=check))
 
     async def ask_for_verdict(self, origin: Origin) -> FixVerdict | None:
-        """Ask the user about a fix that a run has shown and that has no verdict yet; None: there is none."""
+        """Ask the user about a fix that was run and has no verdict yet, None = there is no such fix."""
         debug, emit = self._debug, self.host.emit
         if not debug.awaits_fix_verdict:
             return None

@@ -1,6 +1,6 @@
-"""One run with probes: by a command that the gate's rules let through, or by the user, who follows steps.
+"""One run with probes: by a command that the permissions allow, or by the user, who follows steps.
 
-What was logged comes to the screen while it goes on, and is stored at its end, whatever the end is.
+Records of the log are emitted during the run, and stored at its end, even if it fails.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.agent.base.approvals import Approver
 from core.agent.debug.fix_verdict import OUTCOME_BY_OPTION, PROCEED_OPTION, VERDICT_OPTIONS, FixReview
-from core.agent.gate.approvals import Approver
 from core.clock import monotonic
 from core.debug.probe_records import OUTPUT, ParsedLog, count_records, encode_records, read_log
 from core.errors import ToolFailed
@@ -41,9 +41,9 @@ from core.tools.builtin.debugging.debugger import Reproduction, ReproductionRepo
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 
 MAX_SECONDS = 600.0
-POLL_PERIOD = 0.2  # seconds between two looks at a log while a run goes on
-MAX_LIVE_RECORDS = 500  # records that are shown while a run goes on
-MAX_OUTPUT_LINES = 200  # lines of a command's output, its end, that become part of the log
+POLL_PERIOD = 0.2  # seconds between two reads of the log during a run
+MAX_LIVE_RECORDS = 500  # records that are emitted during a run
+MAX_OUTPUT_LINES = 200  # last lines of a command's output that become part of the log
 MAX_LINE = 1_000
 _CHOICES: dict[str, ReproduceOutcome] = {"proceed": "proceed", "fixed": "fixed", "broken": "broken"}
 
@@ -55,7 +55,7 @@ class _RunEnd(Struct, frozen=True, kw_only=True):
 
 
 class ProbeRunner:
-    """Runner of one reproduction. `check_lease` raises when the call is over."""
+    """Runner of one reproduction. `check_lease` raises when the call has ended."""
 
     def __init__(self, approver: Approver, fix: FixReview, origin: Origin, check_lease: Callable[[], None]) -> None:
         self._approver = approver
@@ -67,20 +67,20 @@ class ProbeRunner:
         self._check = check_lease
 
     async def reproduce(self, reproduction: Reproduction) -> ReproductionReport:
-        """Reproduce the fault once. Raises `ToolFailed` if refused, or if it could not begin; then there is no run."""
+        """Reproduce the fault once. Raises `ToolFailed` if it is refused or can't begin; then there is no run."""
         host, state = self._host, self._host.state.debug
         if reproduction.steps and not self._approver.user.is_interactive:
             raise ToolFailed("Nobody can be asked in this session.", hint="Give a command that shows the fault.")
         if reproduction.command:
-            await self._check_agreed(reproduction)
+            await self._check_permitted(reproduction)
         run = ProbeRun(
             id=f"r{state.run_count + 1}", command=reproduction.command, ended="stopped", after_fix=self._has_fix()
         )
-        room = self._build_overlay()
-        collector = await self._start_collector(reproduction, room.build_posted_path(run.id))
+        overlay = self._build_overlay()
+        collector = await self._start_collector(reproduction, overlay.build_posted_path(run.id))
         try:
             probes = tuple(state.probes.values())
-            layer = room.open(run.id, probes, host.shadow, self._build_url(collector), host.box.tier)
+            layer = overlay.open(run.id, probes, host.shadow, self._build_url(collector), host.box.tier)
         except BaseException:
             await self._stop_collector(collector)
             raise
@@ -93,7 +93,7 @@ class ProbeRunner:
         finally:
             await self._stop_collector(collector)
             log = read_log(chain(read_chunks(layer.log), [b"\n"], read_chunks(layer.posted)), run.id, host.session_id)
-            room.close(run.id)
+            overlay.close(run.id)
             run = replace(run, duration_ms=round((monotonic() - start_time) * 1000))
             recorded_run = self._store_run(run, log, run_end)
             host.emit(ReproduceEnded(run=run.id, outcome=run_end.outcome))
@@ -107,7 +107,7 @@ class ProbeRunner:
         )
 
     def _has_fix(self) -> bool:
-        """True if this run includes what was changed on evidence. Without a box it sees the files on disk."""
+        """True if this run includes the fix. Without a box it sees the files on disk, without pending changes."""
         debug = self._host.state.debug
         return debug.has_fix and (self._terminal.is_contained or not debug.fixes)
 
@@ -163,7 +163,7 @@ class ProbeRunner:
                 record_count += len(live_records)
                 self._host.emit(ProbeLogged(run=run, records=live_records))
 
-    # where probes that can write no file send what they log
+    # the collector, for probes that send their records over the network
 
     async def _start_collector(self, reproduction: Reproduction, log: Path) -> LogCollector | None:
         texts = [reproduction.command, *(probe.code for probe in self._host.state.debug.probes.values())]
@@ -178,7 +178,7 @@ class ProbeRunner:
         return collector
 
     def _build_url(self, collector: LogCollector | None) -> str:
-        """Return the collector's URL as the run sees it; a box without the machine's network goes through the proxy."""
+        """Return the collector's URL for the run; a box without the machine's network uses the proxy."""
         if collector is None:
             return ""
         has_own = self._host.box.tier is Tier.NAMESPACES
@@ -189,26 +189,26 @@ class ProbeRunner:
             self._permissions.network_grants.collector = None
             await collector.close()
 
-    # by a command
+    # a run by a command
 
-    async def _check_agreed(self, reproduction: Reproduction) -> None:
+    async def _check_permitted(self, reproduction: Reproduction) -> None:
         tool = _build_tool(reproduction)
         if refusal := await self._approver.find_refusal(self._origin.call, tool):
             raise ToolFailed(f"`{reproduction.command}` was not run: {refusal}")
         self._check()
 
     async def _run_command(self, reproduction: Reproduction, layer: ProbeMount) -> _RunEnd:
-        order = CommandRequest(
+        request = CommandRequest(
             command=reproduction.command,
             origin=self._origin,
-            # Without a box the effects can't be dropped, and there are no probes.
+            # Without a box there are no probes, and the effects can't be dropped.
             keeps_effects=not self._terminal.is_contained,
             time_limit=min(reproduction.seconds, MAX_SECONDS),
             overlays=layer.overlays,
             env=layer.env,
         )
         try:
-            result = await self._terminal.run(order, self._emit_output)
+            result = await self._terminal.run(request, self._emit_output)
         finally:
             self._permissions.network_grants.revoke_once()
         await self._approver.report_command(self._origin.call, _build_tool(reproduction), result)
@@ -217,7 +217,7 @@ class ProbeRunner:
     def _emit_output(self, text: str) -> None:
         self._host.emit(ToolOutput(call=self._origin.call, text=text))
 
-    # by the user
+    # a run by the user
 
     async def _ask_user_to_reproduce(self, reproduction: Reproduction, layer: ProbeMount) -> _RunEnd:
         is_contained = self._terminal.is_contained
@@ -251,7 +251,8 @@ def _build_question(steps: tuple[str, ...], *, after_fix: bool, is_contained: bo
 
 
 def _build_output_records(run: str, before: int, result: CommandResult | None) -> tuple[ProbeRecord, ...]:
-    """Return the last lines of a command's output as records, so that a verdict can cite them, too."""
+    """Return the last lines of a command's output as records, so that a verdict can cite them. `before`: the number of
+    records before them."""
     lines = [line for line in result.output.splitlines() if line.strip()] if result else []
     return tuple(
         ProbeRecord(line=before + number, run_id=run, location=OUTPUT, message=line[:MAX_LINE])

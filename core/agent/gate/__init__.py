@@ -1,1 +1,1 @@
-"""The gate: the one path of every tool call, and the capabilities that calls are handed."""
+"""The gate: the one path of every tool call, and the capabilities that calls get."""

@@ -1,7 +1,7 @@
-"""The hooks of tool calls: asked before a call runs, told when it has ended, and the one place where answers apply.
+"""The hooks of tool calls: run before and after a call, and the one module that applies their answers.
 
-An answer can refuse a call, have the user asked, or change its arguments; changed ones are checked and decided on like
-any others, and shown to the hooks again. It can't allow what rules, mode or the user have a word on.
+An answer can refuse a call, demand a question to the user, or change its arguments, which are then checked, decided on
+and shown to the hooks again. It can't allow a call that rules, mode or the user decide on.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct, field
 
 from core.agent.answer.call_documents import decode_arguments
+from core.agent.base.permissions import CallPermissions
 from core.agent.gate.gated_call import CallStopped, GatedCall
-from core.agent.gate.permissions import CallPermissions
 from core.errors import PathRefused, ToolInputInvalid
 from core.hooks.dialect_names import HookEvent, list_tool_names, restore_arguments
 from core.hooks.payload import HookCall
@@ -25,8 +25,8 @@ from core.protocol.review import FileState
 from core.tools.arguments import convert_arguments
 from core.tools.external import ExternalTool
 
-MAX_CHANGES = 2  # times that hooks may change the arguments of one call
-MAX_READ = 2_000_000  # bytes of a file that hooks are shown before it is read
+MAX_CHANGES = 2  # changes of one call's arguments by hooks
+MAX_READ = 2_000_000  # bytes of a file in the payload of a hook
 _BEFORE = (HookEvent.PRE_TOOL, HookEvent.BEFORE_SHELL, HookEvent.BEFORE_MCP, HookEvent.BEFORE_READ)
 _AFTER = (HookEvent.POST_TOOL, HookEvent.AFTER_SHELL, HookEvent.AFTER_MCP, HookEvent.AFTER_EDIT)
 _SHELL_TOOLS = frozenset({"run_terminal_cmd", "run_python"})
@@ -34,18 +34,19 @@ Decide = Callable[[], PolicyDecision]
 
 
 class CallHooks(Struct, frozen=True):
-    """The hooks of one turn's calls. `_pending`: what was pending before each edit, by its call."""
+    """The hooks of one turn's calls. `_pending`: by the id of an edit, the pending files before it."""
 
     hooks: SessionHooks
     permissions: CallPermissions
     _pending: dict[str, dict[str, FileState]] = field(default_factory=dict)
 
     async def decide(self, call: GatedCall, decide: Decide) -> PolicyDecision:
-        """Return the decision on a call, with what hooks say of it. `decide`: by mode, rules and policy alone; raises
-        `CallStopped` for a call that they refuse, as this does for one that a hook refuses."""
+        """Return the decision on a call, including that of hooks. `decide`: decides by mode, rules and policy alone.
+
+        Both raise `CallStopped` for a refusal."""
         decision = decide()
         if not self.hooks.has(*_BEFORE):
-            self._note_pending(call)
+            self._record_pending(call)
             return decision
         for _ in range(MAX_CHANGES):
             outcome = await self._ask(call)
@@ -56,7 +57,7 @@ class CallHooks(Struct, frozen=True):
             decision = decide()
         else:
             raise CallStopped("denied", "Not run: hooks keep changing what the call says. Nothing was changed.")
-        self._note_pending(call)
+        self._record_pending(call)
         if outcome.permission == "ask" and decision.choice == "allow":
             return PolicyDecision(
                 choice="ask", reason=f"The hook {outcome.decider} wants you to be asked. {outcome.reason}"
@@ -64,7 +65,7 @@ class CallHooks(Struct, frozen=True):
         return decision
 
     async def _ask(self, call: GatedCall) -> HookOutcome:
-        """Ask about each file that the call names, and about the call as a whole; the first refusal counts."""
+        """Run the hooks for every file that the call names, and for the call itself; the first refusal counts."""
         changed_outcome: HookOutcome | None = None
         asking: HookOutcome = NO_OUTCOME
         for path in self._list_paths(call) or ("",):
@@ -98,9 +99,9 @@ class CallHooks(Struct, frozen=True):
             return ""
         return (data or b"").decode("utf-8", "replace")
 
-    # afterwards
+    # after the call
 
-    def _note_pending(self, call: GatedCall) -> None:
+    def _record_pending(self, call: GatedCall) -> None:
         if call.access is Access.PROPOSE and self.hooks.has(HookEvent.AFTER_EDIT):
             self._pending[call.request.id] = self._list_pending()
 
@@ -108,7 +109,7 @@ class CallHooks(Struct, frozen=True):
         return {path: change.pending for path, change in self.permissions.terminal.host.state.changes.items()}
 
     async def report_end(self, call: GatedCall) -> None:
-        """Tell the hooks of a call that has run, and add to its result what they say and what they changed."""
+        """Run the hooks after a call that has run, and add their messages and changes to its result."""
         before = self._pending.pop(call.request.id, None)
         if not self.hooks.has(*_AFTER):
             return
@@ -148,7 +149,7 @@ class CallHooks(Struct, frozen=True):
         return edits or [{"old_string": "", "new_string": self._read_text(path)}]
 
     async def report_failure(self, call: GatedCall) -> None:
-        """Tell the hooks of a call that was refused or has failed."""
+        """Run the hooks after a call that was refused or has failed."""
         if call.tool is None or not self.hooks.has(HookEvent.POST_FAILURE):
             return
         kind = "permission_denied" if call.status == "denied" else "error"
@@ -169,7 +170,7 @@ def _build_call(call: GatedCall, path: str, result: str = "") -> HookCall:
 
 
 def _list_arguments(call: GatedCall) -> dict[str, Any]:
-    """Return the arguments as the tool took them: those that were given, also in other words, and no other."""
+    """Return the arguments as the tool parsed them: those in the call, also under other names, without defaults."""
     if call.tool is None:
         return decode_arguments(call.request.arguments)
     if isinstance(call.tool, ExternalTool):
@@ -184,19 +185,19 @@ def _list_arguments(call: GatedCall) -> dict[str, Any]:
 def _build_occasion(
     event: HookEvent, call: GatedCall, hook_call: HookCall, fields: Mapping[str, Any] = {}
 ) -> HookOccasion:
-    """Return an event of a call as its matchers (names of the tool) and conditions (command, path) see it."""
+    """Build the event of a call with the texts for matchers (names of the tool) and conditions (command, path)."""
     texts = tuple(filter(None, (call.subject, hook_call.path)))
     return HookOccasion(event=event, call=hook_call, fields=fields, subjects=list_tool_names(call.name), texts=texts)
 
 
 def _change_arguments(call: GatedCall, outcome: HookOutcome) -> bool:
-    """Give the call the arguments that a hook made. False: they are what they were. Raises `CallStopped`."""
+    """Replace the call's arguments by those of a hook. Returns False if they are the same. Raises `CallStopped`."""
     assert call.tool is not None
     before = _list_arguments(call)
     after = restore_arguments(call.name, outcome.changed_input or {}, before)
     for name in _list_path_names(before):
         if isinstance(after.get(name), str) and after[name].endswith(f"/{before[name]}"):
-            after[name] = before[name]  # they are given as absolute paths, and come back so
+            after[name] = before[name]  # Hooks get absolute paths, and return them.
     if after == before:
         return False
     try:
@@ -215,7 +216,7 @@ def _list_path_names(arguments: dict[str, Any]) -> list[str]:
 
 
 def _describe_additions(outcome: HookOutcome) -> list[str]:
-    """Return what the model is told of the answers: what hooks changed, and what they add."""
+    """Return lines for the model about the changes and additions of hooks."""
     lines = []
     for hook, answer in outcome.answers:
         if answer.effects:

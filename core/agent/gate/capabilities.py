@@ -1,7 +1,7 @@
-"""The capability that a tool is handed: an object that can do what the tool's Access allows, and nothing beyond it.
+"""The capabilities of tools: objects that can do what the tool's Access allows, and nothing beyond it.
 
-What may only read holds functions that read, not the shadow they come from. Every capability dies with its call: a
-tool that comes back after it was cancelled or ran out of time can no longer have an effect.
+A reading capability holds functions that read, not the shadow they come from. Every capability ends with its call: a
+tool that continues after a cancellation or timeout can no longer have an effect.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from typing import assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.agent.base.approvals import ALLOWING_DECISIONS, Approver
+from core.agent.base.call_lease import CallLease, OpenCapability
+from core.agent.base.name_lookup import NO_LOOKUP, NameLookup, SearchProject, search_nothing
+from core.agent.base.permissions import CallPermissions
+from core.agent.base.plan_sync import PlanSync
+from core.agent.base.user_channel import UserChannel
 from core.agent.debug.debug_capability import DebugCapability
-from core.agent.gate.approvals import ALLOWING_DECISIONS, Approver
 from core.agent.gate.file_capabilities import ApplyEdit, FileEditor, build_reader, list_reading
-from core.agent.gate.gated_call import CallLease, OpenCapability
-from core.agent.gate.name_lookup import NO_LOOKUP, NameLookup, SearchProject, search_nothing
-from core.agent.gate.permissions import CallPermissions
-from core.agent.planning.plan_sync import PlanSync
-from core.agent.planning.todo_editor import PlanFileEditor, TodoEditor
-from core.agent.planning.todo_verification import build_prover
-from core.agent.turn.user_channel import UserChannel
+from core.agent.gate.todo_editor import PlanFileEditor, TodoEditor, build_prover
 from core.config.rules.notes import ProjectNotes
 from core.errors import ToolFailed, ToolInputInvalid
 from core.ids import new_id
@@ -48,11 +47,11 @@ from core.shell.unsandboxed_run import STOPPED, build_requested_environment, run
 MAX_COMMAND_SECONDS = 600.0
 NOTE_HINT = "/memory keeps it for later sessions, or drops it."
 ENDED_BEFORE = "It had ended when it was cancelled: what it changed stays, and it was not run again."
-MAX_STOPPED_OUTPUT = 4_000  # characters of output that the model is told of a command that was stopped
+MAX_STOPPED_OUTPUT = 4_000  # characters of a stopped command's output in its result
 
 
 class UserPrompter(Struct, eq=False):
-    """ASK: questions to the user. It keeps questions and answers for the document of the call."""
+    """ASK: questions to the user. `questions`, `answers`: recorded for the document of the call."""
 
     _user: UserChannel
     _host: CommandHost
@@ -98,25 +97,25 @@ class UserPrompter(Struct, eq=False):
 
 
 class CommandRunner(Struct, eq=False):
-    """EXEC: exactly the command that was approved, once, where it was approved to run. `should_run_again`: what asks
-    the user after a run."""
+    """EXEC: runs exactly the approved command, once, under the approved conditions. `should_run_again`: asks the user
+    after a run."""
 
     _python: PythonRepl
     _permissions: CallPermissions
     _origin: Origin
     _approved: Approval | None
     _lease: CallLease
-    _is_attended: bool = True  # somebody says yes to what leaves the box, not a rule alone
+    _is_attended: bool = True  # The user, not a rule alone, approves commands outside the box.
     should_run_again: Callable[[], Awaitable[bool]] | None = None
     _latest: str = ""
-    _is_on_machine: bool = False
+    _is_unsandboxed: bool = False
     _has_ended: bool = False
 
     async def run_command(self, command: str, *, time_limit: float) -> CommandResult:
         permissions, request = self._build_request(command, min(time_limit, MAX_COMMAND_SECONDS))
         terminal = self._python.terminal
-        self._is_on_machine = "all" in permissions
-        if self._is_on_machine:
+        self._is_unsandboxed = "all" in permissions
+        if self._is_unsandboxed:
             environment = build_requested_environment(is_attended=self._is_attended)
             result = await run_unsandboxed(
                 terminal.host, request, terminal.shell.directory, environment, self._emit_output
@@ -177,15 +176,15 @@ class CommandRunner(Struct, eq=False):
 
     def describe_interrupt(self, default: str) -> str:
         """Return the result text of a command that the user stopped; `default` if it had not begun."""
-        if self._approved is not None or not (self._permissions.terminal.is_contained or self._is_on_machine):
+        if self._approved is not None or not (self._permissions.terminal.is_contained or self._is_unsandboxed):
             return default
         output = f"\nIts output until then:\n{self._latest}" if self._latest.strip() else ""
-        effects = STOPPED if self._is_on_machine else ENDED_BEFORE if self._has_ended else EFFECTS_DROPPED
+        effects = STOPPED if self._is_unsandboxed else ENDED_BEFORE if self._has_ended else EFFECTS_DROPPED
         return f"{effects}{output}"
 
 
 class JobController(Struct, eq=False):
-    """JOB: reading and ending commands that run already."""
+    """JOB: reads and stops running commands."""
 
     _jobs: JobTable
     _lease: CallLease
@@ -203,16 +202,16 @@ class JobController(Struct, eq=False):
 
 
 def parse_mode(name: str) -> ModeName:
-    """Return a mode's name as the wire has it. Raises `ToolInputInvalid` for anything else."""
+    """Return the name of a mode. Raises `ToolInputInvalid` for any other text."""
     if name not in list(Mode):
         raise ToolInputInvalid(f"{name!r} is not a mode.", hint=f"The modes are {', '.join(Mode)}.")
     return name
 
 
 class CapabilityFactory(Struct, frozen=True):
-    """The maker of the capabilities of one turn's calls. `apply_edit`: what works out an edit that rules can't.
+    """Builds the capabilities of one turn's calls. `apply_edit`: has a model apply an edit that rules can't place.
 
-    `outward`: what opens the capabilities of NET, SPAWN and EXTERNAL, which lead out of session and machine.
+    `outward`: opens the capabilities of NET, SPAWN and EXTERNAL, which lead out of session and machine.
     """
 
     approver: Approver
@@ -224,14 +223,12 @@ class CapabilityFactory(Struct, frozen=True):
     search: SearchProject = search_nothing
     outward: Mapping[Access, OpenCapability] = {}
 
-    def build(  # noqa: PLR0911 (one for each access)
+    def build(  # noqa: PLR0911 (one return per access)
         self, access: Access, origin: Origin, approval: Approval, lease: CallLease, paths: Sequence[str] = ()
     ) -> object:
-        """Build the capability of one call. `approval`: what EXEC may run; `paths`: files that the user said yes to."""
+        """Build the capability of one call. `approval`: the command for EXEC; `paths`: files that the user approved."""
         permissions, terminal = self.approver.permissions, self.python.terminal
-        todo = next(
-            (todo_entry.id for todo_entry in terminal.host.state.todos if todo_entry.status == "in_progress"), ""
-        )
+        todo = next((todo.id for todo in terminal.host.state.todos if todo.status == "in_progress"), "")
         match access:
             case Access.READ:
                 reader = build_reader(permissions, self.digests, paths, origin.tool)
@@ -270,7 +267,7 @@ class CapabilityFactory(Struct, frozen=True):
         return editor(self.plans, self.approver.user, origin.call, lease.check, self.build_prover(origin, lease))
 
     def build_prover(self, origin: Origin, lease: CallLease) -> Callable[[Todo], Awaitable[str]]:
-        """Build a function that returns why a todo is not proved by its command, "" = it is."""
+        """Build a function that runs a todo's command and returns why it proves nothing, "" = it passed."""
 
         def run(approval: Approval) -> CommandRunner:
             return CommandRunner(self.python, self.approver.permissions, origin, approval, lease)

@@ -1,7 +1,7 @@
-"""The edit agent: an edit that rules could not decide is planned by the model of the `apply` route.
+"""The edit agent: the model of the `apply` route plans an edit that rules can't place.
 
-Its plan of line ranges is applied as one batch, and taken only when nothing changed that the draft does not speak of
-and nothing broke. Two tries; then the edit is refused. What the calls take counts in the turn.
+Its plan of line ranges is applied as one batch, and accepted only if every change is in the draft and the file still
+parses. After two tries the edit is refused. The usage of the calls counts in the turn.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from core.agent.answer.side_requests import SideRequests
-from core.agent.context.prompt_tags import escape_tags, wrap_tag
+from core.agent.base.prompt_tags import escape_tags, wrap_tag
 from core.edits.drafts.checks import find_unmentioned_change
 from core.edits.errors import EditError
 from core.edits.formats.line_plan import apply_line_plan, find_unplanned_changes, parse_line_plan
@@ -26,12 +26,12 @@ from core.text.lines import number_lines
 from core.tools.base import EditRequest
 
 MAX_TRIES = 2
-MAX_FILE_CHARS = 400_000  # characters of a file that a model is sent
+MAX_FILE_CHARS = 400_000  # characters of a file in a request
 _FENCED_BLOCK = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 
 
 async def resolve_edit(side: SideRequests, order: EditRequest) -> str:
-    """Return the text of the file after the edit. Raises `EditError` when no try gave one that may be taken."""
+    """Return the text of the file after the edit. Raises `EditError` if no try gives an acceptable one."""
     if len(order.text) > MAX_FILE_CHARS:
         raise _build_refusal(order, f"the file is too long to have it worked out ({len(order.text):,} characters)")
     messages: list[Message] = [UserMessage(content=_render_request(order))]
@@ -60,7 +60,7 @@ def _build_refusal(order: EditRequest, reason: str) -> EditError:
 
 
 def _render_request(order: EditRequest) -> str:
-    """Render the request: the parts unchanged (their lines are compared later) between tags with a digest."""
+    """Render the request. Its parts are not escaped, since lines are compared later; their tags contain a digest."""
     parts = {
         "file": number_lines(order.text),
         "instructions": order.instructions or "(none)",
@@ -73,7 +73,7 @@ def _render_request(order: EditRequest) -> str:
 
 
 def _apply_answer(order: EditRequest, answer: str) -> str:
-    """Apply the plan in an answer and return the new text. Raises `EditError` if it may not be taken."""
+    """Apply the plan in an answer and return the new text. Raises `EditError` if it is not acceptable."""
     plan = parse_line_plan(_extract_plan(answer))
     if not plan:
         raise EditError("The plan is empty: the draft could not be fitted.")
@@ -88,7 +88,7 @@ def _apply_answer(order: EditRequest, answer: str) -> str:
 
 
 def _extract_plan(answer: str) -> str:
-    """Return the last fenced block of an answer; without any, the text between its first and its last bracket."""
+    """Return the last fenced block of an answer, or the text from its first to its last bracket."""
     blocks = _FENCED_BLOCK.findall(answer)
     if blocks:
         return str(blocks[-1])
@@ -97,7 +97,7 @@ def _extract_plan(answer: str) -> str:
 
 
 async def _ask_routes(side: SideRequests, messages: list[Message]) -> str:
-    """Return the answer of the first route that gives one. Raises `ProviderError` of the last one."""
+    """Return the answer of the first route that has one. Raises the `ProviderError` of the last route."""
     system = render("edit_agent")
     *others, last = side.routes.apply or (replace(side.routes.current, effort=""),)
     for route in others:

@@ -1,5 +1,5 @@
-"""Diagnostics of the agent's edits, told where it helps: in the result of the edit that made an error, before the next
-step when they come late, and once at the end of a turn that leaves errors behind.
+"""Diagnostics of the agent's edits: in the result of an edit that causes an error, before the next step if they are
+late, and once at the end of a turn that leaves errors behind.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.agent.context.prompt_tags import escape_tags
+from core.agent.base.prompt_tags import escape_tags
 from core.agent.context.reminders import append_reminder
 from core.lsp.diagnostics import format_diagnostics
 from core.lsp.language_servers import LanguageServers
@@ -18,9 +18,9 @@ from core.protocol.events import AnyEvent, Notice
 from core.protocol.language import Diagnostic
 from core.state.session import SessionState
 
-EDIT_BUDGET: Final = 1.0  # seconds that an edit waits for what is said of it
-LATE_BUDGET: Final = 0.1  # seconds, once an edit has waited in vain
-TURN_BUDGET: Final = 3.0  # seconds that the end of a turn waits
+EDIT_BUDGET: Final = 1.0  # seconds that an edit waits for its diagnostics
+LATE_BUDGET: Final = 0.1  # seconds that an edit waits if those of the one before were late
+TURN_BUDGET: Final = 3.0  # seconds that the end of a turn waits for diagnostics
 
 
 class EditDiagnostics(Struct, eq=False):
@@ -34,7 +34,7 @@ class EditDiagnostics(Struct, eq=False):
     _has_handed_back: bool = False
 
     async def describe_edit(self) -> str:
-        """Return what is new since the last edit, for its result; "" when nothing is known of it (yet)."""
+        """Return the new diagnostics for the result of an edit, "" = none are known (yet)."""
         self._has_edited = True
         is_settled = await self._servers.settle(LATE_BUDGET if self._is_late else EDIT_BUDGET)
         self._is_late = not is_settled
@@ -45,12 +45,12 @@ class EditDiagnostics(Struct, eq=False):
         return f"{names}: nothing new." if names and is_settled else ""
 
     def append_late(self) -> None:
-        """Tell the model what came after the result of its edit."""
+        """Append a reminder with diagnostics that arrived after the result of the edit."""
         if self._has_edited and (news := self._servers.take_new_diagnostics()):
             append_reminder(self._emit, render("reminders/diagnostics_late", lines=_escape_lines(news)))
 
     async def should_continue(self) -> bool:
-        """True if the turn goes on, since its edits leave errors behind; the model is told which. Once in a turn."""
+        """True if the turn continues with a reminder, since its edits leave errors behind. Once per turn."""
         if not self._has_edited or self._has_handed_back:
             return False
         await self._servers.settle(TURN_BUDGET)

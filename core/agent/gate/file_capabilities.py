@@ -1,47 +1,106 @@
-"""The capabilities of READ and PROPOSE: files as the agent sees them, and edits that land in the shadow.
+"""The capabilities of READ and PROPOSE: files as the agent sees them, linters over them, and edits in the shadow.
 
-What may only read holds functions that read, not the shadow they come from.
+A reading capability holds functions that read, not the shadow they come from. A linter runs without a question, so only
+where the box is strong, the project is trusted, and no rule of the user forbids it; its effects are dropped.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.agent.answer.call_documents import build_edit_detail, build_rename_detail
-from core.agent.context.told_rules import fetch_rules
+from core.agent.base.call_lease import CallLease
+from core.agent.base.name_lookup import NO_LOOKUP, NameLookup, SearchProject, search_nothing
+from core.agent.base.permissions import CallPermissions, PathGuard
+from core.agent.context.rule_injection import fetch_rules
+from core.agent.context.skills import open_skill
 from core.agent.debug.debug_policy import check_no_marks
-from core.agent.gate.gated_call import CallLease
-from core.agent.gate.lint_runner import run_linter
-from core.agent.gate.name_lookup import NO_LOOKUP, NameLookup, SearchProject, search_nothing
-from core.agent.gate.permissions import CallPermissions, PathGuard
-from core.agent.skills.activation import open_skill
-from core.errors import PathRefused
+from core.errors import PathRefused, ToolFailed
 from core.git.credentials import register_credentials_of, register_read_repository
 from core.modes import Access
 from core.protocol.events import DiagnosticsReported
 from core.protocol.language import Place
 from core.protocol.queries import SearchAnswer, SearchQuery
+from core.sandbox.box import Box, BoxLimits, BoxResult
 from core.shadow.review.proposals import ShadowEdit
 from core.shell.long_output import read_spilled
+from core.shell.terminal import Terminal
 from core.tools.base import EditRequest, FetchedRules, FileEditDetail, LintRun, SkillRequest, SkillText
-from core.tools.linters import LintJob
-from core.workspace import DirectoryEntry, PathStat
+from core.tools.linters import LINTERS, SIDES, LintJob, build_script, format_command
+from core.workspace import DirectoryEntry, PathStat, Workspace
 from core.workspace.added_directories import AddedDirectories
 
 if TYPE_CHECKING:
     from core.lsp.questions import LocationKind, NamePosition
 
+TIME_LIMIT: Final = 45.0
+MAX_OUTPUT: Final = 2_000_000  # characters of a linter's output
+EMPTY_RUN: Final = LintRun(exit_code=0, output="")
 ApplyEdit = Callable[[EditRequest], Awaitable[str]]
 
 
+async def run_linter(permissions: CallPermissions, job: LintJob, *, pending: bool) -> LintRun:
+    """Run a linter over pending files or over those on disk. Raises `ToolFailed` if it must not or can't run."""
+    terminal = permissions.terminal
+    box = await terminal.host.box.find()
+    if box is None or not box.tier.can_run_unasked:
+        raise ToolFailed(
+            "was not run: nothing on this machine holds a command well enough to run it unasked.",
+            hint="Run the linter with run_terminal_cmd instead, where the mode allows it.",
+        )
+    if reason := permissions.explain_unasked(format_command(job), job.directory):
+        raise ToolFailed(f"was not run: {reason}")
+    if not pending and (disk_job := _narrow_to_disk(terminal.host.workspace, job)) is not job:
+        if disk_job is None:
+            return EMPTY_RUN
+        job = disk_job
+    return await _run_boxed(terminal, box, job, pending=pending)
+
+
+def _narrow_to_disk(workspace: Workspace, job: LintJob) -> LintJob | None:
+    """Return the job without the files that are not on disk, None = nothing is left to run."""
+    disk_files = tuple(path for path in job.files if workspace.stat(path) is not None)
+    if workspace.stat(job.directory) is None or (LINTERS[job.linter].named and not disk_files):
+        return None
+    return job if disk_files == job.files else replace(job, files=disk_files)
+
+
+async def _run_boxed(terminal: Terminal, box: Box, job: LintJob, *, pending: bool) -> LintRun:
+    host, output = terminal.host, _BoundedOutput()
+    lowers: tuple[Path, ...] = host.shadow.prepare_lowers() if pending else host.shadow.layers.list_uppers()
+    spec = await host.build_passing_request(
+        build_script(job, SIDES[pending]), lowers=lowers, cwd=job.directory, limits=BoxLimits(seconds=TIME_LIMIT)
+    )
+    running = await box.start(spec, output.add)
+    try:
+        result: BoxResult = await running.wait()
+    except asyncio.CancelledError:
+        terminal.finish_in_background(running.stop())
+        raise
+    return LintRun(exit_code=result.exit_code, output="".join(output.parts), ended=result.end_reason)
+
+
+class _BoundedOutput(Struct):
+    """The beginning of a linter's output."""
+
+    parts: list[str] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, text: str) -> None:
+        if self.size < MAX_OUTPUT:
+            self.parts.append(text[: MAX_OUTPUT - self.size])
+            self.size += len(self.parts[-1])
+
+
 class FileReader(Struct, eq=False, kw_only=True):
-    """READ: files as the agent sees them, by functions that lead to no object. `digests`: what the model has read."""
+    """READ: files as the agent sees them, by detached functions. `digests`: by path, those of content that was read."""
 
     root: str
     digests: dict[str, str]
@@ -61,7 +120,7 @@ class FileReader(Struct, eq=False, kw_only=True):
     def stat(self, path: str) -> PathStat | None:
         relative_path = self.relative(path)
         self.check_path(Access.READ, relative_path)
-        register_read_repository(Path(self.root), relative_path)  # what is looked for is read or searched next
+        register_read_repository(Path(self.root), relative_path)  # The path is read or searched next.
         return self.look_up(relative_path)
 
     def read_bytes(self, path: str, limit: int) -> bytes:
@@ -85,13 +144,13 @@ class FileReader(Struct, eq=False, kw_only=True):
         return await self.names.diagnose(tuple(map(self.relative, paths)))
 
     async def find_places(self, kind: LocationKind, name_position: NamePosition) -> tuple[Place, ...]:
-        return tuple(self._hide_kept(location) for location in await self.names.locate(kind, name_position))
+        return tuple(self._hide_restricted(location) for location in await self.names.locate(kind, name_position))
 
     async def describe_name(self, name_position: NamePosition) -> str:
         return await self.names.describe(name_position)
 
-    def _hide_kept(self, location: Place) -> Place:
-        """Return the place without its text where that is kept from the agent."""
+    def _hide_restricted(self, location: Place) -> Place:
+        """Return the location without its text if the agent may not read the file."""
         try:
             if not location.path.startswith("/"):
                 self.check_path(Access.READ, location.path)
@@ -116,9 +175,9 @@ class FileReader(Struct, eq=False, kw_only=True):
 
 
 class FileEditor(FileReader, eq=False, kw_only=True):
-    """PROPOSE: reading, and writes that land in the shadow."""
+    """PROPOSE: reading, and writes to the shadow."""
 
-    edit: Callable[..., ShadowEdit]  # path, bytes (None: nothing), mode (left out: that of the file)
+    edit: Callable[..., ShadowEdit]  # arguments: path, bytes (None = delete), mode (optional, default: the file's)
     lease: CallLease
     apply_edit: ApplyEdit
 
@@ -159,15 +218,15 @@ class FileEditor(FileReader, eq=False, kw_only=True):
         self.lease.check()
         return await self.names.plan_rename(name_position, new_name)
 
-    async def apply_with_model(self, order: EditRequest) -> str:
+    async def apply_with_model(self, request: EditRequest) -> str:
         self.lease.check()
-        return await self.apply_edit(order)
+        return await self.apply_edit(request)
 
 
 def list_reading(
     permissions: CallPermissions, digests: dict[str, str], approved_paths: Sequence[str], tool: str = ""
 ) -> dict[str, Any]:
-    """List the fields of a `FileReader`: functions without the objects that they are methods of."""
+    """List the fields of a `FileReader`: functions detached from their objects."""
 
     def detach(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *arguments: function(*arguments)  # noqa: PLW0108 (a bound method leads to its object)
@@ -189,11 +248,11 @@ def list_reading(
         "run_linter": lambda job, pending: run_linter(permissions, job, pending=pending),
     }
     added_directories = permissions.added_directories
-    return reading if added_directories is None else reading | _reach_added(reading, added_directories, guard)
+    return reading if added_directories is None else reading | _include_added(reading, added_directories, guard)
 
 
-def _reach_added(reading: dict[str, Any], added_directories: AddedDirectories, guard: PathGuard) -> dict[str, Any]:
-    """Return the functions that differ where further directories can be read, by absolute paths."""
+def _include_added(reading: dict[str, Any], added_directories: AddedDirectories, guard: PathGuard) -> dict[str, Any]:
+    """Return replacements of functions that also read further directories, by absolute paths."""
 
     def relative(path: str) -> str:
         try:
@@ -227,6 +286,6 @@ def _reach_added(reading: dict[str, Any], added_directories: AddedDirectories, g
 def build_reader(
     permissions: CallPermissions, digests: dict[str, str], approved_paths: Sequence[str] = (), tool: str = ""
 ) -> FileReader:
-    """Build a READ capability. `digests`: what the model has read; `approved_paths`: files that the user said yes to;
-    `tool`: who reads."""
+    """Build a READ capability. `digests`: see `FileReader`; `approved_paths`: files that the user approved; `tool`: the
+    name of the tool that reads."""
     return FileReader(**list_reading(permissions, digests, approved_paths, tool))

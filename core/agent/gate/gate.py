@@ -1,9 +1,9 @@
-"""The gate: the one path that every tool call takes, from the model's words to one answer.
+"""The gate: the one path of every tool call, from the model's request to one result.
 
-parse -> authorize (find the box, check what is granted, let the user type, decide, ask hooks, approve) -> execute
-(build the capability, run, again with the network, tell hooks, clip) -> record, whatever happened. Every call gets
-exactly one `tool.finished` and one tool message, in the order of the calls: the history stays valid for every provider.
-READ calls of one step run at the same time, and so do subagents; any other access is a barrier.
+parse -> authorize (find the box, check the grants, let the user type, decide, ask hooks, approve) -> execute (build the
+capability, run, rerun with the network, run hooks, clip) -> record, in any case. Every call gets exactly one
+`tool.finished` and one tool message, in the order of the calls: the history stays valid for every provider. READ calls
+of one step run at the same time, and so do subagents and independent commands; any other access is a barrier.
 """
 
 from __future__ import annotations
@@ -19,23 +19,22 @@ from msgspec.structs import replace
 
 from core.agent.answer.call_documents import finish_call_documents
 from core.agent.answer.documents import TurnDocuments
-from core.agent.debug.debug_policy import explain_held_back
-from core.agent.gate.approvals import LEAVE_BOX, Approver
-from core.agent.gate.call_hooks import CallHooks
-from core.agent.gate.call_record import build_finished_call, end_for
-from core.agent.gate.capabilities import CapabilityFactory, CommandRunner, UserPrompter
-from core.agent.gate.commands.machine_approval import (
-    ask_for_machine,
-    build_machine_approval,
-    explain_confinement,
+from core.agent.base.approvals import (
+    ESCALATE,
+    Approver,
+    ask_for_unsandboxed_run,
+    build_unsandboxed_approval,
+    explain_sandboxed_only,
 )
-from core.agent.gate.commands.network_rerun import NetworkRerun
-from core.agent.gate.commands.side_by_side import split_calls, tell_refused
+from core.agent.base.permissions import PATH_ACCESSES, CallPermissions
+from core.agent.base.user_channel import QUESTION_STILL_OPEN
+from core.agent.debug.debug_policy import explain_blocked_edit
+from core.agent.gate.call_hooks import CallHooks
+from core.agent.gate.call_results import describe_interrupted
+from core.agent.gate.capabilities import CapabilityFactory, CommandRunner, UserPrompter
+from core.agent.gate.command_runs import NetworkRerun, report_blocked_hosts, split_calls
 from core.agent.gate.edit_diagnostics import EditDiagnostics
-from core.agent.gate.gated_call import CallStopped, GatedCall
-from core.agent.gate.permissions import PATH_ACCESSES, CallPermissions
-from core.agent.gate.task_results import describe_interrupted
-from core.agent.turn.user_channel import QUESTION_STILL_OPEN
+from core.agent.gate.gated_call import CallStopped, GatedCall, build_finished_call, fail_call
 from core.clock import monotonic
 from core.errors import PathRefused, ToolInputInvalid
 from core.modes import Access, find_modes_granting, is_granted
@@ -51,14 +50,14 @@ from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 from core.tools.toolset import Toolset
 
 CANCEL_PATIENCE = 0.2  # seconds that a cancelled tool has to clean up
-SPAWN_PATIENCE = 15.0  # seconds that a subagent has to stop what it runs
+SPAWN_PATIENCE = 15.0  # seconds that a subagent has to stop its commands
 CANCELLED = "Cancelled by the user; it may have had a part of its effect."
 CUT_OFF = "The answer reached its length limit within this call, so it was not run. Send less."
 TIMED_OUT = "Stopped after {:.0f} seconds without a result. Ask for less at once."
 NOT_GIVEN = "Not run: {} ({}) is not among what you were given for this task. Nothing was changed. Do without it."
 NO_ANSWER = "\n[Nothing answered on the user's machine at {}: it may not be running.]"
-# Seconds that a call may take; what waits for the user, or has a limit of its own, has none here (a todo may have to be
-# proved by a command). A model may have to work out an edit.
+# Seconds that a call may take. Accesses that wait for the user, or have other limits, are missing (the command of a
+# todo may run long). PROPOSE includes the request to a model that applies an edit.
 TIME_LIMITS = {Access.READ: 60.0, Access.PROPOSE: 300.0}
 _BOXED = frozenset({Access.EXEC, Access.JOB, Access.PROBE})
 ResultFormat = Callable[[GatedCall], str]
@@ -78,14 +77,14 @@ class Gate(Struct):
     hooks: CallHooks
 
     async def run(self, calls: Sequence[GatedCall], format_result: ResultFormat, get_warning: ResultFormat) -> None:
-        """Run all calls of one step; each gets its one answer, also when cancelled, and `get_warning` after it."""
+        """Run all calls of one step. Every call gets one result, also when cancelled, with `get_warning` at its end."""
         answered_count = 0
         try:
             await self._parse_all(calls)
             for access, group in groupby(calls, key=lambda call: call.access):
                 for together in split_calls(access, list(group), self.permissions):
-                    await self._run_together(together)
-                    tell_refused(together, self.permissions)
+                    await self._run_parallel(together)
+                    report_blocked_hosts(together, self.permissions)
                     for call in together:
                         self._append_result(call, format_result(call), get_warning(call))
                         answered_count += 1
@@ -96,13 +95,13 @@ class Gate(Struct):
                 self._append_result(call, format_result(call))
             raise
 
-    async def _run_together(self, calls: Sequence[GatedCall]) -> None:
-        """Run calls at the same time. Nothing of them runs any more when this is left."""
+    async def _run_parallel(self, calls: Sequence[GatedCall]) -> None:
+        """Run calls at the same time. All of them have ended when this returns or raises."""
         running = [asyncio.ensure_future(self._run_call(call)) for call in calls]
         try:
             await asyncio.gather(*running)
         finally:
-            await asyncio.wait(running)  # gather is over with the first that was cancelled; others may still stop
+            await asyncio.wait(running)  # gather returns at the first cancelled task; others may still be stopping
 
     async def _run_call(self, call: GatedCall) -> None:
         if call.status == "cancelled":
@@ -110,13 +109,14 @@ class Gate(Struct):
             try:
                 await self._authorize(call)
                 await self._execute(call)
-            except Exception as error:  # a fault of ours must not end the turn, nor show a traceback to anybody
-                end_for(call, error)
+            except Exception as error:  # A fault of the program must not end the turn, nor show a traceback.
+                fail_call(call, error)
                 await self.hooks.report_failure(call)
         self._record(call)
 
     async def _parse_all(self, calls: Sequence[GatedCall]) -> None:
-        """Parse the calls when the servers that they are for have started; each is told, whatever happens meanwhile."""
+        """Parse the calls when their servers have started. Emits `tool.requested` for every call, also when
+        cancelled."""
         try:
             for call in calls:
                 await self.tools.wait_for_external(call.request.name)
@@ -141,14 +141,15 @@ class Gate(Struct):
                 raise ToolInputInvalid(call.problem)
             tool_type = self.tools.find(call.request.name)
             call.name, call.access = tool_type.name, tool_type.access
-            call.tool = self._place_command(convert_arguments(tool_type, call.request.arguments))
+            call.tool = self._prefix_cd(convert_arguments(tool_type, call.request.arguments))
             call.subject = call.tool.subject()
-        except Exception as error:  # as above
-            end_for(call, error)
+        except Exception as error:  # See `_run_call`.
+            fail_call(call, error)
 
-    def _place_command(self, tool: Tool[object]) -> Tool[object]:
-        """Return a command that names its directory with that as a part of its text, which is what the user sees and
-        says yes to; any other call as it is."""
+    def _prefix_cd(self, tool: Tool[object]) -> Tool[object]:
+        """Return a command with its working directory as a part of its text, which the user approves.
+
+        Other calls are returned unchanged."""
         command: object = tool
         if not isinstance(command, RunTerminalCmd) or not command.working_directory:
             return tool
@@ -159,10 +160,13 @@ class Gate(Struct):
         text = go_to(directory, command.command) if directory else command.command
         return cast("Tool[object]", replace(command, command=text, working_directory=""))
 
-    # whether it may run
+    # authorize
 
     async def _authorize(self, call: GatedCall) -> None:
-        """Decide on the call and ask the user if that was decided. From then on it is bound to what it is (D35)."""
+        """Decide on the call and ask the user if needed.
+
+        From then on the approval binds the call to its exact command, directory, environment and mode, so that nothing
+        else runs under the user's yes."""
         assert call.access is not None
         if call.access in _BOXED:
             await self.permissions.terminal.find_box()
@@ -177,8 +181,8 @@ class Gate(Struct):
             paths = self.permissions.list_named_paths(call.tool) if call.access in PATH_ACCESSES else ()
             await self._ask_for_call(call, decision)
             call.approved_paths = paths
-            self._check_granted(call)  # the mode may have changed while the user thought about it
-        if call.access is Access.EXEC and not call.is_on_machine:
+            self._check_granted(call)  # The mode may have changed while the user decided.
+        if call.access is Access.EXEC and not call.is_unsandboxed:
             weighed_request = self.permissions.weigh_request(call.tool)
             call.hosts, call.services, call.permission_notes = (
                 weighed_request.hosts,
@@ -188,14 +192,14 @@ class Gate(Struct):
             call.approval = self.permissions.build_call_approval(call.tool)
 
     async def _ask_for_call(self, call: GatedCall, decision: PolicyDecision) -> None:
-        """Ask the user, who may let a command out of the box that did not ask for that. Raises for a no."""
+        """Ask the user, who may also choose to run a command outside the box. Raises `CallStopped` for a no."""
         assert call.access is not None
         assert call.tool is not None
         tool, ask = call.tool, self.approver.ask_for_call
         command = tool if isinstance(tool, RunTerminalCmd) and self.permissions.terminal.is_contained else None
-        can_leave = command is not None and not explain_confinement(self.permissions, command)
+        can_leave = command is not None and not explain_sandboxed_only(self.permissions, command)
         refusal = await ask(call.request.id, call.access, tool, decision.reason, can_leave=can_leave)
-        if refusal == LEAVE_BOX and command is not None:
+        if refusal == ESCALATE and command is not None:
             outward = replace(command, required_permissions=(*command.required_permissions, "all"))
             second_decision = await self._decide_on_request(call, outward, decision)
             refusal = (
@@ -209,20 +213,20 @@ class Gate(Struct):
     async def _decide_on_request(
         self, call: GatedCall, tool: RunTerminalCmd, decision: PolicyDecision
     ) -> PolicyDecision:
-        """Decide on a command with what it asks for beside running; ask the user whether it may leave the box."""
+        """Decide on a command that requests permissions; ask the user if it requests to leave the box."""
         targets = self.permissions.weigh_request(tool).targets
         if "all" in tool.required_permissions:
-            answer = await ask_for_machine(self.approver, call.request.id, tool)
-            if answer.choice == "nowhere":
+            answer = await ask_for_unsandboxed_run(self.approver, call.request.id, tool)
+            if answer.choice == "denied":
                 raise CallStopped("denied", f"Not run: {answer.reason}")
             self._check_granted(call)
-            if answer.choice == "machine":
-                call.approval = build_machine_approval(self.permissions, tool)
+            if answer.choice == "unsandboxed":
+                call.approval = build_unsandboxed_approval(self.permissions, tool)
             return PolicyDecision(choice="ask" if targets and answer.choice == "box" else "allow")
         return self._decide(call) if targets and decision.choice == "allow" else decision
 
     def _decide(self, call: GatedCall) -> PolicyDecision:
-        """Decide by rules and policy. Raises `CallStopped` for what they refuse."""
+        """Decide by rules and policy. Raises `CallStopped` for a call that they refuse."""
         assert call.access is not None
         assert call.tool is not None
         decision = self.permissions.decide(call.access, call.tool, is_typed=bool(call.proposed_command))
@@ -231,20 +235,21 @@ class Gate(Struct):
         return decision
 
     def _check_granted(self, call: GatedCall) -> None:
-        """Check the access against the mode that holds now, not the one in which the model made up its mind."""
+        """Check the access against the present mode, which may differ from the one in which the model chose the
+        call."""
         permissions, access = self.permissions, call.access
         assert access is not None
         if reason := permissions.explain_tool_refusal(call.name, access):
             raise CallStopped("denied", f"Not run: {call.name} {reason}. Nothing was changed. Do without it.")
         is_switch = permissions.subagent_limits is not None and call.name == "switch_mode"
-        is_withheld = is_switch or not permissions.is_tool_given(call.name)
+        is_withheld = is_switch or not permissions.is_tool_granted(call.name)
         if is_withheld or not permissions.is_granted(access):
             raise CallStopped("denied", self._explain_refusal(call.name, access))
-        if reason := explain_held_back(permissions.terminal.host.state, access):
+        if reason := explain_blocked_edit(permissions.terminal.host.state, access):
             raise CallStopped("denied", reason)
 
     def _explain_refusal(self, name: str, access: Access) -> str:
-        """Explain why the mode, or the limits of a subagent, refuse an access, and what to do instead."""
+        """Explain to the model why the mode, or the limits of a subagent, refuse an access, and the alternatives."""
         mode, is_contained = self.permissions.mode, self.permissions.terminal.is_contained
         if is_granted(mode, access, is_contained=is_contained):
             return NOT_GIVEN.format(name, access.value)
@@ -252,7 +257,7 @@ class Gate(Struct):
         text = f"Not run: {mode.value} mode does not allow {name} ({access.value}). Nothing was changed."
         if not elsewhere:
             return f"{text} No mode allows it here; describe what you would do instead."
-        modes = " or ".join(granting_mode.value for granting_mode in elsewhere)
+        modes = " or ".join(mode.value for mode in elsewhere)
         return (
             f"{text} It is possible in {modes} mode: if the request needs it, propose the mode with switch_mode; "
             "otherwise describe in your answer what you would do."
@@ -261,11 +266,11 @@ class Gate(Struct):
     async def _let_user_type(self, call: GatedCall, proposal: RunTerminalCmd) -> None:
         typed_tool = await self.approver.ask_for_command(call.request.id, proposal)
         if typed_tool is not None:
-            self._check_granted(call)  # the mode may have changed meanwhile
+            self._check_granted(call)  # The mode may have changed meanwhile.
             call.proposed_command = proposal.command
             call.tool, call.subject = cast("Tool[object]", typed_tool), typed_tool.subject()
 
-    # its run
+    # execute
 
     async def _execute(self, call: GatedCall) -> None:
         grants = self.permissions.network_grants
@@ -274,12 +279,12 @@ class Gate(Struct):
                 grants.grant(call.hosts, for_session=False)
                 grants.grant_services(call.services, for_session=False)
                 rerun = NetworkRerun(self.approver, call, self._check_granted)
-                await self._run_tool(call, None if call.is_beside_others else rerun)
+                await self._run_tool(call, None if call.is_parallel else rerun)
                 call.text = rerun.format_result(call.text)
                 if unanswered_hosts := grants.pop_unanswered():
                     call.text += NO_ANSWER.format(", ".join(unanswered_hosts))
-                if call.is_on_machine:
-                    grants.record_received()  # nobody knows what it brought in
+                if call.is_unsandboxed:
+                    grants.record_received()  # The command may have received foreign text.
             finally:
                 grants.revoke_once()
         else:
@@ -292,14 +297,14 @@ class Gate(Struct):
         if call.status == "completed":
             await self.hooks.report_end(call)
         call.text, spill_path = clip_text(
-            self.permissions.terminal.host.directory, call.request.id, f"{call.format_aside()}{call.text}"
+            self.permissions.terminal.host.directory, call.request.id, f"{call.format_preamble()}{call.text}"
         )
         call.spilled = spill_path or call.outcome.spilled
 
     async def _run_tool(self, call: GatedCall, rerun: NetworkRerun | None = None) -> None:
         assert call.access is not None
         assert call.tool is not None
-        call.started = monotonic()  # the time that the user took to decide is not the call's
+        call.started = monotonic()  # The user's time to decide does not count.
         self.permissions.record_exposure(call.access, call.tool, self.turn_id)
         origin = Origin(turn=self.turn_id, call=call.request.id, tool=call.name)
         call.capability = self.capabilities.build(call.access, origin, call.approval, call.lease, call.approved_paths)
@@ -333,7 +338,7 @@ class Gate(Struct):
             return QUESTION_STILL_OPEN
         return describe_interrupted(self.permissions.terminal.host.state, call.request.id) or CANCELLED
 
-    # what is recorded
+    # record
 
     def _record(self, call: GatedCall) -> None:
         call.is_recorded = True

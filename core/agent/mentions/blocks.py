@@ -1,6 +1,6 @@
-"""The blocks of a message that show what goes with a prompt, bounded, and nothing a second time while it is the same.
+"""The blocks of a message with the context of a prompt, bounded in size. Unchanged text is not sent twice.
 
-Each item makes one block, whatever its size: what does not fit says so and where to read it.
+Every item becomes one block, whatever its size: a note in a clipped block says where to read the rest.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.agent.context.prompt_tags import escape_attribute, escape_tags
-from core.agent.mentions.items import MAX_LISTED, is_outlined
+from core.agent.base.prompt_tags import escape_attribute, escape_tags
+from core.agent.mentions.discovery import MAX_LISTED, is_outlined
 from core.agent.mentions.resolution import MAX_LINED, PAGE, RESOURCE
 from core.agent.mentions.sources import ContextSources
 from core.attachments.preparation import MAX_INPUT_BYTES
@@ -24,44 +24,44 @@ from core.protocol.queries import ContextItem
 from core.text.lines import cut_lines
 from core.tools.base import Reader, ShownPage
 
-MAX_FILE: Final = 60_000  # bytes of what is mentioned
+MAX_FILE: Final = 60_000  # bytes of a mentioned file
 MAX_TOTAL: Final = 200_000
-MAX_FOUND: Final = 8_000  # bytes of what was only named
-MAX_FOUND_TOTAL: Final = 24_000
+MAX_DISCOVERED: Final = 8_000  # bytes of a file that a sentence only names
+MAX_DISCOVERED_TOTAL: Final = 24_000
 MAX_PICTURES: Final = 10
 MAX_OUTLINE: Final = 120  # symbols
 SHOWN: Final = "unchanged since it was sent above"
 
 
 class ContextBlocks(Struct, frozen=True, kw_only=True):
-    """Blocks that show the items of a message, the `paths` in them, and `pictures` (and PDFs) with their bytes."""
+    """The blocks of a message, the `paths` of files in them, and `pictures` (and PDFs) with their bytes."""
 
     paths: tuple[str, ...] = ()
     blocks: tuple[str, ...] = ()
     pictures: tuple[tuple[str, bytes], ...] = ()
 
 
-# Fetches pages by their addresses, in this order, and says in their texts what went wrong.
+# Fetches pages by their addresses, in this order; failures are described in their texts.
 FetchPages = Callable[[Sequence[str]], Awaitable[Sequence[ShownPage]]]
 
 
 async def name_pages(urls: Sequence[str]) -> Sequence[ShownPage]:
-    """Name pages, which the model can fetch: nobody can be asked about them here."""
+    """Name pages without fetching them, where nobody can be asked: the model can fetch them."""
     note = "mentioned; fetch it by web_fetch"
     return [ShownPage(text=f'<web_page url="{escape_attribute(url)}" note="{note}"/>', summary="") for url in urls]
 
 
-# Reads resources by the keys of their items, in this order, and says in their texts what went wrong.
+# Reads resources by the keys of their items, in this order; failures are described in their texts.
 ReadResources = Callable[[Sequence[str]], Awaitable[Sequence[ShownPage]]]
 
 
 async def name_resources(keys: Sequence[str]) -> Sequence[ShownPage]:
-    """Name resources, which go with a prompt and not with a message to the running turn."""
+    """Name resources without reading them: they are read for prompts, not for messages to the running turn."""
     return [build_resource_note(key, "mentioned; it was not read, as the turn was running") for key in keys]
 
 
 def build_resource_note(key: str, note: str) -> ShownPage:
-    """Build what stands in the place of a resource."""
+    """Build the placeholder of a resource that was not read."""
     return ShownPage(text=f"{open_resource_tag(key, note)[:-1]}/>", summary="")
 
 
@@ -72,23 +72,23 @@ def open_resource_tag(key: str, note: str) -> str:
 
 
 class BlockWriter(Struct, eq=False):
-    """Writes the blocks of one message. `history`: what the model was sent by messages of the user until now."""
+    """Writes the blocks of one message. `history`: the texts of the user's earlier messages."""
 
     sources: ContextSources
     history: Sequence[str] = ()
     fetch_pages: FetchPages = name_pages
     read_resources: ReadResources = name_resources
-    _left: int = MAX_TOTAL
-    _left_found: int = MAX_FOUND_TOTAL
+    _room: int = MAX_TOTAL
+    _discovered_room: int = MAX_DISCOVERED_TOTAL
 
     async def write(self, items: Sequence[ContextItem]) -> ContextBlocks:
         """Return the blocks of these items, in order."""
         paths: dict[str, None] = {}
         blocks: dict[str, None] = {}
         pictures: dict[str, bytes] = {}
-        pages = await self._take_in(items)
+        pages = await self._fetch_foreign(items)
         for item in items:
-            if item.kind == "rule":  # its text goes with the other rules
+            if item.kind == "rule":  # Its text is sent with the other rules.
                 continue
             if (page := pages.get(item.key)) is not None:
                 blocks.setdefault(page.text)
@@ -103,17 +103,17 @@ class BlockWriter(Struct, eq=False):
                 and not item.start
                 and is_picture(self.sources.reader, item.path)
             ):
-                if len(pictures) < MAX_PICTURES:  # one byte more than may be sent
+                if len(pictures) < MAX_PICTURES:  # One byte more than the limit shows that a picture is too large.
                     pictures[item.path] = self.sources.reader.read_bytes(item.path, MAX_INPUT_BYTES + 1)
                 continue
             is_whole = any(f'<file path="{escape_attribute(item.path)}">' in block for block in blocks)
             blocks.setdefault(await self._render(item, is_whole=is_whole))
         return ContextBlocks(paths=tuple(paths), blocks=tuple(blocks), pictures=tuple(pictures.items()))
 
-    async def _take_in(self, items: Sequence[ContextItem]) -> dict[str, ShownPage]:
-        """Return what is foreign of the items, by their keys."""
-        pages = [context_item.key for context_item in items if context_item.kind == "page"]
-        resources = [context_item.key for context_item in items if context_item.kind == "resource"]
+    async def _fetch_foreign(self, items: Sequence[ContextItem]) -> dict[str, ShownPage]:
+        """Fetch the pages and resources among the items, by their keys."""
+        pages = [item.key for item in items if item.kind == "page"]
+        resources = [item.key for item in items if item.kind == "resource"]
         urls = [key.removeprefix(PAGE) for key in pages]
         pages_by_key = dict(zip(pages, await self.fetch_pages(urls), strict=True)) if pages else {}
         return pages_by_key | (
@@ -145,7 +145,7 @@ class BlockWriter(Struct, eq=False):
         opening = f'<file path="{escape_attribute(item.path)}"'
         if text := self._render_notebook(item.path):
             return self._fit_block(item, "", text)
-        limit = min(MAX_FILE, max(self._left, 0))
+        limit = min(MAX_FILE, max(self._room, 0))
         try:
             data = self.sources.reader.read_bytes(item.path, limit + 1)
         except PathRefused as refused:
@@ -160,7 +160,7 @@ class BlockWriter(Struct, eq=False):
         return block
 
     def _render_notebook(self, path: str) -> str:
-        """Return a notebook as its cells; "" for all else."""
+        """Return the cells of a notebook as text, "" for other files."""
         if not is_notebook_path(path):
             return ""
         with suppress(PathRefused):
@@ -183,9 +183,9 @@ class BlockWriter(Struct, eq=False):
         return self._fit_block(item, attributes, text.rstrip("\n"))
 
     def _fit_block(self, item: ContextItem, attributes: str, text: str) -> str:
-        """Return a block with as much of the text as there is room for."""
-        is_found = item.origin == "found"
-        room = min(MAX_FOUND, self._left_found) if is_found else min(MAX_FILE, self._left)
+        """Return a block with as much of the text as fits."""
+        is_discovered = item.origin == "found"
+        room = min(MAX_DISCOVERED, self._discovered_room) if is_discovered else min(MAX_FILE, self._room)
         body = escape_tags(text)
         opening = f"<{_name_tag(item)}{attributes}"
         if self._is_shown(item, body):
@@ -195,10 +195,10 @@ class BlockWriter(Struct, eq=False):
             body = cut_lines(data, room).decode("utf-8", "replace")
             opening += "" if " note=" in attributes else f' note="only its beginning; {len(data):,} bytes in all"'
         size = len(body.encode("utf-8", "replace"))
-        if is_found:
-            self._left_found -= size
+        if is_discovered:
+            self._discovered_room -= size
         else:
-            self._left -= size
+            self._room -= size
         return f"{opening}>\n{body}\n</file>"
 
     def _is_shown(self, item: ContextItem, body: str) -> bool:

@@ -1,41 +1,109 @@
-"""Files and symbols that a plain sentence names, found by themselves, each a chip that the user can remove.
+"""Files and symbols that a plain sentence names, and the items of a prompt's context for them.
 
-One place: its text goes with the prompt. Several: they are listed for the model. None: it was only a word.
+A name with one location brings its text; the user can remove it. A name with several brings the list of them. A name
+without any is only a word.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, Literal
 
-from core.agent.mentions.items import build_file_item, build_places_item, build_symbol_item
-from core.agent.mentions.plain_names import NamedPath, PlainNames
+from core.agent.mentions.mention_syntax import NamedPath, PlainNames
 from core.agent.mentions.sources import ContextSources
 from core.errors import PathRefused
 from core.index.reader import SymbolLocation
-from core.protocol.queries import ContextItem
+from core.protocol.queries import ContextItem, ContextKind
 from core.syntax.symbols import Symbol
 
-MAX_FOUND: Final = 12  # items of a prompt
-MAX_PLACES: Final = 12  # of one name: a name that is everywhere says nothing
-MAX_CANDIDATES: Final = 8  # files of one name that are looked into
-MAX_LOOKED_INTO: Final = 24  # files of a prompt that are looked into; the sources keep the symbols of more
+ItemOrigin = Literal["mention", "found"]
+MAX_WHOLE: Final = 8_000  # characters of a file that is sent whole although a sentence only names it
+MAX_LISTED: Final = 8  # places of a name
+AROUND_LINE: Final = 10  # lines above and below a line outside of symbols
+_NAMED: Final = "named in the prompt"
+MAX_DISCOVERED: Final = 12  # items of a prompt
+MAX_PLACES: Final = 12  # definitions of one name: a more common name is ignored
+MAX_CANDIDATES: Final = 8  # files of one name that are parsed
+MAX_PARSED_FILES: Final = 24  # files of one prompt that are parsed; the cache of the sources holds more
+
+
+def build_file_item(
+    sources: ContextSources, path: str, start: int = 0, end: int = 0, *, origin: ItemOrigin = "mention"
+) -> ContextItem:
+    """Build the item of a file, or of lines of it. A single discovered line brings its enclosing symbol."""
+    label, reason = path, "mentioned" if origin == "mention" else _NAMED
+    if start and origin == "found" and start == end:
+        start, end = _widen_line(sources, path, start)
+    if start:
+        label = f"{path}:{start}" if start == end else f"{path}:{start}-{end}"
+    elif origin == "found" and is_outlined(sources, path):
+        reason = f"{_NAMED}; it is long, so only its outline goes with it"
+        label = f"{path} · outline"
+    key = f"file:{label.removesuffix(' · outline')}"
+    return ContextItem(key=key, kind="file", label=label, path=path, start=start, end=end, origin=origin, reason=reason)
+
+
+def is_outlined(sources: ContextSources, path: str) -> bool:
+    """True if a file is so long that only its outline is sent when a sentence names it."""
+    return len(sources.read_text(path) or "") > MAX_WHOLE
+
+
+def _widen_line(sources: ContextSources, path: str, line: int) -> tuple[int, int]:
+    text = sources.read_text(path) or ""
+    count = text.count("\n") + 1
+    if line > count:
+        return 0, 0
+    holding = [symbol for symbol in sources.list_symbols(path) if symbol.first < line <= symbol.last + 1]
+    inner = min(holding, key=lambda symbol: symbol.last - symbol.first, default=None)
+    if inner is not None and inner.last - inner.first < 8 * AROUND_LINE:
+        return inner.first + 1, inner.last + 1
+    return max(line - AROUND_LINE, 1), min(line + AROUND_LINE, count)
+
+
+def build_symbol_item(path: str, symbol: Symbol, *, origin: ItemOrigin = "mention") -> ContextItem:
+    """Build the item of one definition."""
+    start, end = symbol.first + 1, symbol.last + 1
+    lines = f"{start}" if start == end else f"{start}-{end}"
+    reason = "mentioned" if origin == "mention" else f"{_NAMED}, and defined here alone"
+    return ContextItem(
+        key=f"symbol:{path}:{symbol.qualified}",
+        kind="symbol",
+        label=f"{symbol.qualified} · {path}:{lines}",
+        path=path,
+        start=start,
+        end=end,
+        origin=origin,
+        reason=reason,
+    )
+
+
+def build_places_item(name: str, kind: ContextKind, places: Sequence[str], origin: ItemOrigin = "found") -> ContextItem:
+    """Build the item of a name with several files or definitions, which lists them."""
+    noun = "files" if kind == "file" else "definitions"
+    return ContextItem(
+        key=f"{kind}:{name}",
+        kind=kind,
+        label=f"{name} · {len(places)} {noun}",
+        origin=origin,
+        reason=f"{'mentioned' if origin == 'mention' else _NAMED}; there are {len(places)} {noun}, which are listed",
+        places=tuple(places),
+    )
 
 
 async def discover_context(sources: ContextSources, plain_names: PlainNames) -> tuple[ContextItem, ...]:
-    """Find what the words of a prompt name, files first, at most MAX_FOUND."""
+    """Find the files and symbols that the words of a prompt name, files first, at most MAX_DISCOVERED."""
     items, rest = await asyncio.to_thread(_find_in_files, sources, plain_names)
     items += await _find_in_index(sources, rest)
-    return tuple({context_item.key: context_item for context_item in items}.values())[:MAX_FOUND]
+    return tuple({item.key: item for item in items}.values())[:MAX_DISCOVERED]
 
 
 def _find_in_files(sources: ContextSources, plain_names: PlainNames) -> tuple[list[ContextItem], list[str]]:
-    """Find files, and what they define; return the symbols that are still to be looked for, too. Reads and parses."""
+    """Find files and symbols in them; return the items and the missing symbols. Reads and parses files."""
     files = {named_path: _find_files(sources, named_path) for named_path in plain_names.paths}
     candidates = dict.fromkeys(path for paths in files.values() for path in paths[:MAX_CANDIDATES])
-    symbols, chosen_paths = _find_beside(
-        sources, list(candidates)[:MAX_LOOKED_INTO], (*plain_names.symbols, *plain_names.words)
+    symbols, chosen_paths = _find_in_candidates(
+        sources, list(candidates)[:MAX_PARSED_FILES], (*plain_names.symbols, *plain_names.words)
     )
     items = (
         _describe_file(sources, named_path, _narrow(paths, chosen_paths))
@@ -43,7 +111,7 @@ def _find_in_files(sources: ContextSources, plain_names: PlainNames) -> tuple[li
         if paths
     )
     rest = [symbol for symbol in plain_names.symbols if symbol not in symbols and not _is_file(symbol, files)]
-    return [*(context_item for context_item in items if context_item is not None), *symbols.values()], rest
+    return [*(item for item in items if item is not None), *symbols.values()], rest
 
 
 def _find_files(sources: ContextSources, named_path: NamedPath) -> tuple[str, ...]:
@@ -67,7 +135,7 @@ def _can_stat(sources: ContextSources, path: str) -> bool:
 
 
 def _can_read(sources: ContextSources, path: str) -> bool:
-    """True for a file whose text can be shown; a picture or a huge file has to be mentioned."""
+    """True for a file with text; pictures and huge files have to be mentioned."""
     return _can_stat(sources, path) and sources.read_text(path) is not None
 
 
@@ -75,10 +143,10 @@ def _is_file(name: str, files: dict[NamedPath, tuple[str, ...]]) -> bool:
     return any(paths and named_path.name == name for named_path, paths in files.items())
 
 
-def _find_beside(
+def _find_in_candidates(
     sources: ContextSources, paths: Sequence[str], words: Iterable[str]
 ) -> tuple[dict[str, ContextItem], set[str]]:
-    """Find words that one of these files defines. Returns the items by word, and the files that they are in."""
+    """Find words that one of these files defines. Returns the items by word, and the files with definitions."""
     items: dict[str, ContextItem] = {}
     chosen_paths: set[str] = set()
     if not paths:
@@ -93,7 +161,7 @@ def _find_beside(
 
 
 def _narrow(paths: tuple[str, ...], chosen_paths: set[str]) -> tuple[str, ...]:
-    """Of several files with the name, those that define what is named beside them are meant."""
+    """Return the files of a name that define a symbol named in the same prompt, or all of them if none does."""
     return tuple(path for path in paths if path in chosen_paths) or paths
 
 
@@ -128,9 +196,10 @@ async def _find_in_index(sources: ContextSources, names: Sequence[str]) -> list[
 def find_symbol(
     sources: ContextSources, name: str, places: Sequence[SymbolLocation], limit: int = MAX_PLACES
 ) -> ContextItem | None:
-    """Return what a name stands for whose last part is defined at `places`: one definition, or several of at most
-    `limit`. Where the text has moved on, it is looked for there."""
-    from core.index.search.path_kinds import is_secondary_path  # its patterns take a moment to be compiled
+    """Return the item of a name whose last part is defined at `places`: one definition, or a list of at most `limit`.
+
+    The files are parsed again, since their text may have changed since they were indexed."""
+    from core.index.search.path_kinds import is_secondary_path  # Imported here, as its patterns take time to compile.
 
     fitting = [symbol_place for symbol_place in places if _fits(name, symbol_place.path, symbol_place.symbol)]
     fitting = [symbol_place for symbol_place in fitting if not is_secondary_path(symbol_place.path)] or fitting
@@ -152,13 +221,14 @@ def find_symbol(
 
 
 def split_name(name: str) -> list[str]:
-    """Split a name as people write it (`a.b`, `A::b`, `A#b`) into its parts."""
+    """Split a qualified name (`a.b`, `A::b`, `A#b`) into its parts."""
     return name.replace("::", ".").replace("#", ".").split(".")
 
 
 def _fits(name: str, path: str, symbol: str) -> bool:
-    """True if the parts of a name occur in this order in the path of the definition and in what it stands in; a part
-    that no definition can have (`self`, a variable) is left out."""
+    """True if the parts of a name occur in this order in the path of the definition and its enclosing symbols.
+
+    A first part that no definition has (`self` and the like) is ignored."""
     *above, last = split_name(name)
     around = [*path.rpartition(".")[0].split("/"), *symbol.split(".")]
     if around[-1] != last:

@@ -1,7 +1,11 @@
-"""The syntax of mentions: `@name`, `@"a name"`, with lines as `:10`, `:10-20` or `#L10-20` behind it; `@https://…`.
+"""Names in a prompt: the syntax of mentions, and plain words that look like files or symbols.
 
-Nothing is mentioned between backticks, in a fence, in what was pasted or piped in, or behind a letter (an address).
-Of what names nothing, some is plainly something else: a decorator, a package, a version. The rest was meant.
+A mention is `@name`, `@"a name"`, with lines as `:10`, `:10-20` or `#L10-20` after it, or `@https://…`. Nothing is a
+mention between backticks, in a fence, in pasted or piped text, or after a letter (an e-mail address). A mention that
+names nothing may plainly be something else (a decorator, a package, a version); otherwise it is an error of the user.
+
+A plain word looks like a file by a slash or an ending, like a symbol by its spelling (`camelCase`,
+`snake_case`, `a.b`, `call()`, or between backticks). Any other word counts only next to a file that defines it.
 """
 
 from __future__ import annotations
@@ -24,12 +28,11 @@ SPECIAL_WORDS: Final = {
     "rule": "a rule of the project by its name: @rule:NAME",
     "agent": "a subagent that shall do it: @agent-NAME",
 }
-SOURCES: Final = frozenset({"plan", "session", "rule", "terminal", "agent"})  # those that can be followed by `:NAME`
-
+SOURCES: Final = frozenset({"plan", "session", "rule", "terminal", "agent"})  # special words that take `:NAME`
 _DATA_ENDINGS: Final = frozenset(
     {"txt", "log", "csv", "tsv", "lock", "png", "jpg", "jpeg", "gif", "webp", "svg", "pdf"}
 )
-# What begins with `@` in code and prose and is no mention, when nothing of the project has that name.
+# Words after `@` in code and prose that are no mentions, unless the project has such a name.
 _OTHER_WORDS: Final = frozenset(
     {
         "abstractmethod", "apply", "author", "Autowired", "Bean", "beta", "cached_property", "channel", "classmethod",
@@ -58,16 +61,47 @@ _CODE_LINE: Final = re.compile(
 )
 _NOT_NEWLINE: Final = re.compile(r"[^\n]")
 NO_LINE: Final = -1
-"""The line of who wrote 0, which is not all of a file."""
-
-MAX_PARSED: Final = 200  # of a prompt
+"""The start of a mention with line 0, as opposed to `start` 0, which is the whole file."""
+MAX_PARSED: Final = 200  # mentions of a prompt
 MAX_INDENT: Final = 200  # characters before and after a decorator on its line
 TextSpan = tuple[int, int]
+MAX_SCANNED: Final = 60_000  # characters of a prompt
+MAX_NAMES: Final = 60  # of one kind
+_IDENTIFIER = r"[A-Za-z_$][\w$]*"
+_TRACEBACK: Final = re.compile(r"File \"([^\"\n]{1,400})\", line (\d{1,7})")
+_PATH: Final = re.compile(
+    r"(?<![\w/.@:\\-])((?:\.{0,2}/)?[\w+-][\w.+-]{0,200}(?:/[\w.+\-\[\]()]{0,200}[\w\])+-]){0,30})"
+    r"(?::(\d{1,7})(?:-(\d{1,7}))?)?(?![\w/])"
+)
+_SYMBOL: Final = re.compile(rf"(?<![\w$@/.-])({_IDENTIFIER}(?:(?:\.|::|#){_IDENTIFIER})*)(\(\s*\))?")
+_QUOTED: Final = re.compile(rf"`({_IDENTIFIER}(?:(?:\.|::|#){_IDENTIFIER})*)(?:\([^`\n]*\))?`")
+_WRITTEN_AS_CODE: Final = re.compile(r"[a-z0-9$][A-Z]|[A-Za-z0-9$]_[A-Za-z0-9$]|^_+[a-z]|[A-Z]{2}[a-z]")
+MAX_NAME: Final = 200  # characters
+_PROSE: Final = frozenset(
+    {
+        "API", "e.g", "etc", "FIXME", "GitHub", "GitLab", "GraphQL", "i.e", "ID", "iOS", "JavaScript", "macOS", "MySQL",
+        "next.js", "node.js", "OpenAPI", "PostgreSQL", "README", "SQLite", "TODO", "TypeScript", "URL", "vs", "vue.js",
+        "WebAssembly", "WebSocket", "YouTube",
+    }
+)  # fmt: skip
+_SHORT_WORDS: Final = frozenset(  # too common to name a symbol
+    {
+        "a", "all", "an", "and", "any", "are", "args", "array", "as", "at", "be", "bool", "bug", "but", "by", "call",
+        "calls", "can", "class", "code", "config", "data", "default", "dict", "do", "does", "error", "false", "file",
+        "files", "fix", "float", "for", "from", "function", "get", "has", "have", "how", "id", "if", "import", "in",
+        "index", "init", "int", "into", "is", "it", "its", "key", "kwargs", "let", "like", "line", "lines", "list",
+        "main", "make", "may", "method", "module", "my", "name", "new", "no", "none", "not", "null", "number",
+        "object", "of", "off", "on", "one", "or", "our", "out", "package", "path", "print", "return", "returns",
+        "run", "self", "set", "should", "so", "str", "string", "test", "tests", "text", "than", "that", "the", "then",
+        "there", "this", "to", "true", "tuple", "type", "up", "use", "used", "using", "value", "was", "we", "were",
+        "what", "when", "where", "which", "who", "why", "will", "with", "you", "your",
+    }
+)  # fmt: skip
 
 
 class Mention(Struct, frozen=True, kw_only=True):
-    """A mention as it stands in a prompt. `text`: all of it, with `@`; `name`: what is named; `start`, `end`: 1-indexed
-    lines, inclusive, 0 = all of it. `is_code`: unless it names something, it is a part of code or prose."""
+    """A mention in a prompt. `text`: all of it, with `@`; `name`: without `@` and lines; `start`, `end`: 1-indexed
+    lines, inclusive, 0 = the whole file; `is_code`: it may be a part of code or prose, if it names nothing."""
 
     text: str
     name: str
@@ -77,7 +111,7 @@ class Mention(Struct, frozen=True, kw_only=True):
 
 
 def parse_mentions(prompt: str, pasted_spans: Iterable[TextSpan] = ()) -> tuple[Mention, ...]:
-    """Parse the mentions of a prompt, each once, in order. `pasted_spans`: spans in which nothing is mentioned."""
+    """Parse the distinct mentions of a prompt, in order. `pasted_spans`: spans without mentions."""
     if "@" not in prompt:
         return ()
     masked_text = mask_code(prompt, pasted_spans)
@@ -113,12 +147,12 @@ def _build_mention(match: re.Match[str], text: str) -> Mention | None:
 
 
 def is_address(name: str) -> bool:
-    """True if what is mentioned is a page of the web."""
+    """True if a mention names a page of the web."""
     return name.startswith(("http://", "https://"))
 
 
 def _trim_address(address: str) -> str:
-    """Return an address without the signs of the sentence behind it; a bracket is one if none opens it."""
+    """Return an address without the punctuation of the sentence after it, such as a bracket that nothing opens."""
     while address:
         last = address[-1]
         opens = _PAIRS.get(last)
@@ -130,8 +164,7 @@ def _trim_address(address: str) -> str:
 
 
 def find_lines(text: str) -> str:
-    """Return the lines at the end of a mention that is being typed, also when they are only begun; "" = there are
-    none."""
+    """Return the line numbers at the end of a mention that is being typed, also incomplete ones, "" = none."""
     match = _UNFINISHED_LINES.search(text)
     return match.group() if match is not None and text[: match.start()] not in SOURCES else ""
 
@@ -144,7 +177,7 @@ def _with_lines(text: str, name: str, suffix: re.Match[str] | None) -> Mention:
 
 
 def _is_other_word(name: str) -> bool:
-    """True for what is plainly no name of a file or symbol here: decorators, packages, versions."""
+    """True for a name that is plainly no file or symbol: decorators, packages, versions."""
     ending = name.rpartition("/")[2]
     has_language = "." in ending and (bool(detect_language(ending)) or ending.rpartition(".")[2] in _DATA_ENDINGS)
     if name[0].isdigit() or name in _OTHER_WORDS:
@@ -153,7 +186,7 @@ def _is_other_word(name: str) -> bool:
 
 
 def _is_above_code(text: str, start: int, end: int) -> bool:
-    """True if the mention is a line of its own, above one of code: a decorator that was written without a fence."""
+    """True if the mention is alone on its line, above a line of code: a decorator that was written without a fence."""
     line_start = text.rfind("\n", max(start - MAX_INDENT, 0), start) + 1
     line_end = text.find("\n", end, end + MAX_INDENT)
     if line_end < 0 or (not line_start and start > MAX_INDENT):
@@ -164,18 +197,17 @@ def _is_above_code(text: str, start: int, end: int) -> bool:
 
 
 def mask_code(prompt: str, pasted_spans: Iterable[TextSpan] = ()) -> str:
-    """Return the prompt with spaces for code, piped input and `pasted_spans` spans; offsets and lines stay what they
-    are."""
+    """Replace code, piped input and `pasted_spans` in the prompt by spaces; offsets and lines stay the same."""
     masked_text = blank_spans(prompt, pasted_spans)
     masked_text = blank_spans(masked_text, iterate_fences(masked_text))
     return _SPAN.sub(lambda match: _blank(match.group()), masked_text) if "`" in masked_text else masked_text
 
 
 def blank_spans(prompt: str, spans: Iterable[TextSpan]) -> str:
-    """Return the prompt with spaces for `spans` and for what was piped in."""
+    """Replace `spans` and piped input in the prompt by spaces."""
     parts: list[str] = []
     position = 0
-    last = prompt.rfind(_END_OF_PIPED) + len(_END_OF_PIPED)  # each search beyond it would read to the end in vain
+    last = prompt.rfind(_END_OF_PIPED) + len(_END_OF_PIPED)  # A search beyond it would only read to the end.
     for start, end in sorted((*spans, *(match.span() for match in _PIPED.finditer(prompt, 0, last)))):
         begin, stop = max(start, position), min(end, len(prompt))
         if begin < stop:
@@ -202,3 +234,49 @@ def iterate_fences(text: str) -> Iterator[TextSpan]:
         position += len(line) + 1
     if fence is not None:
         yield begin, len(text)
+
+
+class NamedPath(Struct, frozen=True):
+    """A word like a file's path, and the lines after it (1-indexed, 0 = none)."""
+
+    name: str
+    start: int = 0
+    end: int = 0
+
+
+class PlainNames(Struct, frozen=True, kw_only=True):
+    """The distinct words of a sentence, in order. `symbols` are written as code, `words` are all others."""
+
+    paths: tuple[NamedPath, ...] = ()
+    symbols: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+
+
+def find_plain_names(prompt: str, mentions: Iterable[str] = (), pasted_spans: Iterable[TextSpan] = ()) -> PlainNames:
+    """Find the words of a prompt that may name something. `mentions` are removed first; `pasted_spans` are not
+    searched, and fences only for the files of a traceback."""
+    text = blank_spans(prompt, pasted_spans)[:MAX_SCANNED]
+    for mention in sorted(mentions, key=len, reverse=True):
+        text = text.replace(mention, " " * len(mention))
+    paths = {match[1]: NamedPath(match[1], int(match[2]), int(match[2])) for match in _TRACEBACK.finditer(text)}
+    text = blank_spans(text, iterate_fences(text))
+    symbols = dict.fromkeys(match[1] for match in _QUOTED.finditer(text))
+    words: dict[str, None] = {}
+    for match in _PATH.finditer(text):
+        name = match[1].rstrip(".+-")
+        if "/" in name or "." in name.strip(".") or name.isupper() or name.istitle():
+            start = int(match[2] or 0)
+            paths.setdefault(name, NamedPath(name, start, int(match[3] or start)))
+    for match in _SYMBOL.finditer(text):
+        name = match[1]
+        if len(name) > MAX_NAME or name in _PROSE or name.lower() in _PROSE:
+            continue
+        if match[2] or "." in name or "::" in name or "#" in name or _WRITTEN_AS_CODE.search(name):
+            symbols.setdefault(name)
+        elif len(name) > 1 and name.lower() not in _SHORT_WORDS:
+            words.setdefault(name)
+    return PlainNames(
+        paths=tuple(paths.values())[:MAX_NAMES],
+        symbols=tuple(symbols)[:MAX_NAMES],
+        words=tuple(words)[: 5 * MAX_NAMES],
+    )

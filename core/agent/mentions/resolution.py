@@ -1,7 +1,7 @@
-"""Resolve a prompt: what its mentions and its plain names stand for, or what is wrong with a mention.
+"""Resolves a prompt: its mentions and plain names become items of context, or problems.
 
-A mention that names nothing is a problem, and the prompt is refused for it, unless it is plainly something else (see
-`mention_syntax`). A plain word that names nothing is a word.
+A mention that names nothing is a problem, for which the prompt is refused, unless it is plainly something else (see
+`mention_syntax`). A plain word that names nothing is ignored.
 """
 
 from __future__ import annotations
@@ -11,10 +11,16 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from core.agent.mentions.discovery import discover_context, find_symbol, split_name
-from core.agent.mentions.items import build_file_item, build_places_item
-from core.agent.mentions.mention_syntax import SOURCES, SPECIAL_WORDS, Mention, TextSpan, is_address, parse_mentions
-from core.agent.mentions.plain_names import find_plain_names
+from core.agent.mentions.discovery import build_file_item, build_places_item, discover_context, find_symbol, split_name
+from core.agent.mentions.mention_syntax import (
+    SOURCES,
+    SPECIAL_WORDS,
+    Mention,
+    TextSpan,
+    find_plain_names,
+    is_address,
+    parse_mentions,
+)
 from core.agent.mentions.sources import ContextSources
 from core.errors import AgentTuiError, MentionRefused, PathRefused, WebFailed
 from core.protocol.queries import ContextItem, ContextProblem, PromptContextAnswer
@@ -22,7 +28,7 @@ from core.protocol.queries import ContextItem, ContextProblem, PromptContextAnsw
 MAX_MENTIONS: Final = 30
 MAX_PLACES: Final = 60  # definitions of one mentioned name
 MAX_LINED: Final = 20_000_000  # bytes of a file of which lines are mentioned
-SHARED_BEGINNING: Final = 3  # letters that a symbol shares with what it may have been meant by
+SHARED_BEGINNING: Final = 3  # first letters that a suggested symbol shares with the mention
 AS_TEXT: Final = "Put it between `backticks` to send it as text."
 MAX_PAGES: Final = 5  # of one prompt
 RESOURCE: Final = "resource:"  # before a server and a URI, in the key of its item
@@ -32,21 +38,21 @@ PAGE: Final = "page:"  # before an address, in the key of its item
 async def resolve_prompt(
     sources: ContextSources, prompt: str, pasted_spans: Iterable[TextSpan] = (), excluded_keys: Collection[str] = ()
 ) -> PromptContextAnswer:
-    """Return everything that goes with a prompt but what is excluded, and what is wrong with it."""
+    """Return the context of a prompt without `excluded_keys`, and its problems."""
     spans = tuple(pasted_spans)
     answer = await resolve_mentions(sources, prompt, spans, excluded_keys)
-    items = {context_item.key: context_item for context_item in answer.items}
+    items = {item.key: item for item in answer.items}
     plain = find_plain_names(prompt, [mention.text for mention in parse_mentions(prompt, spans)], spans)
     for item in await discover_context(sources, plain):
         items.setdefault(item.key, item)
-    remaining_items = tuple(context_item for context_item in items.values() if context_item.key not in excluded_keys)
+    remaining_items = tuple(item for item in items.values() if item.key not in excluded_keys)
     return PromptContextAnswer(items=remaining_items, problems=answer.problems)
 
 
 async def resolve_mentions(
     sources: ContextSources, prompt: str, pasted_spans: Iterable[TextSpan] = (), excluded_keys: Collection[str] = ()
 ) -> PromptContextAnswer:
-    """Return what the mentions of a prompt stand for, and what is wrong with them."""
+    """Return the items of a prompt's mentions, and their problems."""
     items: dict[str, ContextItem] = {}
     problems: dict[str, ContextProblem] = {}
     for mention in parse_mentions(prompt, pasted_spans):
@@ -61,12 +67,12 @@ async def resolve_mentions(
             problems[mention.text] = _build_problem(mention, refusal)
             continue
         try:
-            context_item = await resolve_mention(sources, mention)
+            item = await resolve_mention(sources, mention)
         except (MentionRefused, PathRefused) as refusal:
             problems[mention.text] = _build_problem(mention, refusal)
         else:
-            if context_item is not None:
-                items.setdefault(context_item.key, context_item)
+            if item is not None:
+                items.setdefault(item.key, item)
     return PromptContextAnswer(items=tuple(items.values()), problems=tuple(problems.values()))
 
 
@@ -76,15 +82,15 @@ def _build_problem(mention: Mention, error: AgentTuiError) -> ContextProblem:
 
 
 async def resolve_mention(sources: ContextSources, mention: Mention) -> ContextItem | None:
-    """Return what a mention stands for; None: it is plainly something else. Raises `MentionRefused`, `PathRefused`."""
+    """Return the item of a mention, None = it is plainly something else. Raises `MentionRefused`, `PathRefused`."""
     mention_text = mention.text[1:]
     if is_address(mention.name):
         return _build_page_item(mention.name)
     word, colon, name = mention_text.partition(":")
     if mention_text in SPECIAL_WORDS or (colon and word in SOURCES):
         return await sources.session.find(word, name)
-    if (context_item := await _find_resource(sources, mention_text) or _resolve_path(sources, mention)) is not None:
-        return context_item
+    if (item := await _find_resource(sources, mention_text) or _resolve_path(sources, mention)) is not None:
+        return item
     if not mention.start and (symbol := await _resolve_symbol(sources, mention.name)) is not None:
         return symbol
     if (session_item := await sources.session.find_named(mention.name)) is not None:
@@ -120,8 +126,8 @@ def _resolve_path(sources: ContextSources, mention: Mention) -> ContextItem | No
             return _build_path_item(sources, sources.reader.relative(path), kind, start, end)
     if name.startswith("/"):
         return None
-    files = _keep_existing(sources, sources.find_files(name), "file")
-    matches = files or _keep_existing(sources, sources.names.find_directories(name), "directory")
+    files = _filter_existing(sources, sources.find_files(name), "file")
+    matches = files or _filter_existing(sources, sources.names.find_directories(name), "directory")
     kind = "file" if files else "directory"
     if len(matches) == 1:
         return _build_path_item(sources, matches[0], kind, mention.start, mention.end)
@@ -132,9 +138,9 @@ def _resolve_path(sources: ContextSources, mention: Mention) -> ContextItem | No
 
 
 def _is_in_project(sources: ContextSources, name: str) -> bool:
-    """True if a name could only be meant for something of the project: by its first directory, or by its ending."""
+    """True if a name can only mean a file of the project, by its first directory or its ending."""
     above, slash, _ = name.partition("/")
-    if slash:  # `@types/` is the one scope of packages that is often a directory, too
+    if slash:  # `@types/` is a scope of packages, and often a directory as well.
         return above != "types" and _find_kind(sources, above) == "directory"
     return name.rpartition(".")[2] in sources.names.endings - {name}
 
@@ -146,7 +152,7 @@ def _find_kind(sources: ContextSources, path: str) -> str:
         return ""
 
 
-def _keep_existing(sources: ContextSources, paths: tuple[str, ...], kind: str) -> tuple[str, ...]:
+def _filter_existing(sources: ContextSources, paths: tuple[str, ...], kind: str) -> tuple[str, ...]:
     return tuple(path for path in paths[:MAX_PLACES] if _find_kind(sources, path) == kind)
 
 
@@ -181,8 +187,8 @@ async def _resolve_symbol(sources: ContextSources, name: str) -> ContextItem | N
     if not all(part.replace("$", "_").isidentifier() for part in parts):
         return None
     symbol_places = await sources.list_defining_files((parts[-1],))
-    context_item = find_symbol(sources, name, symbol_places.get(parts[-1], ()), MAX_PLACES)
-    return None if context_item is None else replace(context_item, origin="mention", reason="mentioned")
+    item = find_symbol(sources, name, symbol_places.get(parts[-1], ()), MAX_PLACES)
+    return None if item is None else replace(item, origin="mention", reason="mentioned")
 
 
 async def _build_refusal(sources: ContextSources, mention: Mention) -> MentionRefused:

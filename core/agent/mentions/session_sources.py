@@ -1,6 +1,6 @@
-"""The sources of a session beside its files: pending changes, branch, terminal, plans, earlier sessions and rules.
+"""The sources of a session besides its files: pending changes, branch, terminal, plans, earlier sessions and rules.
 
-`find` only says whether there is something, so that it is quick enough while a prompt is typed; `render` reads it.
+`find` only checks that a source exists, so it is fast enough while a prompt is typed; `render` reads its text.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ async def find_no_resource(server: str, uri: str) -> ContextItem | None:
 
 
 class OpenSession(Struct, frozen=True, kw_only=True):
-    """The sources of an open session. `may_show`: whether the agent may read a path; `hears`: which files of a
-    trusted project may speak, None = it is not trusted; `list_agents`: the names of the kinds of subagents that can
-    start; `look_up_resource`: a resource by its server and URI."""
+    """The sources of an open session. `may_show`: True for a path that the agent may read; `is_trusted_content`: checks
+    the bytes of a file, None = the project is not trusted; `list_agents`: lists the kinds of subagents that can start;
+    `look_up_resource`: finds a resource by its server and URI."""
 
     state: SessionState
     shadow: Shadow
     store: SessionStore
     plans: PlanStore
     may_show: Callable[[str], bool]
-    hears: TrustCheck | None = None
+    is_trusted_content: TrustCheck | None = None
     list_agents: Callable[[], Awaitable[Sequence[str]]] = list_no_agents
     look_up_resource: Callable[[str, str], Awaitable[ContextItem | None]] = find_no_resource
 
     async def find(self, word: str, name: str) -> ContextItem:
-        """Return what `@word` or `@word:name` stands for. Raises `MentionRefused`."""
+        """Return the item of `@word` or `@word:name`. Raises `MentionRefused`."""
         match word:
             case "diff":
                 return self._find_diff()
@@ -79,19 +79,19 @@ class OpenSession(Struct, frozen=True, kw_only=True):
                 return await self._require(word, name)
 
     async def find_resource(self, server: str, uri: str) -> ContextItem | None:
-        """Return a resource of an MCP server; None: there is no such server. Raises `MentionRefused`."""
+        """Return a resource of an MCP server, None = no such server. Raises `MentionRefused`."""
         return await self.look_up_resource(server, uri)
 
     async def find_named(self, name: str) -> ContextItem | None:
-        """Return the subagent of this name (behind `agent-`), or the rule; its text goes with the other rules."""
+        """Return the subagent of this name (after `agent-`), or the rule, whose text is sent with the other rules."""
         if name.startswith(AGENT_PREFIX) and (agent_item := await self._find_agent(name.removeprefix(AGENT_PREFIX))):
             return agent_item
         return await self._find_rule(name)
 
     async def _require(self, word: str, name: str) -> ContextItem:
-        context_item = await (self._find_agent(name) if word == "agent" else self._find_rule(name))
-        if context_item is not None:
-            return context_item
+        item = await (self._find_agent(name) if word == "agent" else self._find_rule(name))
+        if item is not None:
+            return item
         if word == "agent":
             message = f"there is no subagent {name!r}." if name else "name the subagent: @agent-NAME."
             raise MentionRefused(message, hint=f"There are: {', '.join(await self.list_agents())}.")
@@ -99,7 +99,7 @@ class OpenSession(Struct, frozen=True, kw_only=True):
         raise MentionRefused(message, hint="/rules lists them.")
 
     async def _find_rule(self, name: str) -> ContextItem | None:
-        files = await asyncio.to_thread(load_rule_files, self.shadow.workspace, self.hears)
+        files = await asyncio.to_thread(load_rule_files, self.shadow.workspace, self.is_trusted_content)
         return _item("rule", f"@{name} · rule", "a rule", name) if find_mentioned_rules(files, {name}) else None
 
     async def _find_agent(self, name: str) -> ContextItem | None:
@@ -108,7 +108,7 @@ class OpenSession(Struct, frozen=True, kw_only=True):
         return _item("agent", f"@agent-{agent_name} · subagent", "a subagent", agent_name) if agent_name else None
 
     async def render(self, item: ContextItem) -> str:
-        """Return its text for the model."""
+        """Return the text of an item for the model."""
         name, text = item.key.partition(":")[2], ""
         match item.kind:
             case "agent":
@@ -147,7 +147,7 @@ class OpenSession(Struct, frozen=True, kw_only=True):
                 yield from _render_change(self.shadow.diff(change.path, 3), change.path)
 
     def _find_branch(self) -> ContextItem:
-        if self.hears is None:
+        if self.is_trusted_content is None:
             raise MentionRefused("git is asked only in a project that you trust.")
         try:
             base = find_base(self.shadow.workspace.root)
@@ -167,9 +167,9 @@ class OpenSession(Struct, frozen=True, kw_only=True):
         match self.state.last_run:
             case CommandRan() as ran:
                 end, output = describe_end(ran.exit_code, ran.ended), ran.output
-            case TerminalCommandDocument(metadata=said) as document:
-                end = "it goes on, or did not run" if said.exit_code is None else f"exit code {said.exit_code}"
-                output = said.output or document.content or ""
+            case TerminalCommandDocument(metadata=run) as document:
+                end = "it goes on, or did not run" if run.exit_code is None else f"exit code {run.exit_code}"
+                output = run.output or document.content or ""
             case None:
                 return ""
         clipped_output = output if len(output) <= MAX_OUTPUT else f"…\n{output[-MAX_OUTPUT:]}"
@@ -226,7 +226,7 @@ def _item(kind: ContextKind, label: str, reason: str, name: str = "") -> Context
 
 def _build_plan_item(path: str) -> ContextItem:
     name = path.rpartition("/")[2].removesuffix(".plan.md")
-    if path.startswith("/"):  # outside of the project, where no file is read by its path
+    if path.startswith("/"):  # Files outside the project are not read by their paths.
         return _item("plan", f"@plan · {name}", "a plan", path)
     return ContextItem(key=f"file:{path}", kind="file", label=f"@plan · {name}", path=path, reason="mentioned: a plan")
 
@@ -235,8 +235,8 @@ def _get_command(ran: CommandRan | TerminalCommandDocument | None) -> str:
     match ran:
         case CommandRan(command=command):
             return command
-        case TerminalCommandDocument(metadata=said):
-            return said.command
+        case TerminalCommandDocument(metadata=run):
+            return run.command
         case None:
             return ""
 

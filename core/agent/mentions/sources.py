@@ -1,17 +1,17 @@
-"""The sources of a prompt's context: the project's files as the agent sees them, their symbols, and the session's own.
+"""The sources of a prompt's context: the project's files as the agent sees them, their symbols, and the session.
 
-Whatever is read here comes past the guard of reading tools, so a secret is in none of it.
+Everything is read through the guard of the reading tools, so no secret is in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Protocol
 
 from msgspec import Struct, field
 
-from core.agent.mentions.project_names import ProjectNames
 from core.edits.text_file import decode_for_reading
 from core.errors import MentionRefused, PathRefused
 from core.index.reader import SymbolLocation
@@ -20,33 +20,105 @@ from core.protocol.commands import EarlierMessage, Viewing
 from core.protocol.queries import ContextItem
 from core.syntax.symbols import Symbol, find_symbols, match_symbol
 from core.text.lines import split_whole_lines
+from core.text.similarity import find_closest
 from core.tools.base import Reader
 
-MAX_PENDING: Final = 40  # changed files that are looked into for names
-MAX_PARSED: Final = 600_000  # bytes of a file whose symbols are looked for
-
-
+MAX_SEARCHED: Final = 100_000  # names that are compared with a missing one
+_LIKE_PATHS: Final = 0.62  # similarity from which a name is suggested
+MAX_PENDING: Final = 40  # changed files that are searched for names
+MAX_PARSED: Final = 600_000  # bytes of a file that is parsed for symbols
 FindPlaces = Callable[[Sequence[str]], Awaitable[Mapping[str, Sequence[SymbolLocation]]]]
 
 
+class ProjectNames:
+    """The files of a project by name. Built once from a listing and not changed."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._by_name: dict[str, list[str]] = defaultdict(list)
+        self._directories: dict[str, list[str]] = defaultdict(list)
+        self.endings: set[str] = set()
+        known_directories: set[str] = set()
+        for path in paths:
+            above, _, name = path.rpartition("/")
+            self._by_name[name.lower()].append(path)
+            self.endings.add(name.rpartition(".")[2].lower() if "." in name else "")
+            while above and above not in known_directories:
+                known_directories.add(above)
+                higher, _, last = above.rpartition("/")
+                self._directories[last.lower()].append(above)
+                above = higher
+
+    def find_files(self, name: str) -> tuple[str, ...]:
+        """Find the files whose path is `name` or ends with it, in whole names. Matches in the same case are
+        preferred."""
+        return _select(self._by_name, name)
+
+    def find_directories(self, name: str) -> tuple[str, ...]:
+        """Find the directories whose path is `name` or ends with it."""
+        return _select(self._directories, name.rstrip("/"))
+
+    def find_titled(self, word: str) -> tuple[str, ...]:
+        """Find files by a word like README or Makefile: a name without its ending, in the same case."""
+        if not (word.isupper() and len(word) > 3) and not word.istitle():
+            return ()
+        exact_paths = [path for path in self._by_name.get(word.lower(), ()) if path.rpartition("/")[2] == word]
+        endings = ("", ".md", ".rst", ".txt") if word.isupper() else ()
+        stem_paths = [path for end in endings for path in self._by_name.get(f"{word.lower()}{end}", ())]
+        return _prefer_exact([*exact_paths, *(path for path in stem_paths if path not in exact_paths)], word)
+
+    def find_near(self, name: str, extra_words: Iterable[str] = ()) -> list[str]:
+        """Find paths, and some of `extra_words`, that are similar to a missing name, best first."""
+        last = name.rstrip("/").rpartition("/")[2].lower()
+        words = [*list(self._by_name)[:MAX_SEARCHED], *list(self._directories)[:MAX_SEARCHED]]
+        others = list(extra_words)
+        candidates: list[tuple[float, str]] = []
+        for index, likeness in find_closest(last, [*words, *(word.lower() for word in others)], cutoff=_LIKE_PATHS):
+            if index >= len(words):
+                candidates.append((likeness, others[index - len(words)]))
+                continue
+            paths = self._by_name.get(words[index], []) + [
+                f"{directory}/" for directory in self._directories.get(words[index], [])
+            ]
+            candidates += [(likeness, path) for path in sorted(paths, key=lambda path: (path.count("/"), path))[:2]]
+        return [path for _, path in sorted(candidates, key=lambda candidate: -candidate[0])][:3]
+
+
+def _select(paths_by_name: dict[str, list[str]], name: str) -> tuple[str, ...]:
+    target = name.removeprefix("./").strip("/")
+    last = target.rpartition("/")[2]
+    if not last:
+        return ()
+    suffix = f"/{target.lower()}"
+    matches = [path for path in paths_by_name.get(last.lower(), ()) if f"/{path.lower()}".endswith(suffix)]
+    exact_matches = [path for path in matches if f"/{path}".endswith(f"/{target}")]
+    return _prefer_exact(exact_matches or matches, target)
+
+
+def _prefer_exact(paths: list[str], target: str) -> tuple[str, ...]:
+    """Return the path that equals the name alone, if there is one, otherwise all paths, the shortest first."""
+    stems = {target, f"{target}.md"}
+    exact = [path for path in paths if path in stems]
+    return tuple(exact[:1] or sorted(paths, key=lambda path: (path.count("/"), path)))
+
+
 class SessionSources(Protocol):
-    """The sources of a session beside its files: `@diff`, `@terminal` and the like."""
+    """The sources of a session besides its files: `@diff`, `@terminal` and the like."""
 
     async def find(self, word: str, name: str) -> ContextItem:
-        """Return what `@word` or `@word:name` stands for. Raises `MentionRefused`."""
+        """Return the item of `@word` or `@word:name`. Raises `MentionRefused`."""
 
     async def find_resource(self, server: str, uri: str) -> ContextItem | None:
-        """Return a resource of an MCP server; None: there is no such server. Raises `MentionRefused`."""
+        """Return a resource of an MCP server, None = no such server. Raises `MentionRefused`."""
 
     async def find_named(self, name: str) -> ContextItem | None:
-        """Return the subagent of this name (behind `agent-`), or the rule; its text goes with the other rules."""
+        """Return the subagent of this name (after `agent-`), or the rule, whose text is sent with the other rules."""
 
     async def render(self, item: ContextItem) -> str:
-        """Return its text for the model."""
+        """Return the text of an item for the model."""
 
 
 class NoSession(Struct, frozen=True):
-    """The sources of no session: there is nothing beside files."""
+    """The sources without a session: there are only files."""
 
     async def find(self, word: str, name: str) -> ContextItem:
         raise MentionRefused(f"there is no {word} here{f' ({name})' if name else ''}.")
@@ -77,8 +149,8 @@ async def build_no_map(_: Sequence[str]) -> str:
 
 
 class PromptSurroundings(Struct, frozen=True, kw_only=True):
-    """The surroundings that a prompt was sent in. `open_files`: latest first; `viewing`: the place in the first of
-    them. `items`: what goes with it; None = what it mentions. `rules`, `layout`, `earlier`: see `TurnSubmit`."""
+    """The surroundings in which a prompt was sent. `open_files`: latest first; `viewing`: the position in the first of
+    them; `items`: the context to send, None = the mentions; `rules`, `layout`, `earlier`: see `TurnSubmit`."""
 
     open_files: tuple[str, ...] = ()
     viewing: Viewing | None = None
@@ -89,9 +161,9 @@ class PromptSurroundings(Struct, frozen=True, kw_only=True):
 
 
 class ContextSources(Struct, eq=False, kw_only=True):
-    """The sources of one prompt's context. `find_places`: definitions by their last name, from the index, `index_state`
-    why it may not know all of them ("" = it does); `build_map`: a map of the project for these paths ("" = not ready);
-    `list_names`: symbols that begin so. `texts`: what was read, kept while the prompt is looked at."""
+    """The sources of one prompt's context. `find_places`: finds definitions in the index by their last names;
+    `index_state`: why the index may be incomplete, "" = it is complete; `build_map`: builds a map of the project for
+    some paths, "" = not ready; `list_names`: lists symbols by a prefix; `texts`: a cache of file texts."""
 
     reader: Reader
     names: ProjectNames
@@ -103,7 +175,7 @@ class ContextSources(Struct, eq=False, kw_only=True):
     texts: dict[str, str | None] = field(default_factory=dict)
 
     def find_files(self, name: str) -> tuple[str, ...]:
-        """Find the files whose path is `name` or ends with it, those that are only pending included."""
+        """Find the files whose path is `name` or ends with it, including those that are only pending."""
         files = self.names.find_files(name)
         suffix = f"/{name.removeprefix('./').strip('/')}"
         pending_matches = (
@@ -112,19 +184,19 @@ class ContextSources(Struct, eq=False, kw_only=True):
         return (*files, *pending_matches)
 
     def find_kind(self, path: str) -> str:
-        """Return "file", "directory" or another kind, "" = nothing is there. Raises `PathRefused`."""
+        """Return "file", "directory" or another kind, "" = absent. Raises `PathRefused`."""
         stat = self.reader.stat(path)
         return "" if stat is None else stat.kind
 
     def read_text(self, path: str, limit: int = MAX_PARSED) -> str | None:
-        """Return the text of a file, of a notebook that of its cells; None: it is binary, larger than `limit` bytes, or
-        may not be read."""
+        """Return the text of a file, or of a notebook's cells, None = binary, larger than `limit` bytes, or not
+        allowed."""
         if path not in self.texts:
             self.texts[path] = self._decode(path, limit)
         return self.texts[path]
 
     def read_lines(self, path: str, limit: int) -> list[str] | None:
-        """Return the lines of a file of at most `limit` bytes, with their ends; None: see `read_text`."""
+        """Return the lines of a file of at most `limit` bytes, with their ends, None = see `read_text`."""
         text = self.texts.get(path) or self._decode(path, limit)
         return None if text is None else split_whole_lines(text)
 
@@ -144,12 +216,12 @@ class ContextSources(Struct, eq=False, kw_only=True):
             return None
 
     def list_symbols(self, path: str) -> tuple[Symbol, ...]:
-        """Return the symbols of a file in the present text, () = none or not known."""
+        """Return the symbols of a file's present text, () = none or unknown."""
         text = self.read_text(path)
         return () if not text else _list_symbols(path.rpartition("/")[2], text)
 
     async def list_defining_files(self, names: Sequence[str]) -> dict[str, list[SymbolLocation]]:
-        """Return the places of names (each the last part of one) in the index, and in pending text that it lacks."""
+        """Return the definitions of names (last parts of qualified names) in the index and in pending files."""
         symbol_places = {name: list(places) for name, places in (await self.find_places(names)).items()}
         for path in list(self.reader.pending_paths())[:MAX_PENDING]:
             for symbol in self.list_symbols(path):
@@ -168,7 +240,7 @@ class ContextSources(Struct, eq=False, kw_only=True):
         return symbol_places
 
     def find_definitions(self, path: str, name: str) -> tuple[Symbol, ...]:
-        """Return the definitions of a name in a file; overloads that follow each other are one."""
+        """Return the definitions of a name in a file; consecutive overloads count as one."""
         text = self.read_text(path)
         last = name.replace("::", ".").replace("#", ".").rpartition(".")[2]
         definitions: list[Symbol] = []
@@ -190,7 +262,7 @@ OpenSources = Callable[[Reader], Awaitable[ContextSources]]
 
 
 async def open_bare_sources(reader: Reader) -> ContextSources:
-    """Open the sources where nothing but files, by their paths, is known."""
+    """Open sources that know files by their paths alone."""
     return ContextSources(reader=reader, names=ProjectNames(()), session=NoSession())
 
 

@@ -1,1 +1,1 @@
-"""One turn: its context, its loop, its limits, and when it may end."""
+"""One turn: its prompt, its model calls, its loop, and when it may end."""

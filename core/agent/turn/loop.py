@@ -1,7 +1,7 @@
 """The loop: from a prompt to an answer, step by step, until the model stops calling tools.
 
-A step is one model call and the tools that it asks for. Whatever ends a turn (the answer, a limit, a fault, the user),
-the history it leaves is one that every provider accepts, and there is exactly one `turn.finished`.
+A step is one model call and the tool calls in its answer. However a turn ends (an answer, a limit, a fault, the user),
+every provider accepts the history that it leaves, and there is exactly one `turn.finished`.
 """
 
 from __future__ import annotations
@@ -9,30 +9,28 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from core.agent.answer.call_results import ResultFormatter
 from core.agent.answer.documents import TurnDocuments
 from core.agent.answer.receiver import ModelAnswer
+from core.agent.base.budget import LimitReached, TurnBudget
 from core.agent.context.dropped_reasoning import notify_dropped
+from core.agent.context.offers import append_offers
 from core.agent.context.prefix import PromptSetup
-from core.agent.context.prompt_setup import load_setup
 from core.agent.context.reminders import Reminders, append_reminder, return_steers
-from core.agent.context.told_rules import append_rule_news
-from core.agent.context.user_message import build_bare_message, compose_user_message
+from core.agent.context.rule_injection import append_rule_news
+from core.agent.context.turn_context import TurnContext
 from core.agent.debug.debug_policy import DebugPolicy
 from core.agent.debug.fix_verdict import FixReview
+from core.agent.gate.call_results import ResultFormatter
 from core.agent.gate.edit_diagnostics import EditDiagnostics
 from core.agent.gate.gated_call import GatedCall
 from core.agent.mentions.sources import PromptSurroundings
-from core.agent.planning.status_readback import read_back_statuses
-from core.agent.turn.budget import LimitReached, TurnBudget
 from core.agent.turn.loop_guard import LoopGuard
 from core.agent.turn.model_calls import ModelCalls
-from core.agent.turn.offers import append_offers
+from core.agent.turn.prompt_setup import load_setup
 from core.agent.turn.stages import build_capabilities, build_gate
-from core.agent.turn.todo_following import TodoFollower
-from core.agent.turn.turn_context import TurnContext
-from core.agent.turn.turn_hooks import PromptRefused, TurnHooks
-from core.agent.turn.turn_policy import TurnPolicy
+from core.agent.turn.todo_following import TodoFollower, read_back_statuses
+from core.agent.turn.turn_policy import PromptRefused, TurnHooks, TurnPolicy
+from core.agent.turn.user_message import build_bare_message, compose_user_message
 from core.clock import monotonic
 from core.crash_reports import describe_crash_report, save_crash_report
 from core.errors import AgentTuiError, ProviderError
@@ -52,12 +50,12 @@ from core.protocol.messages import ToolCall, Usage, UserMessage
 from core.tools.call_tool import resolve_scroll, unwrap_call
 from core.tools.translated_calls import translate_call
 
-PRICED_PROBE = Usage(prompt_tokens=1_000_000)
-INTERRUPT_PATIENCE = 0.25  # seconds that an interrupted turn has to end by itself
+PRICE_CHECK_USAGE = Usage(prompt_tokens=1_000_000)
+INTERRUPT_PATIENCE = 0.25  # seconds that an interrupted turn has for its clean-up
 
 
 class Turn:
-    """One turn. `prompt` is what the user typed; `instruction`, if given, is what the model is sent in its place."""
+    """One turn. `prompt`: the text of the user; `instruction`: the text for the model instead, "" = the prompt."""
 
     def __init__(
         self,
@@ -69,8 +67,8 @@ class Turn:
     ) -> None:
         host, memory, permissions = context.terminal.host, context.memory, context.permissions
         state, emit, tools = context.state, context.emit, context.tools
-        above = permissions.subagent_limits.budget if permissions.subagent_limits else None
-        self.budget = context.budget = memory.budget = TurnBudget(lambda: context.settings.limits, above)
+        parent = permissions.subagent_limits.budget if permissions.subagent_limits else None
+        self.budget = context.budget = memory.budget = TurnBudget(lambda: context.settings.limits, parent)
         self.prompt = prompt
         self.ending: tuple[TurnEnd, str] = ("interrupted", "")
         self._context = context
@@ -106,7 +104,8 @@ class Turn:
         )
 
     async def run(self) -> TurnFinished:
-        """Run the whole turn. `TurnContext.interrupt` stops it; cancelling this coroutine does, too, and raises."""
+        """Run the whole turn. `TurnContext.interrupt` stops it; so does cancelling this coroutine, which then
+        raises."""
         context = self._context
         self._emit(TurnStarted(prompt=self.prompt, mode=self._state.mode, model=context.routes.current.id))
         working = context.working = asyncio.create_task(self.run_steps())
@@ -133,7 +132,7 @@ class Turn:
         return event
 
     async def run_steps(self) -> None:
-        """Run all steps and record in `ending` how they ended; only an interrupt comes out as an exception."""
+        """Run all steps and record the end of the turn in `ending`. Only an interrupt raises."""
         try:
             model = ModelCalls(
                 await self._append_prompt(),
@@ -156,7 +155,7 @@ class Turn:
             self._fail(error, retryable=isinstance(error, ProviderError) and error.retryable)
             if not isinstance(error, PromptRefused):
                 await self._hooks.report_failure()
-        except Exception as error:  # a fault of ours: said plainly, and the session goes on
+        except Exception as error:  # A fault of the program is reported, and the session continues.
             hint = f"Try again. {describe_crash_report(save_crash_report(error, 'a turn'))}"
             fault = AgentTuiError(f"An unexpected fault ended the turn ({type(error).__name__}).", hint=hint)
             self._fail(fault, retryable=True)
@@ -167,7 +166,7 @@ class Turn:
         self._emit(ErrorRaised(code=error.code, message=error.message, hint=error.hint, retryable=retryable))
 
     async def _append_prompt(self) -> PromptSetup:
-        """Append the prompt with its context to the history; the prompt alone if there is no time for more."""
+        """Append the prompt with its context to the history, or the prompt alone if that is interrupted."""
         message: UserMessage | None = None
         hook_context = await self._hooks.begin(self.prompt)
         try:
@@ -204,11 +203,11 @@ class Turn:
         )
 
     def _record_answer(self, setup: PromptSetup, answer: ModelAnswer) -> None:
-        """Record the answer and its usage. An answer that says nothing at all is no message."""
+        """Record the answer and its usage. An empty answer becomes no message."""
         context, usage, model = self._context, answer.usage, self._context.routes.current.id
         meter, messages = context.memory.meter, self._state.messages
         self.budget.add(usage, model)
-        if usage.cost is None and context.routes.price(model, PRICED_PROBE) != 0.0:  # no tokens were told either
+        if usage.cost is None and context.routes.price(model, PRICE_CHECK_USAGE) != 0.0:
             self.budget.mark_unpriced(model)
         meter.calibrate(setup.size, messages, usage.prompt_tokens)
         if answer.message.content.strip() or answer.calls or answer.is_resumable:
@@ -227,15 +226,15 @@ class Turn:
             )
         )
 
-    def _resolve(self, request: ToolCall) -> ToolCall:
-        """Return the call that is meant by one that only leads to it."""
+    def _unwrap_call(self, request: ToolCall) -> ToolCall:
+        """Unwrap `call_tool`, the tool names of other agents, and requests to scroll earlier output."""
         return resolve_scroll(translate_call(unwrap_call(request)), self._state.messages)
 
     async def _run_calls(self, setup: PromptSetup, answer: ModelAnswer) -> bool:
         """Run the calls of an answer. Returns False when one of them ended the turn."""
         calls = [
             GatedCall(call, document, call.name, answer.problems.get(call.id, ""), call.id == answer.cut_call)
-            for call, document in ((self._resolve(request), document) for request, document in answer.calls)
+            for call, document in ((self._unwrap_call(request), document) for request, document in answer.calls)
         ]
         if self._context.build.plan:
             await self._todos.follow_planned_calls(calls)
@@ -247,4 +246,5 @@ class Turn:
         if answer.cut_call:
             append_reminder(self._emit, render("reminders/truncated", call=True))
         results.track_foreground_job(calls, self._context.memory)
-        return not results.show_hand_in(calls, self._documents) or await self._policy.should_continue("", is_over=True)
+        has_ended = results.show_submission(calls, self._documents)
+        return not has_ended or await self._policy.should_continue("", is_over=True)

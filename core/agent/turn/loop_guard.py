@@ -1,8 +1,8 @@
-"""The loop guard: it notices the same failing call again, or arguments that are malformed as before.
+"""The loop guard: stops a turn in which a model repeats failing calls, malformed arguments or poor answers.
 
-A call that ran and did not get what it wanted is how a model explores: only the same one again is a circle. Malformed
-arguments are the model's own fault: one fault may be repaired twice, different ones a few times more. Before the turn
-is stopped the model is told. So it is of answers that are empty, cut off, or not in the form of the dialect.
+Failing calls are how a model explores, so only the repetition of the same call is a loop. Malformed arguments are the
+model's fault: the same fault may be repaired twice, different faults a few times more. The model is warned before the
+turn is stopped. Empty and truncated answers, and answers outside the form of the dialect, are bounded as well.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct, field
 
 from core.agent.answer.receiver import ModelAnswer
+from core.agent.base.routes import TurnRoutes
 from core.agent.context.reminders import append_reminder
 from core.agent.gate.gated_call import GatedCall
-from core.agent.turn.routes import TurnRoutes
 from core.errors import AgentTuiError, ProviderError
 from core.prompts import render
 from core.protocol.events import AnyEvent, MessageAppended
@@ -25,7 +25,7 @@ from core.protocol.messages import UserMessage
 from core.records import parse_json
 from core.state.session import SessionState
 
-MAX_NUDGES = 2  # empty or cut-off answers in a turn that the model is asked to go on from
+MAX_NUDGES = 2  # empty or truncated answers in a turn after which the model is asked to continue
 MAX_PAUSES = 8  # in a turn
 MAX_OBJECTIONS = 4  # answers in a row that are not in the form of the model's dialect
 MAX_SAME_CALL = 3
@@ -46,13 +46,13 @@ _VARIES = re.compile(r"['\"`].*?['\"`]|\d+")
 
 
 class LoopDetected(AgentTuiError):
-    """The turn is stopped because the model repeats what fails."""
+    """The model repeats failing calls or answers, so the turn is stopped."""
 
     code = "going_in_circles"
 
 
 class LoopGuard(Struct, eq=False):
-    """Counts of failing calls and poor answers within a turn, at most one per step for the same call."""
+    """Counts failing calls and poor answers of a turn; the same call counts once per step."""
 
     _state: SessionState
     _routes: TurnRoutes
@@ -65,7 +65,7 @@ class LoopGuard(Struct, eq=False):
     _fault_row: int = 0
 
     def record_calls(self, calls: Sequence[GatedCall]) -> None:
-        """Count a step's calls after they went through the gate. Raises `LoopDetected`."""
+        """Count the calls of a step that has run. Raises `LoopDetected`."""
         for key, has_failed in {_hash_call(call): call.has_failed for call in calls}.items():
             if has_failed:
                 self._failures[key] = self._failures.get(key, 0) + 1
@@ -99,7 +99,7 @@ class LoopGuard(Struct, eq=False):
             )
 
     def get_warning(self, call: GatedCall) -> str:
-        """Return the warning for a call that fails as one did before; "" = none."""
+        """Return the warning for a call that repeats an earlier failure, "" = none."""
         if call.is_malformed and self._faults.get(_describe_fault(call), 0) == MAX_SAME_FAULT - 2:
             return SAME_FAULT_WARNING
         if call.is_malformed and self._fault_row == MAX_FAULTS_IN_A_ROW - 2:
@@ -110,7 +110,7 @@ class LoopGuard(Struct, eq=False):
     # answers without calls
 
     def should_continue(self, answer: ModelAnswer) -> bool:
-        """True if the turn goes on after an answer without calls. Raises `ProviderError`, `LoopDetected`."""
+        """True if the turn continues after an answer without calls. Raises `ProviderError`, `LoopDetected`."""
         if self._state.pending_steers or self._state.unreported_answers:
             return True
         if answer.reason == "refused":
@@ -127,7 +127,7 @@ class LoopGuard(Struct, eq=False):
         return True
 
     def _count_pause(self) -> bool:
-        """Count a pause of the model's server, which goes on when it is sent the answer back."""
+        """Count a pause of the model's server, which continues when the answer is sent back."""
         self._pause_count += 1
         if self._pause_count > MAX_PAUSES:
             raise LoopDetected(
@@ -158,7 +158,7 @@ class LoopGuard(Struct, eq=False):
 
 
 def _hash_call(call: GatedCall) -> str:
-    """Return a digest that is the same for the same call, however its arguments are set out."""
+    """Return a digest of a call that does not depend on the formatting of its arguments."""
     text = call.request.arguments
     try:
         text = json.dumps(parse_json(text), sort_keys=True)
@@ -168,5 +168,5 @@ def _hash_call(call: GatedCall) -> str:
 
 
 def _describe_fault(call: GatedCall) -> tuple[str, str]:
-    """Return the tool and the form of its problem, without what differs from one occurrence to the next."""
+    """Return the tool and the first line of its error without quoted values and numbers."""
     return call.request.name, _VARIES.sub("…", call.text.partition("\n")[0])[:200]

@@ -1,40 +1,92 @@
-"""Model calls of a turn: one a step, tried again as often as is reasonable, and room made for them before.
+"""Model calls of a turn: one per step, with room made before it, and retries with growing, jittered pauses.
 
-What went wrong on the way is emitted as events; what comes out is an answer, or the error that ends the turn.
+A server that has answered before is waited for as long as a restart may take; one that never has is most likely not
+started. A stream that was cut has been paid for, so such attempts are counted as well. Failures on the way are emitted
+as events; the result is an answer, or the error that ends the turn.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
+from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from core.agent.answer.code_purpose import CodeContext
-from core.agent.answer.documents import AnswerDocuments, TurnDocuments
+from core.agent.answer.documents import AnswerDocuments, CodeContext, TurnDocuments
 from core.agent.answer.receiver import AnswerReceiver, ModelAnswer
 from core.agent.answer.side_requests import record_usage
+from core.agent.base.budget import TurnBudget
+from core.agent.base.routes import FALLBACK_BUDGET, TurnRoutes
 from core.agent.context.dropped_reasoning import drop_refused_reasoning
 from core.agent.context.prefix import PromptSetup
-from core.agent.context.prompt_setup import CALLS_IN_TEXT, load_setup
 from core.agent.context.reminders import Reminders
 from core.agent.context.sent_attachments import AttachmentSender
-from core.agent.turn.budget import TurnBudget
-from core.agent.turn.retry import BUDGET, Backoff
-from core.agent.turn.routes import FALLBACK_BUDGET, TurnRoutes
+from core.agent.context.turn_context import TurnContext
+from core.agent.turn.prompt_setup import CALLS_IN_TEXT, load_setup
 from core.agent.turn.stages import build_compactor
-from core.agent.turn.turn_context import TurnContext
-from core.clock import pause
+from core.clock import monotonic, pause
 from core.errors import ContextOverflow, PathRefused, ProviderError
 from core.protocol.documents import Todo
 from core.protocol.events import AnyEvent, MessageAppended, Notice, StepFinished, StepRetried
 from core.protocol.messages import AssistantMessage
 from core.providers.base import ModelRequest
+from core.providers.connection.failures import LONG_WAIT, format_duration
 from core.state.session import SessionState
+
+FIRST_PAUSE: Final = 0.5
+LONGEST_PAUSE: Final = 20.0
+FLOOR: Final = 0.5  # least seconds between two attempts, whatever a server asks for
+BUDGET: Final = 90.0  # seconds from the first failure of a step to the last attempt
+UNREACHABLE_BUDGET: Final = 2.5  # the same for a server that has not answered yet
+UNANSWERED: Final = frozenset({"unreachable", "tls_failed"})  # error codes without an answer of the server
+PAID_CODES: Final = frozenset({"stream_cut", "stalled", "stream_invalid", "call_malformed"})
+MAX_PAID_ATTEMPTS: Final = 6
+
+
+class Backoff(Struct, eq=False, kw_only=True):
+    """The pauses between attempts of one step. `budget`: in seconds; `has_answered`: the server has answered before."""
+
+    has_answered: bool = False
+    budget: float = BUDGET
+    attempt: int = 1
+    _paid_count: int = 0
+    _first_failures: dict[bool, float] = field(default_factory=dict)
+
+    def compute_pause(self, error: ProviderError) -> float | None:
+        """Return the seconds to wait before the next attempt, None = give up. The error's hint then gives the
+        reason."""
+        now, absent = monotonic(), error.code in UNANSWERED and not self.has_answered
+        remaining_time = (
+            self._first_failures.setdefault(absent, now) + (UNREACHABLE_BUDGET if absent else self.budget) - now
+        )
+        self.has_answered = self.has_answered or error.code not in UNANSWERED
+        self._paid_count += error.code in PAID_CODES
+        pause = min(FIRST_PAUSE * 2.0 ** (self.attempt - 1), LONGEST_PAUSE) * random.uniform(0.75, 1.25)
+        pause = max(pause, FLOOR, error.retry_after or 0.0)
+        is_too_long = error.retry_after is not None and error.retry_after > remaining_time
+        if not error.retryable:
+            return None
+        if is_too_long or self._paid_count >= MAX_PAID_ATTEMPTS or remaining_time < FLOOR:
+            error.hint = self._format_give_up(error, now)
+            return None
+        self.attempt += 1
+        return min(pause, remaining_time)
+
+    def _format_give_up(self, error: ProviderError, now: float) -> str:
+        attempt_note = ""
+        if self.attempt > 1:
+            attempt_note = f"It was tried {self.attempt} times in {now - min(self._first_failures.values()):.0f} s. "
+        if (wait := error.retry_after) is not None and wait >= LONG_WAIT:
+            asks = f"It asks to be left alone for {format_duration(wait)}."
+            limit_note = f"At most {self.budget:.0f} s are waited for a model. "
+            return f"{asks} {limit_note}{attempt_note}Send the prompt again then, or choose another model with /model."
+        return f"{attempt_note}{error.hint}"
 
 
 class ModelCalls(Struct, eq=False):
-    """The model calls of one turn. `setup`: what requests begin with; replaced when another model goes on."""
+    """The model calls of one turn. `setup`: the start of requests, which depends on the model."""
 
     setup: PromptSetup
     _context: TurnContext
@@ -44,18 +96,18 @@ class ModelCalls(Struct, eq=False):
     _budget: TurnBudget
     _documents: TurnDocuments
     _reminders: Reminders
-    _todo_model: tuple[str, str] = ("", "")  # the model and effort that the todo at hand names
-    _leaks: int = 0  # answers of the turn with a call as text
-    _is_window_full: bool = False  # the window was full before the last answer was whole
+    _todo_model: tuple[str, str] = ("", "")  # model and effort of the current todo
+    _leaks: int = 0  # answers of the turn with a call in their text
+    _is_window_full: bool = False  # The window was full before the last answer was complete.
 
     async def request_answer(self) -> ModelAnswer:
-        """Return the model's answer, after as many attempts as are reasonable."""
+        """Return the model's answer, after retries, fallbacks and a compaction as needed."""
         backoff: Backoff | None = None
         is_shortened = False
         while True:
-            reception = self._open_reception()
+            receiver = self._start_attempt()
             try:
-                answer = await reception.receive(await self._build_request())
+                answer = await receiver.receive(await self._build_request())
                 self._routes.answered.add(self._routes.current.id)
                 self._is_window_full = answer.reason == "context_full"
                 if answer.problem and not answer.calls and self._is_leaking():
@@ -63,32 +115,32 @@ class ModelCalls(Struct, eq=False):
                 return answer
             except ContextOverflow as overflow:
                 if is_shortened:
-                    self._abandon(reception, "the conversation is too long")
+                    self._abort(receiver, "the conversation is too long")
                     raise _build_too_long(overflow) from None
-                self._record_retry(reception, 1, 0.0, overflow)
+                self._record_retry(receiver, 1, 0.0, overflow)
                 await self._compact(is_full=True)
                 is_shortened = True
             except ProviderError as error:
-                if await self._repair(reception, error):
+                if await self._repair(receiver, error):
                     continue
                 backoff = backoff or self._build_backoff()
                 wait = backoff.compute_pause(error)
                 if wait is not None:
-                    self._record_retry(reception, backoff.attempt, wait, error)
+                    self._record_retry(receiver, backoff.attempt, wait, error)
                     await pause(wait)
                 elif other := self._routes.find_next(error):
-                    self._record_retry(reception, 1, 0.0, error)
+                    self._record_retry(receiver, 1, 0.0, error)
                     self._routes.fall_back(other, error, self._emit)
                     self.setup = await load_setup(self._context)
                     backoff = None
                 else:
-                    self._abandon(reception, error.message)
+                    self._abort(receiver, error.message)
                     raise
             except asyncio.CancelledError:
-                self._abandon(reception, "cancelled by the user.")
+                self._abort(receiver, "cancelled by the user.")
                 raise
 
-    def _open_reception(self) -> AnswerReceiver:
+    def _start_attempt(self) -> AnswerReceiver:
         dialect, documents = self.setup.dialect, self._documents
         return AnswerReceiver(
             self._routes,
@@ -110,17 +162,17 @@ class ModelCalls(Struct, eq=False):
             return False
         return path_stat is not None and path_stat.kind == "file"
 
-    async def _repair(self, reception: AnswerReceiver, error: ProviderError) -> bool:
-        """True if the step can do without what the server refused, so that it is asked again at once."""
+    async def _repair(self, receiver: AnswerReceiver, error: ProviderError) -> bool:
+        """Leave out a part of the request that the server refused. Returns True if the step can be retried at once."""
         if drop_refused_reasoning(self._state, error, self._routes.current.id, self._emit):
-            self._record_retry(reception, 1, 0.0, error)
+            self._record_retry(receiver, 1, 0.0, error)
             return True
         return error.code == "tools_unsupported" and await self._switch_to_text_calls(
             f"The server said: {error.message}"
         )
 
     def _is_leaking(self) -> bool:
-        """True if the server seems to make no calls of what this model writes: none so far, or not once before."""
+        """True if the server does not seem to parse the model's calls: it has parsed none so far, or failed twice."""
         self._leaks += 1
         model = self._routes.current.id
         answers = (
@@ -134,7 +186,7 @@ class ModelCalls(Struct, eq=False):
         return not has_called or self._leaks > 1
 
     async def _switch_to_text_calls(self, reason: str) -> bool:
-        """Let a model without function calls write them into its text from now on. False: it does so already."""
+        """Let the model write its calls into its text from now on. Returns False if it does so already."""
         model = self._routes.current.id
         if not self.setup.prefix.tools:
             return False
@@ -145,7 +197,7 @@ class ModelCalls(Struct, eq=False):
         return True
 
     def _build_backoff(self) -> Backoff:
-        """Build the backoff of this route: shorter while another one could be asked."""
+        """Build the backoff of this route, which is shorter if the chain has another one."""
         budget = FALLBACK_BUDGET if self._routes.find_next() else BUDGET
         return Backoff(has_answered=self._routes.current.id in self._routes.answered, budget=budget)
 
@@ -164,11 +216,11 @@ class ModelCalls(Struct, eq=False):
             private=self._context.is_private,
         )
 
-    def _record_retry(self, reception: AnswerReceiver, attempt: int, wait: float, error: ProviderError) -> None:
-        """Record an attempt that is void and followed by another; what it cost counts all the same."""
-        self._budget.add(reception.usage, self._routes.current.id)
-        record_usage("chat", self._routes.current, reception.usage, self._budget, self._emit)
-        void = tuple(self._documents.ids[reception.first_document :])
+    def _record_retry(self, receiver: AnswerReceiver, attempt: int, wait: float, error: ProviderError) -> None:
+        """Record a void attempt that is retried. Its usage counts."""
+        self._budget.add(receiver.usage, self._routes.current.id)
+        record_usage("chat", self._routes.current, receiver.usage, self._budget, self._emit)
+        void = tuple(self._documents.ids[receiver.first_document :])
         self._emit(
             StepRetried(
                 step=self._budget.steps,
@@ -180,12 +232,12 @@ class ModelCalls(Struct, eq=False):
             )
         )
 
-    def _abandon(self, reception: AnswerReceiver, reason: str) -> None:
-        message = reception.abandon(reason)
+    def _abort(self, receiver: AnswerReceiver, reason: str) -> None:
+        message = receiver.abort(reason)
         if message is not None:
             self._emit(MessageAppended(message=message))
-        self._budget.add(reception.usage, self._routes.current.id)
-        self._emit(StepFinished(step=self._budget.steps, usage=reception.usage, model=self._routes.current.id))
+        self._budget.add(receiver.usage, self._routes.current.id)
+        self._emit(StepFinished(step=self._budget.steps, usage=receiver.usage, model=self._routes.current.id))
 
     async def ensure_room(self) -> None:
         """Compact a history that fills the window. Raises `ContextOverflow`."""
@@ -201,7 +253,7 @@ class ModelCalls(Struct, eq=False):
             raise _build_too_long(ContextOverflow("the last answer did not fit into it."))
 
     async def use_model_of(self, todo: Todo | None) -> None:
-        """Take the model and effort that the todo at hand names, if the project is trusted."""
+        """Switch to the model and effort of the current todo, if the project is trusted."""
         trusted_todo = todo if self._context.permissions.is_trusted else None
         choice = (trusted_todo.model, str(trusted_todo.effort)) if trusted_todo is not None else ("", "")
         if choice != self._todo_model and self._routes.chain:

@@ -1,25 +1,25 @@
-"""The stages of a turn, made from its context: each is given the parts that it needs."""
+"""Builds the stages of a turn from its context; every stage gets the parts that it needs."""
 
 from __future__ import annotations
 
 from core.agent.answer.documents import TurnDocuments
 from core.agent.answer.side_requests import SideRequests
-from core.agent.context.compaction import Compactor
-from core.agent.gate.approvals import Approver
+from core.agent.base.approvals import Approver
+from core.agent.base.name_lookup import open_lookup
+from core.agent.context.turn_context import TurnContext
 from core.agent.gate.call_hooks import CallHooks
 from core.agent.gate.capabilities import CapabilityFactory
 from core.agent.gate.edit_diagnostics import EditDiagnostics
 from core.agent.gate.gate import Gate
-from core.agent.gate.name_lookup import open_lookup
-from core.agent.turn.turn_context import TurnContext
+from core.agent.turn.compaction import Compactor
 from core.tools.base import EditRequest
 
 
 def build_capabilities(context: TurnContext) -> CapabilityFactory:
-    """Build the maker of the capabilities of this turn's calls."""
+    """Build the factory of capabilities for this turn's calls."""
 
     async def apply_edit(request: EditRequest) -> str:
-        # Only an edit that finds no place of its own needs it: read then, not when the program starts.
+        # Only edits that rules can't place need this module, so it is not imported at the start.
         from core.agent.gate.edit_agent import resolve_edit
 
         return await resolve_edit(build_side_requests(context), request)
@@ -41,7 +41,7 @@ def build_capabilities(context: TurnContext) -> CapabilityFactory:
 def build_gate(
     context: TurnContext, capabilities: CapabilityFactory, documents: TurnDocuments, diagnostics: EditDiagnostics
 ) -> Gate:
-    """Build the path that this turn's calls take."""
+    """Build the gate for this turn's calls."""
     return Gate(
         documents,
         capabilities,
@@ -56,11 +56,11 @@ def build_gate(
 
 
 def build_side_requests(context: TurnContext) -> SideRequests:
-    """Build what asks models beside the conversation."""
+    """Build the sender of model calls outside the conversation."""
     return SideRequests(context.routes, context.budget, context.emit, context.id, private=context.is_private)
 
 
 def build_compactor(context: TurnContext) -> Compactor:
-    """Build what shortens the history when the window is full."""
+    """Build the compactor of the session's history."""
     side = build_side_requests(context)
     return Compactor(context.state, context.memory, side, context.emit, context.window, context.hooks)

@@ -1,41 +1,124 @@
-"""The todos of a build, followed for a model that works a plan and never says so.
+"""The todos of a build, followed for a model that works on a plan without calling `todo_write`.
 
-They begin in the order of the graph, and the file that the model edits tells which one it is at. One that writes
-statuses into the plan's file has them read back. What is proved by a command is not completed without it.
+Todos begin in the order of the graph, and the file that the model edits tells which one it works on. Statuses that the
+model writes into the plan's file, with its edit tool or a command, are read back one by one by the rules of
+`todo_write`: the graph, one at a time, and the command that proves a todo. Other edits of that file stay pending.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from core.agent.base.call_lease import CallLease
+from core.agent.base.plan_sync import PlanSync
 from core.agent.context.reminders import append_reminder
+from core.agent.context.turn_context import BuildTarget
 from core.agent.gate.capabilities import CapabilityFactory
-from core.agent.gate.gated_call import CallLease, GatedCall
-from core.agent.planning.status_readback import SetStatus, StatusReadback
-from core.agent.planning.todo_editor import apply_statuses
-from core.agent.turn.turn_context import BuildTarget
+from core.agent.gate.gated_call import GatedCall
+from core.agent.gate.todo_editor import apply_statuses
 from core.errors import AgentTuiError
 from core.modes import Access
-from core.plans.todo_graph import find_in_progress, find_ready
+from core.plans.plan_file import parse_plan_file, rewrite_plan
+from core.plans.todo_graph import find_in_progress, find_ready, sort_topologically
 from core.prompts import render
 from core.protocol.documents import Todo, TodoStatus
 from core.protocol.events import AnyEvent, Notice
-from core.protocol.review import Origin
+from core.protocol.plans import Plan
+from core.protocol.review import Change, FileState, Origin
+from core.shadow.shadow import Shadow
 from core.state.session import SessionState
 from core.tools.base import FileEditDetail, FileEditDetails
 from core.tools.builtin.planning.todo_write import format_todos
 from core.tools.toolset import Toolset
 
+# Finished todos come first, so that others can begin.
+STATUS_ORDER: Final = {"completed": 0, "cancelled": 1, "pending": 2, "in_progress": 3}
+SetStatus = Callable[[str, TodoStatus], Awaitable[Sequence[str]]]
 WORK_ACCESSES = frozenset({Access.PROPOSE, Access.EXEC})
 _WORDS = re.compile(r"[A-Za-z0-9]{3,}")
 
 
+class StatusReadback(Struct, frozen=True, kw_only=True):
+    """Statuses that were read back. `written_ids`: the ids of their todos; `notes`: lines for the model."""
+
+    written_ids: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+
+async def read_back_statuses(
+    plans: PlanSync, shadow: Shadow, announcements: dict[str, str], set_status: SetStatus
+) -> StatusReadback:
+    """Set the statuses written into the plan's file since the last call; `set_status` may raise `AgentTuiError`."""
+    path = plans.state.todos_plan_path
+    change = plans.state.changes.get(path) if path else None
+    if change is None or change.pending.kind != "file":
+        announcements.pop("plan_written", None)
+        return StatusReadback()
+    if announcements.get("plan_written") == change.pending.blob:
+        return StatusReadback()
+    announcements["plan_written"] = change.pending.blob
+    try:
+        status_changes = _list_status_changes(
+            _parse_plan(shadow, path, change.base), _parse_plan(shadow, path, change.pending)
+        )
+    except AgentTuiError as error:
+        return StatusReadback(
+            notes=(f"Your change of the plan file can't be read, so none of it counts: {error.message}",)
+        )
+    notes: list[str] = []
+    for key, status in status_changes:
+        try:
+            notes += await set_status(key, status)
+        except AgentTuiError as refused:
+            notes.append(f"{key} is not {status}: {refused.message}")
+    if status_changes:
+        _reset_pending_file(plans, shadow, announcements, path, change)
+    return StatusReadback(written_ids=frozenset(key for key, _ in status_changes), notes=tuple(notes))
+
+
+def _parse_plan(shadow: Shadow, path: str, state: FileState) -> Plan | None:
+    if state.kind != "file":
+        return None
+    text = shadow.blobs.get(state.blob).decode("utf-8", errors="replace")
+    return parse_plan_file(text, path)[0]
+
+
+def _list_status_changes(base: Plan | None, written_plan: Plan | None) -> list[tuple[str, TodoStatus]]:
+    if base is None or written_plan is None:
+        return []
+    base_statuses = {todo.id: todo.status for todo in base.todos}
+    positions = {todo.id: number for number, todo in enumerate(sort_topologically(base.todos))}
+    status_changes = [
+        (todo.id, todo.status) for todo in written_plan.todos if base_statuses.get(todo.id, todo.status) != todo.status
+    ]
+    return sorted(status_changes, key=lambda change: (STATUS_ORDER[change[1]], positions[change[0]]))
+
+
+def _reset_pending_file(
+    plans: PlanSync, shadow: Shadow, announcements: dict[str, str], path: str, change: Change
+) -> None:
+    """Rewrite the pending file with the statuses that were set; without other changes nothing stays pending."""
+    try:
+        now = {todo.id: todo.status for todo in plans.store.load(path).todos}
+        text = shadow.blobs.get(change.pending.blob).decode("utf-8", errors="replace")
+        written_plan, page = parse_plan_file(text, path)
+        text = rewrite_plan(page, replace(written_plan, todos=apply_statuses(written_plan.todos, now)))
+        shadow.edit(path, text.encode(), origin=change.origin)
+        shadow.check_disk(path)
+    except AgentTuiError:
+        return  # A broken file is reported elsewhere; the pending change stays for the review.
+    remaining_change = plans.state.changes.get(path)
+    announcements["plan_written"] = remaining_change.pending.blob if remaining_change is not None else ""
+
+
 class TodoFollower(Struct, eq=False):
-    """The todos of one turn, as the model was told of them last (`known`). `read_back` sets the statuses that stand in
-    the plan's file."""
+    """Follows the todos of one turn. `known`: the todos that the model was last informed of; `_read_back`: sets the
+    statuses that the model wrote into the plan's file."""
 
     _state: SessionState
     _emit: Callable[[AnyEvent], None]
@@ -46,30 +129,30 @@ class TodoFollower(Struct, eq=False):
     _read_back: Callable[[SetStatus], Awaitable[StatusReadback]]
     known: Sequence[Todo]
     _used_tools: set[str] = field(default_factory=set)
-    _is_file_kept_by_model: bool = False
+    _does_model_edit_plan: bool = False
     _edited_todos: set[str] = field(default_factory=set)
 
     def refresh(self) -> None:
-        """Remind the model of the todos before a step, if somebody else changed them."""
+        """Remind the model of the todos before a step, if the user or another session changed them."""
         self._capabilities.plans.refresh()
         if (now := self._state.todos) != self.known:
             self.known = now
             append_reminder(self._emit, render("reminders/plan_changed", todos=format_todos(now)))
 
     async def follow_planned_calls(self, calls: Sequence[GatedCall]) -> None:
-        """Follow the calls that a step is about to run, so that its first edit has a todo in progress."""
-        if not self._is_list_kept_by_model(calls):
+        """Start a todo for the first edit of a step that is about to run."""
+        if not self._does_model_track(calls):
             first = next(filter(None, (_find_edited_path(self._tools, call) for call in calls)), "")
             if first and first != self._state.todos_plan_path:
                 await self._follow_work(calls[0].request.id, first)
 
-    def _is_list_kept_by_model(self, calls: Sequence[GatedCall] = ()) -> bool:
-        """True if the model keeps the list itself, now or before: with `todo_write`, or in the plan's file."""
+    def _does_model_track(self, calls: Sequence[GatedCall] = ()) -> bool:
+        """True if the model sets statuses itself, in `calls` or before: with `todo_write`, or in the plan's file."""
         tool_names = self._used_tools | {self._tools.resolve_name(call.request.name) for call in calls}
-        return self._is_file_kept_by_model or "todo_write" in tool_names
+        return self._does_model_edit_plan or "todo_write" in tool_names
 
     async def record_calls(self, calls: Sequence[GatedCall]) -> None:
-        """Follow the calls that a step has run."""
+        """Update the todos after the calls of a step."""
         self._used_tools |= {call.name for call in calls}
         work_calls = [call for call in calls if call.status == "completed" and call.access in WORK_ACCESSES]
         if work_calls:
@@ -79,12 +162,12 @@ class TodoFollower(Struct, eq=False):
                 for path in self._list_changed_paths(call):
                     await self._follow_work(call.request.id, path)
                     if path:
-                        at_hand = (todo.id for todo in self._state.todos if todo.status == "in_progress")
-                        self._edited_todos.update(at_hand)
+                        current_ids = (todo.id for todo in self._state.todos if todo.status == "in_progress")
+                        self._edited_todos.update(current_ids)
         self.known = self._state.todos
 
     def _list_changed_paths(self, call: GatedCall) -> list[str]:
-        """Return the files that a call changed, but for the plan's own; [""] for a command that changed none."""
+        """Return the files that a call changed without the plan's file, [""] for a command that changed none."""
         detail, plan = call.outcome.detail, self._state.todos_plan_path
         if isinstance(detail, FileEditDetail | FileEditDetails):
             edits = detail.edits if isinstance(detail, FileEditDetails) else (detail,)
@@ -97,21 +180,21 @@ class TodoFollower(Struct, eq=False):
 
     async def _read_back_statuses(self, call: str) -> None:
         readback = await self._read_back(lambda key, status: self._set_statuses(call, {key: status}))
-        self._is_file_kept_by_model = self._is_file_kept_by_model or bool(readback.written_ids)
+        self._does_model_edit_plan = self._does_model_edit_plan or bool(readback.written_ids)
         if readback.notes:
             reminder = render("reminders/plan_file", notes=readback.notes, todos=format_todos(self._state.todos))
             append_reminder(self._emit, reminder)
 
     @property
     def _is_following(self) -> bool:
-        return bool(self._build.plan) and not self._is_list_kept_by_model()
+        return bool(self._build.plan) and not self._does_model_track()
 
     async def _follow_work(self, call: str, path: str) -> None:
-        """Mark the todo that the model works at, since it does not say so. `path`: what it edits, "" = a command."""
+        """Mark the todo that the model works on. `path`: the file that it edits, "" = it runs a command."""
         todos = self._state.todos
         now = find_in_progress(todos)
-        free = self.select_wanted(find_ready(todos if now is None else apply_statuses(todos, {now.id: "completed"})))
-        best_match = max(free, key=lambda todo: _score_fit(todo, path), default=None)
+        ready = self.select_wanted(find_ready(todos if now is None else apply_statuses(todos, {now.id: "completed"})))
+        best_match = max(ready, key=lambda todo: _score_fit(todo, path), default=None)
         if now is None and best_match is not None:
             await self._try_statuses(call, {best_match.id: "in_progress"})
         elif (
@@ -124,32 +207,32 @@ class TodoFollower(Struct, eq=False):
             await self._try_statuses(call, {now.id: "completed", best_match.id: "in_progress"})
 
     async def _try_statuses(self, call: str, statuses: dict[str, TodoStatus]) -> None:
-        """Set statuses by the same rules as the model; remind it of what stands against them."""
+        """Set statuses by the rules for the model, and remind it of the notes."""
         try:
             if notes := await self._set_statuses(call, statuses):
                 append_reminder(self._emit, "\n".join(notes))
-        except AgentTuiError as trouble:
-            self._emit(Notice(level="warning", message=trouble.message, hint=trouble.hint))
+        except AgentTuiError as error:
+            self._emit(Notice(level="warning", message=error.message, hint=error.hint))
 
     async def _set_statuses(self, call: str, statuses: dict[str, TodoStatus]) -> Sequence[str]:
         """Set statuses by the rules of the list and return notes for the model. Raises `AgentTuiError` if refused."""
         lease = CallLease()
         origin = Origin(turn=self._turn_id, call=call, tool="todo_write")
-        board = self._capabilities.build_todo_editor(origin, lease)
+        editor = self._capabilities.build_todo_editor(origin, lease)
         try:
-            return (await board.set_todos(apply_statuses(board.todos(), statuses))).notes
+            return (await editor.set_todos(apply_statuses(editor.todos(), statuses))).notes
         finally:
             lease.end()
 
     async def complete_current(self) -> None:
-        """Complete the todo at hand, if the model is done with it and would not say so."""
+        """Complete the current todo of a model that does not set statuses, if it has edited files for it."""
         now = find_in_progress(self._state.todos)
         if self._is_following and now is not None and now.id in self._edited_todos:
             self._edited_todos.discard(now.id)
             await self._try_statuses("", {now.id: "completed"})
 
     def find_current(self) -> Todo | None:
-        """Return the todo that is built: the chosen one, else the one in progress, else the first that can begin."""
+        """Return the current todo: the chosen one, else the one in progress, else the first that can begin."""
         todos = self._state.todos
         if self._build.todo:
             return next((todo for todo in todos if todo.id == self._build.todo), None)
@@ -161,7 +244,7 @@ class TodoFollower(Struct, eq=False):
 
 
 def _find_edited_path(tools: Toolset, call: GatedCall) -> str:
-    """Return the file that a call is going to edit; "" = none, or its arguments are malformed."""
+    """Return the first file that a call will edit, "" = none, or its arguments are malformed."""
     try:
         tool = tools.parse(call.request.name, call.request.arguments)
     except AgentTuiError:
@@ -170,7 +253,7 @@ def _find_edited_path(tools: Toolset, call: GatedCall) -> str:
 
 
 def _score_fit(todo: Todo, path: str) -> float:
-    """Score how much a todo speaks of a file: by its path (3), its name (2), or words of it (0 to 1)."""
+    """Score how well a todo's text matches a file: its path (3), its name (2), or words of it (0 to 1)."""
     if not path:
         return 0
     text, name = f"{todo.id} {todo.content}".lower(), path.rpartition("/")[2].lower()

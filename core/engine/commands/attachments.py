@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from core.agent.base.routes import Route
 from core.agent.context.sent_attachments import can_send
 from core.agent.mentions.blocks import is_picture
-from core.agent.turn.routes import Route
 from core.attachments.preparation import MAX_INPUT_BYTES, PreparedAttachment, prepare_attachment, read_pdf_facts
 from core.config.settings import Settings
 from core.engine.session.session import Session

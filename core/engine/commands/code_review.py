@@ -23,9 +23,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agent.context.prompt_tags import escape_tags
+from core.agent.base.prompt_tags import escape_tags
+from core.agent.context.turn_context import TurnContext
 from core.agent.mentions.sources import PromptSurroundings
-from core.agent.turn.turn_context import TurnContext
 from core.engine.commits.patch import build_patch
 from core.engine.commits.pull_request import find_host, find_program, find_repository_name, read_remote_urls
 from core.engine.session.session import Session

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from core.agent.context.turn_context import TurnContext
 from core.agent.mentions.sources import PromptSurroundings
-from core.agent.turn.turn_context import TurnContext
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.engine.turns.lifecycle import ask_model, reserve_turn, start_turn

@@ -6,7 +6,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from core.agent.turn.turn_context import BuildTarget
+from core.agent.context.turn_context import BuildTarget
 from core.engine.commands.terminal import build_verification_error, run_verify
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect

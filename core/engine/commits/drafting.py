@@ -15,9 +15,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agent.context.prompt_tags import escape_tags, wrap_tag
+from core.agent.base.prompt_tags import escape_tags, wrap_tag
+from core.agent.context.turn_context import TurnContext
 from core.agent.turn.stages import build_side_requests
-from core.agent.turn.turn_context import TurnContext
 from core.engine.commits.basis import CommitBasis, open_basis
 from core.engine.commits.preview import build_group, list_prompts
 from core.engine.session.session import Session

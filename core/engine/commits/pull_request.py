@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from core.agent.context.prompt_tags import escape_tags, wrap_tag
-from core.agent.turn.turn_context import TurnContext
+from core.agent.base.prompt_tags import escape_tags, wrap_tag
+from core.agent.context.turn_context import TurnContext
 from core.engine.commits.drafting import ask_side_models
 from core.engine.session.session import Session
 from core.engine.turns.prompt_sources import build_session_reader, may_show

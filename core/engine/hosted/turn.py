@@ -17,9 +17,9 @@ from typing import Any, Final, cast
 
 from core.acp.connection import INVALID_PARAMS, METHOD_NOT_FOUND, AcpError
 from core.agent.context.reminders import return_steers
-from core.agent.context.user_message import build_bare_message
+from core.agent.context.turn_context import TurnContext
 from core.agent.mentions.sources import PromptSurroundings
-from core.agent.turn.turn_context import TurnContext
+from core.agent.turn.user_message import build_bare_message
 from core.clock import monotonic
 from core.engine.hosted.agent_process import AgentFailed, AgentProcess
 from core.engine.hosted.updates import HostedCall, UpdateReader, measure_since

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from core.agent.skills.offer import SkillTeller
+from core.agent.context.skills import SkillCatalog
 from core.config.rules.loading import load_rule_files
 from core.config.rules.notes import ProjectNotes
 from core.config.rules.roots import iterate_rule_paths
@@ -133,7 +133,7 @@ async def answer_skills(source: QuerySource, query: q.SkillsQuery) -> q.SkillsAn
     session, check = source.sessions.get(query.session), _get_check(source)
     if session is None or session.context is None:
         return await asyncio.to_thread(list_skills, source.services.workspace, check)
-    teller = SkillTeller(session.context)
+    teller = SkillCatalog(session.context)
     choices = await teller.choose()
     return _build_answer(choices, teller.skills or SkillSet(), set(session.state.skills), check)
 
@@ -212,13 +212,13 @@ async def answer_rules(source: QuerySource, query: q.RulesQuery) -> q.RulesAnswe
         check = trust.is_readable if trust.trusted else None
         rules = await asyncio.to_thread(list_rules, source.services.workspace, check)
         return q.RulesAnswer(rules=rules, is_trusted=trust.trusted)
-    from core.agent.context.prompt_setup import load_setup
-    from core.agent.context.told_rules import review_rules
+    from core.agent.context.rule_injection import review_rules
+    from core.agent.turn.prompt_setup import load_setup
 
     context = session.context
     nearby_paths = await asyncio.to_thread(_list_places, source.services.workspace) if trust.trusted else ()
     system = (await load_setup(context)).prefix.system
-    review = await review_rules(context, system, context.memory.paths_at_hand, nearby_paths=nearby_paths)
+    review = await review_rules(context, system, context.memory.relevant_paths, nearby_paths=nearby_paths)
     return q.RulesAnswer(rules=review.list_rules(), is_trusted=trust.trusted)
 
 

@@ -16,11 +16,11 @@ import msgspec
 from msgspec.structs import replace
 
 from core.agent.context.history_parts import list_history_parts
+from core.agent.context.offers import find_last_offer
 from core.agent.context.prefix import Prefix
-from core.agent.context.prompt_setup import load_setup
 from core.agent.context.token_meter import TokenMeter
-from core.agent.turn.offers import find_told_offer
-from core.agent.turn.turn_context import TurnContext
+from core.agent.context.turn_context import TurnContext
+from core.agent.turn.prompt_setup import load_setup
 from core.edit_formats import EDIT_TOOLS
 from core.engine.queries.source import QuerySource
 from core.engine.turns.agent_types import load_agent_types
@@ -41,7 +41,7 @@ Measured = tuple[ContextPart, int]  # a part whose tokens are not counted yet, a
 
 async def answer_tools(source: QuerySource, query: q.ToolsQuery) -> q.ToolsAnswer:
     """Return the tools of the next request. Starts no server and asks for no consent."""
-    from core.agent.context.prompt_setup import load_setup
+    from core.agent.turn.prompt_setup import load_setup
     from core.engine.turns.lifecycle import build_context
 
     session = source.require_session(query.session)
@@ -50,7 +50,7 @@ async def answer_tools(source: QuerySource, query: q.ToolsQuery) -> q.ToolsAnswe
     estimate = context.memory.meter.estimate
     resolve_name = context.tools.resolve_name
     token_counts = {resolve_name(tool.name): estimate(len(msgspec.json.encode(tool))) for tool in setup.prefix.tools}
-    offer_text = "\n".join(find_told_offer(offer.tag, context.state.messages) for offer in context.offers)
+    offer_text = "\n".join(find_last_offer(offer.tag, context.state.messages) for offer in context.offers)
     rows = await asyncio.to_thread(lambda: tuple(_list_builtin(context, token_counts, offer_text)))
     return q.ToolsAnswer(tools=(*rows, *session.server_access.list_rows(offer_text)), mode=context.state.mode)
 

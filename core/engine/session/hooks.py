@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from core.agent.gate.permissions import CallPermissions
+from core.agent.base.permissions import CallPermissions
 from core.engine.session.recorder import EventRecorder
 from core.engine.session.tasks import Effect, SessionTasks
 from core.engine.shared.project_trust import ProjectTrust

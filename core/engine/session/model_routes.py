@@ -14,7 +14,7 @@ from typing import Final, Literal, get_args
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from core.agent.turn.routes import Route
+from core.agent.base.routes import Route
 from core.config.settings import ModeTable, RouteSettings, Settings
 from core.engine.shared.models import ModelAccess
 from core.errors import AgentTuiError, ConfigError

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from core.agent.debug.leftover_marks import remove_marks
-from core.agent.gate.task_results import describe_interrupted
-from core.agent.turn.user_channel import QUESTION_STILL_OPEN
+from core.agent.base.user_channel import QUESTION_STILL_OPEN
+from core.agent.debug.debug_policy import remove_marks
+from core.agent.gate.call_results import describe_interrupted
 from core.engine.session.session import Session
 from core.protocol import events as ev
 from core.protocol.documents import ClarificationDocument, ClarificationMetadata

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from core.agent.context.prompt_tags import escape_tags, wrap_tag
+from core.agent.base.prompt_tags import escape_tags, wrap_tag
 from core.engine.session.session import Session
 from core.errors import AgentTuiError, StateError
 from core.filesystem.atomic_write import replace_file

@@ -11,10 +11,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from core.agent.context.prompt_tags import escape_tags
-from core.agent.gate.gated_call import CallLease
-from core.agent.turn.offers import Offer
-from core.agent.turn.user_channel import UserChannel
+from core.agent.base.call_lease import CallLease
+from core.agent.base.prompt_tags import escape_tags
+from core.agent.base.user_channel import UserChannel
+from core.agent.context.offers import Offer
 from core.engine.shared.project_trust import ProjectTrust
 from core.errors import ToolFailed, ToolInputInvalid
 from core.ids import new_id

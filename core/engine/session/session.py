@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from core.agent.base.call_lease import OpenCapability
+from core.agent.base.permissions import CallPermissions
+from core.agent.base.plan_sync import PlanSync
+from core.agent.base.user_channel import UserChannel
 from core.agent.context.memory import ModelMemory
+from core.agent.context.offers import Offer
+from core.agent.context.turn_context import TurnContext
 from core.agent.debug.debug_policy import remove_all_probes
-from core.agent.gate.gated_call import OpenCapability
-from core.agent.gate.permissions import CallPermissions
-from core.agent.planning.plan_sync import PlanSync
-from core.agent.turn.offers import Offer
-from core.agent.turn.turn_context import TurnContext
-from core.agent.turn.user_channel import UserChannel
 from core.config.loading import apply_bounds
 from core.config.settings import Settings, TurnLimits
 from core.engine.session.hooks import PromotionHooks, open_session_hooks, report_session_end
@@ -138,7 +138,7 @@ class Session:
 
     def _open_servers(self) -> ServerAccess:
         access = ServerAccess(self.terminal, self.user, self.tools, self.services.trust)
-        access.servers.is_available = self.call_permissions.is_tool_given
+        access.servers.is_available = self.call_permissions.is_tool_granted
         return access
 
     def _explain_unasked(self, command: str, directory: str) -> str:

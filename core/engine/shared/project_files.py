@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from core.agent.mentions.project_names import ProjectNames
+from core.agent.mentions.sources import ProjectNames
 from core.errors import ToolFailed
 from core.filesystem.atomic_write import is_temporary_name
 from core.shadow.content.paths import collect_directories

@@ -13,8 +13,8 @@ from functools import partial
 
 from msgspec import Struct
 
+from core.agent.base.budget import SubagentLimits
 from core.agent.mentions.sources import PromptSurroundings
-from core.agent.turn.budget import SubagentLimits
 from core.engine.session.session import Session, copy_attachments
 from core.engine.subagents.runner import SubagentEnd, SubagentRunner, is_granted_to_subagent, set_model
 from core.engine.subagents.sessions import build_origin, create_subagent_session, merge_subagent, open_subagent_session

@@ -15,10 +15,10 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agent.context.prompt_tags import escape_tags
-from core.agent.gate.approvals import Approver
-from core.agent.gate.gated_call import CallLease, OpenCapability
-from core.agent.gate.permissions import CallPermissions
+from core.agent.base.approvals import Approver
+from core.agent.base.call_lease import CallLease, OpenCapability
+from core.agent.base.permissions import CallPermissions
+from core.agent.base.prompt_tags import escape_tags
 from core.config.settings import BrowserSettings
 from core.engine.session.server_access import ServerCaller
 from core.engine.session.session import Session

@@ -14,8 +14,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from core.agent.turn.budget import SubagentLimits
-from core.agent.turn.turn_context import TurnContext
+from core.agent.base.budget import SubagentLimits
+from core.agent.context.turn_context import TurnContext
 from core.engine.session.session import Session
 from core.engine.session.tasks import explain_fault
 from core.engine.subagents.runner import SubagentEnd, SubagentRunner, is_granted_to_subagent
@@ -89,7 +89,7 @@ class ParallelBuild(SubagentTurn):
         try:
             return self.context.plans.store.load(self._plan).todos
         except AgentTuiError as trouble:
-            self.context.plans.report_trouble(trouble)
+            self.context.plans.report_error(trouble)
             return plan.todos if plan else ()
 
     def _set_status(self, key: str, status: TodoStatus) -> None:
@@ -103,7 +103,7 @@ class ParallelBuild(SubagentTurn):
         try:
             context.plans.publish(context.plans.store.edit(self._plan, todos=todos))
         except AgentTuiError as trouble:
-            context.plans.report_trouble(trouble)
+            context.plans.report_error(trouble)
 
     def _start_todos(self) -> None:
         """Start todos up to the limit of workers: those in progress first, then the ready ones, in order."""

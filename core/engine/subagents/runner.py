@@ -13,10 +13,10 @@ from typing import Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agent.debug.debug_policy import explain_held_back
+from core.agent.base.budget import SubagentLimits
+from core.agent.context.turn_context import TurnContext
+from core.agent.debug.debug_policy import explain_blocked_edit
 from core.agent.mentions.sources import PromptSurroundings
-from core.agent.turn.budget import SubagentLimits
-from core.agent.turn.turn_context import TurnContext
 from core.clock import monotonic
 from core.engine.session.session import Session
 from core.engine.turns.lifecycle import ask_model, reserve_turn, start_turn
@@ -314,7 +314,7 @@ def _clip(text: str) -> str:
 def is_granted_to_subagent(context: TurnContext, access: Access, *, keeps_effects: bool = True) -> bool:
     """Return True if the session of `context` itself has this access now. `keeps_effects`: the subagent keeps the
     effects of commands and servers, so these run only if its parent's effects are kept as well."""
-    if not context.permissions.is_granted(access) or explain_held_back(context.state, access):
+    if not context.permissions.is_granted(access) or explain_blocked_edit(context.state, access):
         return False
     terminal = context.terminal
     if not keeps_effects or access not in _RUNNING or terminal.keeps_effects():

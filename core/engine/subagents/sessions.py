@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from core.agent.context.prompt_variants import copy_variants
+from core.agent.context.prefix import copy_variants
 from core.engine.session.model_routes import derive_subagent_settings
 from core.engine.session.opening import create_session, resume_session
 from core.engine.session.session import Session

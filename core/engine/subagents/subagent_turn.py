@@ -7,11 +7,11 @@ from abc import ABC, abstractmethod
 from typing import Final
 
 from core.agent.answer.documents import TurnDocuments
-from core.agent.context.prompt_tags import escape_tags
+from core.agent.base.budget import TurnBudget
+from core.agent.base.prompt_tags import escape_tags
 from core.agent.context.reminders import append_reminder, return_steers
-from core.agent.context.user_message import build_bare_message
-from core.agent.turn.budget import TurnBudget
-from core.agent.turn.turn_context import TurnContext
+from core.agent.context.turn_context import TurnContext
+from core.agent.turn.user_message import build_bare_message
 from core.clock import monotonic
 from core.engine.session.session import Session
 from core.engine.subagents.sessions import finish_merges, prune_subagent_sessions

@@ -12,11 +12,11 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agent.context.prompt_tags import escape_tags
-from core.agent.gate.gated_call import CallLease
-from core.agent.gate.task_results import describe_unfinished
-from core.agent.turn.budget import SubagentLimits
-from core.agent.turn.turn_context import TurnContext
+from core.agent.base.budget import SubagentLimits
+from core.agent.base.call_lease import CallLease
+from core.agent.base.prompt_tags import escape_tags
+from core.agent.context.turn_context import TurnContext
+from core.agent.gate.call_results import describe_unfinished
 from core.attachments.preparation import PreparedAttachment
 from core.engine.session.session import Session
 from core.engine.subagents.browser import TOOLS, open_browser

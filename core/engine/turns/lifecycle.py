@@ -9,13 +9,13 @@ import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from core.agent.base.routes import Route, TurnRoutes
 from core.agent.context.memory import ModelMemory
+from core.agent.context.offers import Offer
+from core.agent.context.skills import build_skill_offer
+from core.agent.context.turn_context import AskAgent, BuildTarget, TurnContext
+from core.agent.gate.web_opening import build_web_offer, open_web
 from core.agent.mentions.sources import PromptSurroundings
-from core.agent.skills.offer import build_skill_offer
-from core.agent.turn.offers import Offer
-from core.agent.turn.routes import Route, TurnRoutes
-from core.agent.turn.turn_context import AskAgent, BuildTarget, TurnContext
-from core.agent.web.opening import build_web_offer, open_web
 from core.config.settings import Settings
 from core.engine.session.model_routes import choose_model
 from core.engine.session.recovery import close_open_turn, remove_probes
@@ -53,7 +53,7 @@ async def build_plan(context: TurnContext, prompt: str, target: BuildTarget, ins
 
 async def compact_history(context: TurnContext) -> None:
     """Replace the history by a summary."""
-    from core.agent.context.prompt_setup import load_setup
+    from core.agent.turn.prompt_setup import load_setup
     from core.agent.turn.stages import build_compactor
 
     await context.hooks.refresh()
@@ -129,7 +129,11 @@ def suggest_prompt(session: Session) -> None:
 def _update_permissions(session: Session) -> Settings:
     """Apply the current trust and settings to tool calls; return the settings."""
     permissions, trust = session.call_permissions, session.services.trust
-    permissions.is_trusted, permissions.hears, permissions.settings = trust.trusted, trust.is_readable, session.settings
+    permissions.is_trusted, permissions.is_trusted_content, permissions.settings = (
+        trust.trusted,
+        trust.is_readable,
+        session.settings,
+    )
     return permissions.settings
 
 
@@ -243,7 +247,7 @@ async def _warm_up(session: Session) -> None:
         await asyncio.to_thread(session.routes.resolve)
         await asyncio.to_thread(importlib.import_module, "core.agent.turn.loop")
         if not session.turn_slot.is_running:
-            from core.agent.context.prompt_setup import load_setup
+            from core.agent.turn.prompt_setup import load_setup
 
             await load_setup(build_context(session))
     with contextlib.suppress(Exception):

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.agent.skills.activation import fill_commands, render_skill
+from core.agent.context.skills import fill_commands, render_skill
 from core.engine.session.session import Session
 from core.engine.turns.server_prompts import PREFIX, expand_server_prompt
 from core.errors import CommandRejected, ToolFailed

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from core.agent.base.prompt_tags import wrap_tag
 from core.agent.context.memory import SteerContext
-from core.agent.context.prompt_tags import wrap_tag
 from core.agent.context.sent_attachments import AttachmentSender
 from core.agent.gate.file_capabilities import FileReader, build_reader
 from core.agent.mentions.blocks import BlockWriter
@@ -38,7 +38,7 @@ async def open_sources(session: Session, reader: Reader | None = None) -> Contex
         store=services.store,
         plans=session.plans.store,
         may_show=partial(may_show, session_reader),
-        hears=services.trust.is_readable if services.trust.trusted else None,
+        is_trusted_content=services.trust.is_readable if services.trust.trusted else None,
         list_agents=partial(list_agent_names, session),
         look_up_resource=partial(find_resource, session.server_access.servers),
     )

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from core.agent.context.prompt_tags import escape_attribute, escape_tags
+from core.agent.base.prompt_tags import escape_attribute, escape_tags
 from core.agent.mentions.resolution import RESOURCE
 from core.engine.session.session import Session
 from core.errors import CommandRejected, MentionRefused, StateError, ToolFailed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from core.agent.base.call_lease import CallLease
 from core.agent.gate.file_capabilities import FileEditor
-from core.agent.gate.gated_call import CallLease
 from core.agent.turn.stages import build_capabilities
 from core.errors import PathRefused
 from core.modes import Access

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from core.agent.turn.routes import Route
+from core.agent.base.routes import Route
 from core.config.settings import Settings, TurnLimits
 from core.errors import ProviderError
 from core.protocol.messages import Usage

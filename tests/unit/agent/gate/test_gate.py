@@ -8,8 +8,8 @@ import re
 import msgspec
 import pytest
 
+from core.agent.base.budget import SubagentLimits, TurnBudget
 from core.agent.gate import gate
-from core.agent.turn.budget import SubagentLimits, TurnBudget
 from core.config.settings import Settings, ToolSettings, TurnLimits
 from core.errors import ToolFailed
 from core.modes import Access

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.agent.mentions.mention_syntax import find_lines, mask_code, parse_mentions
-from core.agent.mentions.plain_names import MAX_NAMES, find_plain_names
+from core.agent.mentions.mention_syntax import MAX_NAMES, find_lines, find_plain_names, mask_code, parse_mentions
 
 
 def read(prompt, pasted=()):

@@ -7,10 +7,9 @@ import pytest
 from core.agent.gate.file_capabilities import build_reader
 from core.agent.mentions import sources as sources_module
 from core.agent.mentions.blocks import BlockWriter
-from core.agent.mentions.discovery import MAX_LOOKED_INTO
-from core.agent.mentions.project_names import ProjectNames
+from core.agent.mentions.discovery import MAX_PARSED_FILES
 from core.agent.mentions.resolution import resolve_prompt
-from core.agent.mentions.sources import ContextSources, NoSession
+from core.agent.mentions.sources import ContextSources, NoSession, ProjectNames
 from core.index.reader import SymbolLocation
 from core.syntax.symbols import find_symbols
 from tests.support.agent_case import Case
@@ -119,7 +118,7 @@ async def test_a_prompt_takes_five_pages(desk):
 async def test_a_refusal_names_what_is_near_and_how_to_send_it_as_text(desk):
     answer = await resolve_prompt(desk.open(), "@utlis.ts")
     assert answer.problems[0].hint == "Did you mean @utils.ts? Put it between `backticks` to send it as text."
-    assert await desk.resolve("@utlis.ts", excluded=("@utlis.ts",)) == ([], [])
+    assert await desk.resolve("@utlis.ts", excluded_keys=("@utlis.ts",)) == ([], [])
 
 
 async def test_a_secret_is_never_found_and_its_mention_is_refused(desk):
@@ -252,4 +251,4 @@ async def test_a_log_that_names_very_many_files_parses_few_of_them_and_each_once
     sources.names = ProjectNames(names)
     answer = await resolve_prompt(sources, " ".join((*names, *(f"thing{number}x" for number in range(200)))))
     assert answer.items[0].path == "src/m0.py"
-    assert len(parsed) == len(set(parsed)) <= MAX_LOOKED_INTO
+    assert len(parsed) == len(set(parsed)) <= MAX_PARSED_FILES

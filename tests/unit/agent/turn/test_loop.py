@@ -8,7 +8,7 @@ import itertools
 import msgspec
 import pytest
 
-from core.agent.turn import retry
+from core.agent.turn import model_calls
 from core.config.settings import Settings, TurnLimits
 from core.errors import ContextOverflow, ProviderError
 from core.ids import new_id
@@ -23,7 +23,7 @@ from tests.support.work import counted
 
 @pytest.fixture
 def no_pause(monkeypatch):
-    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(model_calls, "FIRST_PAUSE", 0.0)
 
 
 async def test_a_turn_reads_proposes_and_answers(tmp_path):

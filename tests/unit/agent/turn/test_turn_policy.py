@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.agent.turn.turn_context import BuildTarget
+from core.agent.context.turn_context import BuildTarget
 from core.config.settings import ModelSettings, Settings
 from core.protocol import events as ev
 from core.protocol.documents import QuestionAnswer, Todo

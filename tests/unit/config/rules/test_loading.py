@@ -27,9 +27,9 @@ def write(root, files):
         path.write_text(text)
 
 
-def rules_of(project, *paths, words=(), hears=lambda *_: True):
+def rules_of(project, *paths, words=(), is_trusted_content=lambda *_: True):
     """Every rule as it is listed, by path, and the paths of those that bind, in order."""
-    files = load_rule_files(Workspace(project), hears, nearby_paths=paths)
+    files = load_rule_files(Workspace(project), is_trusted_content, nearby_paths=paths)
     choices = choose_rules(files, RuleOccasion(paths, find_mentioned_rules(files, words)))
     return {loaded_rule.path: loaded_rule for loaded_rule in list_loaded(files, choices)}, [
         choice.rule.path for choice in choices if choice.binds
@@ -174,7 +174,7 @@ def test_what_stands_above_needs_its_own_trust_and_no_link_leads_out(project, tm
     subprocess.run(["git", "init", "-q", str(project)], check=True)
     write(tmp_path, {"secret.md": "Secret", "project/sub/a.txt": "", "project/AGENTS.md": "Root"})
     (project / "CLAUDE.md").symlink_to(tmp_path / "secret.md")
-    rows, bound = rules_of(project / "sub", hears=lambda path, _: path != "../AGENTS.md")
+    rows, bound = rules_of(project / "sub", is_trusted_content=lambda path, _: path != "../AGENTS.md")
     assert bound == []
     assert "not as it was" in rows["../AGENTS.md"].note
     assert "leads out" in rows["../CLAUDE.md"].note
@@ -304,7 +304,7 @@ def test_a_word_that_names_no_file_is_a_word(project, word):
 
 def test_an_import_that_is_missing_untrusted_or_secret_is_said_and_not_read(project):
     write(project, {"CLAUDE.md": "Go @no.md @.env @new.md", ".env": "KEY=1", "new.md": "New"})
-    rows, bound = rules_of(project, hears=lambda path, _: path != "new.md")
+    rows, bound = rules_of(project, is_trusted_content=lambda path, _: path != "new.md")
     assert bound == ["CLAUDE.md"]
     assert rows["CLAUDE.md"].note == (
         "@no.md does not exist; @.env not read: its name is one of files with secrets; "

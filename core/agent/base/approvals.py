@@ -1,0 +1,413 @@
+"""Approvals: questions to the user about calls, hosts and services, and what their answers bind.
+
+A question is built from the `Approval` of the call; the runner of a command builds it again and compares, so a yes
+holds for these bytes in this directory and mode, once. Commands may be left to the user (`human`): the model proposes,
+the user types. The network is asked about afterwards, for the hosts that a command tried to reach.
+
+Whether one exact command may leave the box is asked every time, and never answered by the model or for good. A rule of
+the user that names the command exactly counts only where nobody can be asked (`-p --allow`), and only in the project's
+top directory: elsewhere the same words may mean another repository, whose settings run programs. Foreign text in the
+conversation may be why a model asks, so then the user is asked twice, and without a user the answer is no.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Literal, cast
+
+import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from core.agent.base.permissions import CallPermissions
+from core.agent.base.user_channel import UserChannel
+from core.errors import AgentTuiError
+from core.git.nested_repositories import find_nested_repositories, is_bare_repository
+from core.hooks.dialect_names import HookEvent, list_tool_names
+from core.hooks.payload import HookCall
+from core.hooks.session_hooks import HookOccasion, SessionHooks
+from core.ids import new_id
+from core.modes import Access
+from core.permissions.approval import Approval, list_requested
+from core.permissions.rules import PermissionChoice, find_strictest, select_rules
+from core.protocol.documents import Option, Question
+from core.protocol.events import (
+    AnyEvent,
+    ApprovalDecision,
+    ApprovalRequested,
+    ApprovalResolved,
+    Notice,
+    QuestionAsked,
+)
+from core.sandbox.addresses import HostAndPort
+from core.sandbox.results import CommandResult
+from core.tools.base import Tool
+from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
+from core.tools.external import ExternalTool
+
+ONCE_OPTIONS: tuple[ApprovalDecision, ...] = ("allow_once", "reject_once")
+ALL_OPTIONS: tuple[ApprovalDecision, ...] = ("allow_once", "allow_always", "reject_once", "reject_always")
+TARGET_OPTIONS: tuple[ApprovalDecision, ...] = (
+    "allow_once",
+    "allow_session",
+    "allow_always",
+    "reject_once",
+    "reject_always",
+)
+NETWORK_OPTIONS: tuple[ApprovalDecision, ...] = ("allow_once", "allow_session", "allow_always", "reject_once")
+ALLOWING_DECISIONS = frozenset({"allow_once", "allow_always", "allow_session"})
+ESCALATE = "the user would let it out of the box"
+_PROPOSED = "as_proposed"
+_MAX_SHOWN = 2_000  # characters of a proposed command
+BOXED_OPTIONS: tuple[ApprovalDecision, ...] = ("run_on_machine", "allow_once", "reject_once")
+UNSANDBOXED_OPTIONS: tuple[ApprovalDecision, ...] = ("run_on_machine", "reject_once")
+CONTAINMENT = "as you, with your environment and network; what it does is not reviewed"
+IN_BOX = "Without `all` it runs in the box."
+BACKGROUND = f"only a command in the foreground can leave the box. {IN_BOX}"
+NOT_IN_SUBAGENTS = f"a subagent's commands do not leave the box: say in your report what the user should run. {IN_BOX}"
+UNTRUSTED = f"the user has not said that they trust this project, so no command leaves the box. {IN_BOX}"
+NO_EFFECTS = f"nothing may change now, so no command leaves the box. {IN_BOX}"
+NOBODY = "Nobody can be asked. `-p --allow 'Machine(COMMAND)'` lets exactly that command out of the box."
+FOREIGN_ALONE = "Text from {} is in the conversation, and nobody can be asked."
+FOREIGN = "Text from {} is in the conversation, and may be why the agent asks this."
+NESTED = "{} is a repository of its own inside the project: git there runs the hooks and programs that it names"
+NOT_AT_TOP = (
+    "A rule names exactly this command, for the project's top alone, and the shell is in {}. Go to the top first."
+)
+BARE_TOP = "A rule names exactly this command, but the project's top looks like a bare repository."
+CHANGED = "the mode or the place changed after this was asked. Nothing was changed; call again."
+
+
+class Approver(Struct, frozen=True):
+    """Asks the user about calls of one session, and saves answers that were given for good."""
+
+    user: UserChannel
+    permissions: CallPermissions
+    emit: Callable[[AnyEvent], None]
+    hooks: SessionHooks = field(default_factory=SessionHooks)
+
+    async def ask_for_call(
+        self, call: str, access: Access, tool: Tool[object], reason: str, *, can_leave: bool = False
+    ) -> str:
+        """Ask whether a call may run. Returns the reason why it must not, "" = the user agreed.
+
+        `can_leave`: the user may choose to run the command outside the box, for which `ESCALATE` is returned.
+        """
+        if refusal := await self.find_hook_refusal(call, tool):
+            return refusal
+        before = self._build_approval(access, tool)
+        request = self._build_request(call, access, tool, before, reason)
+        if can_leave:
+            request = replace(request, options=(*request.options, "run_on_machine"))
+        resolution = await self.user.approve(request)
+        if can_leave and resolution.decision == "run_on_machine":
+            return ESCALATE
+        if resolution.by == "user" and resolution.decision in {"allow_always", "reject_always"}:
+            choice: PermissionChoice = "allow" if resolution.decision == "allow_always" else "deny"
+            await self._save_rules(choice, before, [_name_rule(access, before.subject, resolution.pattern)])
+        if resolution.decision not in ALLOWING_DECISIONS:
+            return _format_refusal(resolution)
+        weighed_request, grants = self.permissions.weigh_request(tool), self.permissions.network_grants
+        if self._build_approval(access, tool).compute_digest() != before.compute_digest():
+            return CHANGED
+        if resolution.decision == "allow_session":
+            grants.grant(weighed_request.hosts, for_session=True)
+            grants.grant_services(weighed_request.services, for_session=True)
+        return ""
+
+    async def find_hook_refusal(self, call: str, tool: Tool[object]) -> str:
+        """Return the refusal of a hook before the user is asked about a call, "" = none. A hook can't agree for
+        them."""
+        if not self.hooks.has(HookEvent.PERMISSION_REQUEST):
+            return ""
+        raw_arguments = tool.arguments if isinstance(tool, ExternalTool) else msgspec.to_builtins(tool)
+        arguments = {name: value for name, value in raw_arguments.items() if value is not None}
+        occasion = HookOccasion(
+            event=HookEvent.PERMISSION_REQUEST,
+            call=HookCall(tool=tool.name, call=call, arguments=arguments),
+            subjects=list_tool_names(tool.name),
+            texts=(tool.subject(),),
+        )
+        refusal = (await self.hooks.run(occasion)).describe_refusal()
+        return f"{refusal} Nothing was changed." if refusal else ""
+
+    def _build_approval(self, access: Access, tool: Tool[object]) -> Approval:
+        if access is Access.EXEC:
+            return self.permissions.build_call_approval(tool)
+        return Approval(subject=tool.subject(), mode=self.permissions.mode.value)
+
+    def _build_request(
+        self, call: str, access: Access, tool: Tool[object], approval: Approval, reason: str
+    ) -> ApprovalRequested:
+        is_command, is_contained = access is Access.EXEC, self.permissions.terminal.is_contained
+        has_targets = bool(self.permissions.weigh_request(tool).targets)
+        network = "; no network" if is_contained and not approval.network else ""
+        return ApprovalRequested(
+            id=new_id("apr"),
+            call=call,
+            kind="command" if is_command else "tool",
+            subject=approval.subject,
+            directory=approval.directory,
+            explanation=str(getattr(tool, "explanation", "") or ""),
+            containment=f"{self.permissions.terminal.host.box.describe()}{network}" if is_command else "",
+            options=_list_options(access, tool, is_contained=is_contained, has_targets=has_targets),
+            reason=reason,
+            environment=approval.environment,
+            network=approval.network,
+            permissions=approval.permissions,
+            mode=self.permissions.mode.value,
+            digest=approval.compute_digest(),
+        )
+
+    async def _save_rules(self, choice: PermissionChoice, approval: Approval, rules: Sequence[str]) -> None:
+        """Save an answer that was given for good; if that fails, it still holds for this call."""
+        try:
+            for rule in rules:
+                await asyncio.to_thread(self.permissions.saved_rules.save, choice, approval, rule=rule)
+        except AgentTuiError as problem:
+            self.emit(Notice(level="warning", message=f"Not kept: {problem.message}", hint=problem.hint))
+
+    async def ask_for_command(self, call: str, tool: RunTerminalCmd) -> RunTerminalCmd | None:
+        """Ask the user for the command to run and return the call with it, None = no answer, or nobody to ask."""
+        if not self.user.is_interactive:
+            return None
+        proposal = tool.command if len(tool.command) <= _MAX_SHOWN else f"{tool.command[:_MAX_SHOWN]} …"
+        explanation = f" ({tool.explanation})" if tool.explanation else ""
+        question = Question(
+            id="command",
+            text=f"The agent would run this{explanation}:\n\n{proposal}\n\n"
+            "Type the command to run; its output goes to the agent.",
+            options=(Option(id=_PROPOSED, label="Run it as proposed"),),
+        )
+        response = await self.user.ask(QuestionAsked(id=new_id("ask"), call=call, questions=(question,)))
+        if not response.answers:
+            return None
+        answer = response.answers[0]
+        if answer.text.strip():
+            return replace(tool, command=answer.text.strip())
+        return tool if _PROPOSED in answer.options else None
+
+    async def ask_for_network(
+        self, call: str, command: str, targets: Sequence[HostAndPort], *, is_ahead: bool = False
+    ) -> bool:
+        """Ask whether a command may reach hosts, and grant them. Returns True if the user agreed.
+
+        `is_ahead`: the request is the program's own and nothing has been sent yet, unlike a command that has run."""
+        grants, hosts = self.permissions.network_grants, tuple(dict.fromkeys(target.host for target in targets))
+        rules = [f"WebFetch({host})" for host in hosts]
+        subject = "\n".join(map(str, targets))
+        decision = await self._ask_for_targets(call, command, subject, hosts, rules, is_ahead=is_ahead)
+        if decision not in ALLOWING_DECISIONS:
+            return False
+        grants.grant(hosts, for_session=decision == "allow_session")
+        grants.grant(hosts, for_session=False)
+        return True
+
+    async def ask_for_service(self, call: str, wanted_by: str, service: str) -> bool:
+        """Ask whether a service of the machine may be reached, and grant it to the session."""
+        decision = await self._ask_for_targets(
+            call, wanted_by, service, (service,), [f"Service({service})"], is_ahead=True
+        )
+        if decision not in ALLOWING_DECISIONS:
+            return False
+        self.permissions.network_grants.grant_services((service,), for_session=True)
+        return True
+
+    async def _ask_for_targets(
+        self,
+        call: str,
+        wanted_by: str,
+        subject: str,
+        names: tuple[str, ...],
+        rules: Sequence[str],
+        *,
+        is_ahead: bool,
+    ) -> ApprovalDecision:
+        """Ask about hosts or services; a yes for good is saved as `rules`."""
+        approval = self.permissions.build_approval(wanted_by)
+        request = ApprovalRequested(
+            id=new_id("apr"),
+            call=call,
+            kind="host" if is_ahead else "network",
+            subject=subject,
+            directory=approval.directory,
+            reason=self.permissions.network_grants.explain_caution(),
+            containment=f"wanted by: {wanted_by}",
+            options=NETWORK_OPTIONS,
+            network=names,
+            mode=approval.mode,
+            digest=approval.compute_digest(),
+        )
+        decision = (await self.user.approve(request)).decision
+        if decision == "allow_always":
+            await self._save_rules("allow", approval, rules)
+        return decision
+
+    async def find_refusal(self, call: str, tool: RunTerminalCmd) -> str:
+        """Return the reason why a command that another call needs must not run, "" = it may. It is decided on like any
+        other command."""
+        permissions = self.permissions
+        await permissions.terminal.find_box()
+        if not permissions.is_granted(Access.EXEC):
+            return f"{permissions.mode.value} mode runs no commands here."
+        is_typed = False
+        if permissions.settings.commands.policy == "human":
+            agreed_tool = await self.ask_for_command(call, tool)
+            if agreed_tool is None or agreed_tool.command != tool.command:
+                return "the user did not run it."
+            is_typed = True
+        generic_tool = cast("Tool[object]", tool)
+        decision = permissions.decide(Access.EXEC, generic_tool, is_typed=is_typed)
+        if decision.choice == "deny":
+            return decision.reason
+        if decision.choice == "ask" and (
+            refusal := await self.ask_for_call(call, Access.EXEC, generic_tool, decision.reason)
+        ):
+            return refusal
+        if not permissions.is_granted(Access.EXEC):
+            return "the mode changed meanwhile."
+        hook_call = HookCall(tool=tool.name, call=call, arguments={"command": tool.command})
+        occasion = HookOccasion(event=HookEvent.BEFORE_SHELL, call=hook_call, subjects=(tool.command,))
+        return (await self.hooks.run(occasion)).describe_refusal()
+
+    async def report_command(self, call: str, tool: RunTerminalCmd, result: CommandResult) -> None:
+        """Run the hooks after a command that another call needed."""
+        hook_call = HookCall(
+            tool=tool.name,
+            call=call,
+            arguments={"command": tool.command},
+            result=result.output,
+            duration_ms=result.duration_ms,
+        )
+        await self.hooks.run(HookOccasion(event=HookEvent.AFTER_SHELL, call=hook_call, subjects=(tool.command,)))
+
+
+def _list_options(
+    access: Access, tool: object, *, is_contained: bool, has_targets: bool
+) -> tuple[ApprovalDecision, ...]:
+    if isinstance(tool, ExternalTool):
+        return ONCE_OPTIONS if tool.must_ask or "*" in tool.target else ALL_OPTIONS
+    if has_targets:
+        return TARGET_OPTIONS
+    return ALL_OPTIONS if access is Access.EXEC and is_contained else ONCE_OPTIONS
+
+
+def _name_rule(access: Access, subject: str, pattern: str) -> str:
+    """Return the rule that an answer for good is saved as, "" = it holds for exactly this call."""
+    if access is Access.EXTERNAL:
+        return f"Mcp({subject})"
+    return f"Shell({pattern})" if pattern else ""
+
+
+def _format_refusal(resolution: ApprovalResolved) -> str:
+    who = "The user" if resolution.by == "user" else "The program"
+    note = f" {resolution.note}" if resolution.note else ""
+    return f"{who} refused this call.{note} Nothing was changed."
+
+
+class UnsandboxedAnswer(Struct, frozen=True):
+    """The answer whether a command may leave the box: `choice` says where it may run; `reason`: why it must not run."""
+
+    choice: Literal["unsandboxed", "box", "denied"]
+    reason: str = ""
+
+
+async def ask_for_unsandboxed_run(approver: Approver, call: str, tool: RunTerminalCmd) -> UnsandboxedAnswer:
+    """Ask whether a command may run outside the box. The approval of a yes is `build_unsandboxed_approval`."""
+    permissions = approver.permissions
+    refusal = explain_sandboxed_only(permissions, tool)
+    if refusal := refusal or await approver.find_hook_refusal(call, cast("Tool[object]", tool)):
+        return UnsandboxedAnswer("denied", refusal)
+    before, foreign = build_unsandboxed_approval(permissions, tool), _list_foreign(permissions)
+    if not approver.user.is_interactive:
+        return _answer_by_rule(approver, _build_request(call, tool, approver, before), foreign)
+    if foreign and not await _ask_about_foreign(approver, call, tool, foreign):
+        return UnsandboxedAnswer("denied", "The user refused this call. Nothing was changed.")
+    resolution = await approver.user.approve(_build_request(call, tool, approver, before))
+    if resolution.decision not in {"run_on_machine", "allow_once"}:
+        note = f" {resolution.note}" if resolution.note else ""
+        return UnsandboxedAnswer("denied", f"The user refused this call.{note} Nothing was changed.")
+    if explain_sandboxed_only(permissions, tool) or build_unsandboxed_approval(permissions, tool) != before:
+        return UnsandboxedAnswer("denied", CHANGED)
+    return UnsandboxedAnswer("unsandboxed" if resolution.decision == "run_on_machine" else "box")
+
+
+def build_unsandboxed_approval(permissions: CallPermissions, tool: RunTerminalCmd) -> Approval:
+    """Build the approval of a command that runs outside the box."""
+    return permissions.build_approval(tool.command, list_requested(tool.required_permissions))
+
+
+def explain_sandboxed_only(permissions: CallPermissions, tool: RunTerminalCmd) -> str:
+    """Explain why a command can't leave the box whatever the user answers, "" = they may be asked."""
+    if tool.is_background:
+        return BACKGROUND
+    if permissions.subagent_limits is not None:
+        return NOT_IN_SUBAGENTS
+    if not permissions.is_trusted:
+        return UNTRUSTED
+    if not permissions.terminal.keeps_effects():
+        return NO_EFFECTS
+    rules = select_rules(permissions.load_rules(), "Machine")
+    rule = find_strictest(rule for rule in rules if rule.matches(tool.command))
+    return f"The rule {rule} refuses it outside of the box." if rule is not None and rule.choice == "deny" else ""
+
+
+def _list_foreign(permissions: CallPermissions) -> str:
+    sources = tuple(permissions.terminal.host.state.foreign_sources)
+    return ", ".join(sources[:3]) + (" and others" if len(sources) > 3 else "")
+
+
+def _build_request(call: str, tool: RunTerminalCmd, approver: Approver, approval: Approval) -> ApprovalRequested:
+    terminal = approver.permissions.terminal
+    root, waiting = terminal.host.workspace.root, len(terminal.host.state.changes)
+    nested_repositories = find_nested_repositories(root, approval.directory, approval.subject)
+    warning = f"{NESTED.format(', '.join(nested_repositories))}; " if nested_repositories else ""
+    pending = f"; {waiting:,} {'file waits' if waiting == 1 else 'files wait'} for your review: it sees what is on disk"
+    return ApprovalRequested(
+        id=new_id("apr"),
+        call=call,
+        kind="machine",
+        subject=approval.subject,
+        directory=approval.directory,
+        explanation=tool.explanation,
+        containment=f"{warning}{CONTAINMENT}{pending if waiting else ''}",
+        options=BOXED_OPTIONS if terminal.is_contained else UNSANDBOXED_OPTIONS,
+        permissions=approval.permissions,
+        mode=approval.mode,
+        digest=approval.compute_digest(),
+    )
+
+
+def _answer_by_rule(approver: Approver, request: ApprovalRequested, foreign: str) -> UnsandboxedAnswer:
+    """Answer by the user's rules where nobody can be asked; question and answer are emitted like any other."""
+    allowing = select_rules(approver.permissions.load_rules(), "Machine", "allow")
+    is_named = any(rule.matches(request.subject) for rule in allowing)
+    directory_problem = _explain_directory(approver.permissions, request.directory)
+    approver.emit(request)
+    if is_named and not foreign and not directory_problem:
+        note = "A rule names exactly this command."
+        approver.emit(ApprovalResolved(id=request.id, decision="run_on_machine", by="user", note=note))
+        return UnsandboxedAnswer("unsandboxed")
+    note = (directory_problem or FOREIGN_ALONE.format(foreign)) if is_named else NOBODY
+    approver.emit(ApprovalResolved(id=request.id, decision="reject_once", by="program", note=note))
+    return UnsandboxedAnswer("denied", f"The program refused this call. {note} Nothing was changed.")
+
+
+def _explain_directory(permissions: CallPermissions, directory: str) -> str:
+    """Explain why no rule holds in the shell's directory, "" = it is the project's top."""
+    if directory != ".":
+        return NOT_AT_TOP.format(directory)
+    return BARE_TOP if is_bare_repository(permissions.terminal.host.workspace.root) else ""
+
+
+async def _ask_about_foreign(approver: Approver, call: str, tool: RunTerminalCmd, foreign: str) -> bool:
+    request = ApprovalRequested(
+        id=new_id("apr"),
+        call=call,
+        kind="tool",
+        subject=f"to ask you whether this may leave the box: {tool.command}",
+        reason=FOREIGN.format(foreign),
+        mode=approver.permissions.mode.value,
+    )
+    return (await approver.user.approve(request)).decision == "allow_once"

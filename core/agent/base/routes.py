@@ -1,0 +1,110 @@
+"""Model routes of a session: the model that answers, its fallbacks, and the models for side jobs.
+
+If a model does not answer at all, the next one of its chain takes over for the rest of the turn, with a notice. A
+request that is invalid, or refused for its content, is not sent to another model. A todo may name a model and effort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from core.errors import AgentTuiError, ContextOverflow, ProviderError
+from core.protocol.events import AnyEvent, Notice, RouteTaken
+from core.protocol.messages import Usage
+from core.providers.base import Provider
+from core.providers.catalog.capabilities import Capabilities
+
+FINAL_CODES: Final = frozenset(
+    {"answer_too_large", "content_filtered", "model_refused", "request_invalid", "schema_refused", "tools_unsupported"}
+)
+FALLBACK_BUDGET: Final = 10.0  # seconds to wait for a model while the chain has another one
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    """The target of model calls. `id` is `provider/name`; `window` in tokens, 0 = not known; `effort` "" = default."""
+
+    provider: Provider
+    model: str
+    id: str
+    window: int = 0
+    effort: str = ""
+    capabilities: Capabilities = Capabilities()
+
+
+def price_nothing(_model_id: str, _usage: Usage) -> float | None:
+    """Return no price: the price list that knows no model."""
+    return None
+
+
+class TurnRoutes(Struct, kw_only=True):
+    """The routes of a turn. `current` answers; `chain`: the fallbacks in order, `current` among them.
+
+    `small`, `apply`: routes for these jobs, () = the model of the conversation. `find`: finds the route to a model
+    (id, effort) or raises `AgentTuiError`. `answered`: ids of routes at which a model has answered in the session.
+    """
+
+    current: Route
+    chain: tuple[Route, ...] = ()
+    small: tuple[Route, ...] = ()
+    apply: tuple[Route, ...] = ()
+    find: Callable[[str, str], Route] | None = None
+    price: Callable[[str, Usage], float | None] = price_nothing
+    answered: set[str] = field(default_factory=set)
+
+    def add_cost(self, route: Route, usage: Usage) -> Usage:
+        """Return the usage with its cost, if the model's price is known."""
+        return usage if usage.cost is not None else replace(usage, cost=self.price(route.id, usage))
+
+    def find_next(self, error: ProviderError | None = None) -> Route | None:
+        """Return the route after the current one in the chain, or None. `error`: the failure of the current one."""
+        if error is not None and (error.code in FINAL_CODES or isinstance(error, ContextOverflow)):
+            return None
+        ids = [route.id for route in self.chain]
+        start = ids.index(self.current.id) + 1 if self.current.id in ids else 0
+        return next((route for route in self.chain[start:] if route.id != self.current.id), None)
+
+    def fall_back(self, route: Route, error: ProviderError, emit: Callable[[AnyEvent], None]) -> None:
+        """Switch to another route for the rest of the turn, and notify the user."""
+        first, self.current = self.current, route
+        preferred_model = self.chain[0].id if first in self.chain else first.id
+        emit(
+            RouteTaken(
+                model=route.id,
+                effort=route.effort,
+                context_window=route.window,
+                instead_of=preferred_model,
+                reason=error.message,
+            )
+        )
+        message = f"{first.id} can't answer: {error.message.rstrip('.')}. {route.id} goes on with this turn."
+        emit(Notice(level="warning", message=message, hint="The next turn begins with the first again."))
+
+    def switch_to(self, model: str, effort: str, emit: Callable[[AnyEvent], None]) -> bool:
+        """Switch to the model and effort of a todo, "" = those of the chain's first. True if the route changed."""
+        before, self.current = self.current, self._find_route(model, effort, emit)
+        route = self.current
+        if (route.id, route.effort) == (before.id, before.effort):
+            return False
+        missing_effort = effort if effort != route.effort else ""
+        emit(RouteTaken(model=route.id, effort=route.effort, wanted=missing_effort, context_window=route.window))
+        if missing_effort:
+            message = (
+                f"{route.id} has no effort {missing_effort}: {route.effort or 'its default'} is used for this todo."
+            )
+            emit(Notice(level="info", message=message))
+        return True
+
+    def _find_route(self, model: str, effort: str, emit: Callable[[AnyEvent], None]) -> Route:
+        first = self.chain[0]
+        if not (model or effort) or self.find is None:
+            return first
+        try:
+            return self.find(model or first.id, effort or first.effort)
+        except AgentTuiError as problem:
+            message = f"The model {model} of the todo can't be used: {problem.message}"
+            emit(Notice(level="warning", message=message, hint=problem.hint))
+            return first

@@ -1,1 +1,0 @@
-"""Skills as a model meets them: told by name, opened when one fits, kept through a compaction."""

@@ -1,0 +1,221 @@
+"""Compaction: before the window is full, notes replace the older part of the conversation.
+
+The user's messages stay word for word, as do the task list, the pending changes and the latest steps. A model writes
+the notes; if that fails, they are a list of the steps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.agent.answer.side_requests import SideRequests
+from core.agent.base.prompt_tags import escape_tags
+from core.agent.context.dropped_reasoning import notify_shortened, strip_bound_reasoning
+from core.agent.context.memory import ModelMemory
+from core.agent.context.reminders import append_reminder
+from core.agent.context.skills import render_pinned
+from core.agent.context.token_meter import measure_messages
+from core.attachments.text_form import format_placeholder
+from core.errors import ProviderError
+from core.hooks.dialect_names import HookEvent
+from core.hooks.session_hooks import HookOccasion, SessionHooks
+from core.plans.todo_graph import select_current
+from core.prompts import render
+from core.protocol.events import AnyEvent, ContextCompacted, Notice
+from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from core.shell.long_output import shorten_middle
+from core.state.session import SessionState
+
+UNKNOWN_WINDOW = 64_000  # tokens that are assumed for an unknown window
+TAIL_SHARE = 0.25
+USER_MESSAGES_SHARE = 0.4
+NOTES_WORDS = 900
+MAX_NOTES_TOKENS = 4_000
+_CALL, _RESULT, _MESSAGE = 600, 1_500, 4_000  # characters of one call, result or message in the input for the notes
+_shorten = partial(shorten_middle, unit="characters left out")
+_ATTACHED = re.compile(r"<attached_files>\n.*\n</attached_files>\n*", re.DOTALL)
+
+
+class Compactor(Struct, frozen=True):
+    """The compaction of one session's history. `window`: of the current model in tokens, 0 = not known."""
+
+    state: SessionState
+    memory: ModelMemory
+    side: SideRequests
+    emit: Callable[[AnyEvent], None]
+    window: int
+    hooks: SessionHooks
+
+    async def compact(self, prefix_bytes: int, *, is_full: bool = False, is_asked: bool = False) -> None:
+        """Replace the history. Emits `context.compacted`, or nothing if it would not help or a hook refuses it.
+
+        `is_full`: the model reported a full window, so the window is at most the size of the last request, whatever is
+        known of it; `is_asked`: the user requested it.
+        """
+        trigger = "manual" if is_asked else "auto"
+        if await self._is_refused(prefix_bytes, trigger, is_full=is_full):
+            return
+        meter, messages = self.memory.meter, list(self.state.messages)
+        before = meter.count_tokens(prefix_bytes, messages)
+        window = self.window or UNKNOWN_WINDOW
+        window = min(window, before) if is_full else window
+        cut = _find_cut(messages, meter.estimate, round(window * TAIL_SHARE))
+        older, tail = messages[:cut], messages[cut:]
+        if not older and not is_full and before <= window * TAIL_SHARE:
+            return  # Clipping results would void all reasoning, and save little.
+        notes = ""
+        if not any(isinstance(message, AssistantMessage | ToolMessage) for message in older):
+            tail = _clip_results(tail)
+        else:
+            notes = await self._write_notes(older, window)
+        user_messages = _select_user_messages(older, round(window * USER_MESSAGES_SHARE * 4))
+        tail, void = strip_bound_reasoning(tail)
+        fresh = self._pin_skills(messages, (*user_messages, self._build_note(notes)) if notes else user_messages, tail)
+        meter.reset()
+        after = meter.count_tokens(prefix_bytes, fresh)
+        self.memory.compacted_tokens = min(after, before)
+        if after < before:
+            self.memory.read_digests.clear()
+            self.memory.are_rules_due = True
+            self.memory.announced.pop("mode", None)
+            self.emit(ContextCompacted(messages=tuple(fresh), before_tokens=before, after_tokens=after))
+            notify_shortened(self.emit, void, after - meter.estimate(prefix_bytes))
+            await self._report_end(trigger, notes)
+
+    def _pin_skills(
+        self, before: Sequence[Message], start: Sequence[Message], tail: Sequence[Message]
+    ) -> tuple[Message, ...]:
+        """Join the messages that stay, with the skills between them that they do not contain any more."""
+        texts = render_pinned(tuple(self.state.skills.values()), before, (*start, *tail))
+        return (*start, *(UserMessage(content=text, origin="program") for text in texts), *tail)
+
+    async def _report_end(self, trigger: str, notes: str) -> None:
+        """Run the hooks after the compaction. Those of the session's start run again, since their output was
+        removed."""
+        occasion = HookOccasion(
+            event=HookEvent.POST_COMPACT,
+            fields={"trigger": trigger, "compact_summary": notes},
+            subjects=(trigger,),
+        )
+        outcomes = [await self.hooks.run(occasion)]
+        if not self.hooks.get_agent_type():
+            outcomes.append(await self.hooks.begin_session("compact", self.state.mode))
+        if text := "\n".join(filter(None, (outcome.context for outcome in outcomes))):
+            append_reminder(self.emit, f"A hook says:\n{escape_tags(text)}")
+
+    async def _is_refused(self, prefix_bytes: int, trigger: str, *, is_full: bool) -> bool:
+        """True if a hook refuses the compaction. If the window is full, hooks are informed but can't refuse."""
+        if not self.hooks.has(HookEvent.PRE_COMPACT):
+            return False
+        tokens = self.memory.meter.count_tokens(prefix_bytes, self.state.messages)
+        fields = {
+            "trigger": trigger,
+            "custom_instructions": "",
+            "context_tokens": tokens,
+            "context_window_size": self.window,
+            "context_usage_percent": round(100 * tokens / self.window, 1) if self.window else 0,
+            "message_count": len(self.state.messages),
+        }
+        outcome = await self.hooks.run(HookOccasion(event=HookEvent.PRE_COMPACT, fields=fields, subjects=(trigger,)))
+        if outcome.is_denied:
+            rest = " It is done all the same: the window is full." if is_full else ""
+            self.emit(Notice(level="warning", message=f"Compaction: {outcome.describe_refusal()}{rest}"))
+        return outcome.is_denied and not is_full
+
+    async def _write_notes(self, older: Sequence[Message], window: int) -> str:
+        text = "\n\n".join(_transcribe(message) for message in older)
+        routes = self.side.routes
+        system = render("compaction", words=NOTES_WORDS)
+        for route in (*routes.small, replace(routes.current, effort="")):
+            room = min(route.window or window, window) * 2  # characters, about half of the window in tokens
+            prompt = UserMessage(content=f"<conversation>\n{_shorten(text, room)}\n</conversation>")
+            with suppress(ProviderError):
+                notes = await self.side.ask("small", route, system, [prompt], max_tokens=MAX_NOTES_TOKENS)
+                if notes.strip():
+                    return notes.strip()
+        return _shorten("\n".join(_list_steps(older)), max(window // 2, 4_000))
+
+    def _build_note(self, notes: str) -> UserMessage:
+        changes = tuple(self.state.changes.values())
+        todos = select_current(self.state.todos)
+        text = render("reminders/compacted", summary=notes, todos=todos, changes=changes)
+        return UserMessage(content=f"<system_reminder>\n{text}\n</system_reminder>", origin="program")
+
+
+def _find_cut(messages: Sequence[Message], estimate: Callable[[int], int], room: int) -> int:
+    """Return the index of the tail: the latest steps that fit `room` tokens, without separating calls and results."""
+    cut, size = len(messages), 0
+    for index in range(len(messages) - 1, -1, -1):
+        size += measure_messages(messages[index : index + 1])
+        if estimate(size) > room:
+            break
+        if not isinstance(messages[index], ToolMessage):
+            cut = index
+    if cut == len(messages):  # Even the last step is too large: it stays, and may be clipped later.
+        cut = next((i for i in range(len(messages) - 1, -1, -1) if not isinstance(messages[i], ToolMessage)), 0)
+    return cut
+
+
+def _clip_results(messages: Sequence[Message]) -> list[Message]:
+    return [
+        replace(message, content=_shorten(_render_with_placeholders(message), _RESULT), attachments=())
+        if isinstance(message, ToolMessage)
+        else message
+        for message in messages
+    ]
+
+
+def _select_user_messages(messages: Sequence[Message], room: int) -> list[Message]:
+    """Return the user's messages. If they exceed `room` bytes, attached files and then the middles of long ones are
+    removed."""
+    user_messages = [message for message in messages if isinstance(message, UserMessage) and message.origin == "user"]
+    if measure_messages(user_messages) > room:
+        user_messages = [
+            UserMessage(content=_ATTACHED.sub("", _render_with_placeholders(message))) for message in user_messages
+        ]
+    if measure_messages(user_messages) > room:
+        user_messages = [
+            UserMessage(content=_shorten(message.content, max(room // len(user_messages), 2_000)))
+            for message in user_messages
+        ]
+    return list(user_messages)
+
+
+def _render_with_placeholders(message: UserMessage | ToolMessage) -> str:
+    return "\n".join(
+        (message.content, *(format_placeholder(attachment, "left out") for attachment in message.attachments))
+    )
+
+
+def _transcribe(message: Message) -> str:
+    match message:
+        case UserMessage(origin=origin):
+            return (
+                f"[{'user' if origin == 'user' else 'program'}]\n"
+                f"{_shorten(_render_with_placeholders(message), _MESSAGE)}"
+            )
+        case ToolMessage(is_error=is_error):
+            return f"[{'error' if is_error else 'result'}]\n{_shorten(_render_with_placeholders(message), _RESULT)}"
+        case AssistantMessage():
+            calls = [f"[call] {call.name} {_shorten(call.arguments, _CALL)}" for call in message.tool_calls]
+            return "\n".join(("[agent]", _shorten(message.content, _MESSAGE), *calls))
+
+
+def _list_steps(older: Sequence[Message]) -> list[str]:
+    lines = ["Earlier steps (results left out):"]
+    for message in older:
+        if isinstance(message, AssistantMessage):
+            if message.content:
+                lines.append(f"- said: {_shorten(message.content, 400)}")
+            lines += [f"- called {call.name} {_shorten(call.arguments, 200)}" for call in message.tool_calls]
+        elif isinstance(message, ToolMessage):
+            lines.append(f"  -> {_shorten(message.content.strip().partition(chr(10))[0], 200)}")
+        elif message.origin == "program":
+            lines.append(f"- {_shorten(message.content, 2_000)}")
+    return lines

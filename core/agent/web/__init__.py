@@ -1,1 +1,0 @@
-"""The web as the agent of a session reaches it."""
