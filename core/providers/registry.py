@@ -44,14 +44,14 @@ def resolve_provider(model_id: str, settings: Settings | None = None) -> tuple[P
     _remember_keys(settings)
     provider, name = split_model_id(model_id, settings)
     if provider == SCRIPTED:
-        from core.providers.scripted.provider import ScriptedProvider
+        from core.providers.scripted_provider import ScriptedProvider
 
         return ScriptedProvider.from_file(name), name
     if provider == ACP:
         return HostedAgentProvider(find_agent(name, settings)), name
     endpoint = build_endpoint(provider, settings, name)
     if find_kind(provider, settings) == "anthropic":
-        from core.providers.anthropic.provider import AnthropicProvider
+        from core.providers.anthropic_provider import AnthropicProvider
 
         return AnthropicProvider(endpoint), name
     from core.providers.openai.provider import OpenAIProvider
@@ -194,12 +194,12 @@ def preload_provider(model_id: str, settings: Settings | None = None) -> None:
     provider = model_id.partition("/")[0]
     if provider in OUR_OWN:
         return
-    from core.providers.catalog import pricing
+    from core.providers.catalog import capabilities
     from core.providers.connection import lean_import
     from core.providers.connection.endpoint import warm_up
 
     load_catalogue()
     sdk = find_kind(provider, settings or Settings())
     warm_up(lean_import.load_sdk(sdk), sdk)
-    if provider not in pricing.FREE:
-        pricing.load_prices()
+    if provider not in capabilities.FREE:
+        capabilities.load_prices()

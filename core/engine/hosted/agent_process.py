@@ -20,8 +20,7 @@ from core.errors import AgentTuiError, ToolFailed
 from core.permissions.rules import PermissionRule, parse_rule
 from core.protocol.events import Notice
 from core.protocol.review import Origin
-from core.providers.hosted_agents import HostedAgent
-from core.providers.hosted_modes import ModeOffer, read_mode_offer
+from core.providers.hosted_agents import HostedAgent, ModeOffer, read_mode_offer
 from core.sandbox.box import BoxService
 from core.shell.network_grants import NetworkGrants
 from core.shell.servers.boxed_process import ServerLog, ServerProcess

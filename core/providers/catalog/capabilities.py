@@ -1,23 +1,34 @@
-"""The capabilities of models, as data: what its provider's models endpoint told, else the file `models.toml`."""
+"""The abilities, context windows and prices of models.
+
+Abilities come from the models endpoint, else from `models.toml`. Prices come from genai-prices: importing that list
+costs a fifth of a second, so `load_prices` does it in the thread that imports the SDK, and `find_context_window` never
+imports it.
+"""
 
 from __future__ import annotations
 
+import sys
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from core.edit_formats import EditFormat
-from core.protocol.messages import Effort, WireProtocol
+from core.protocol.messages import Effort, Usage, WireProtocol
 from core.providers.catalog.reported import ReportedCapabilities, Thinking, load_reported
 from core.records import convert, parse_toml
+
+if TYPE_CHECKING:
+    from genai_prices.types import PriceCalculation
 
 FILE: Final = Path(__file__).with_name("models.toml")
 # Servers of this machine: they choose the window themselves, and ask for no money.
 LOCAL: Final = frozenset({"scripted", "ollama", "lmstudio", "llamacpp", "vllm"})
+FREE: Final = LOCAL
+_LISTED: Final = frozenset({"openai", "anthropic"})
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
@@ -130,3 +141,48 @@ def _parse_family(family: dict[str, Any]) -> list[ModelFamily]:
         ModelFamily(patterns=pair, capabilities=capabilities)
         for pair, capabilities in zip(patterns, capability_sets, strict=True)
     ]
+
+
+def load_prices() -> None:
+    """Import the price list. Slow; safe in any thread."""
+    _find_price("openai/gpt-4o", 1, 1)
+
+
+def compute_cost(model_id: str, usage: Usage) -> float | None:
+    """US dollars for one call to `provider/name`; 0.0 for a model on this machine, None when the price is not known."""
+    if model_id.partition("/")[0] in FREE:
+        return 0.0
+    cached_tokens, cache_write_tokens = usage.cached_tokens, usage.cache_write_tokens
+    price = _find_price(model_id, usage.prompt_tokens, usage.completion_tokens, cached_tokens, cache_write_tokens)
+    return None if price is None else float(price.total_price)
+
+
+@lru_cache(maxsize=64)
+def _find_price(
+    model_id: str, prompt: int, answer: int, cached_tokens: int = 0, cache_write_tokens: int = 0
+) -> PriceCalculation | None:
+    from genai_prices import Usage as Counts
+    from genai_prices import calc_price
+
+    provider, _, name = model_id.partition("/")
+    counts = Counts(
+        input_tokens=prompt,
+        output_tokens=answer,
+        cache_read_tokens=cached_tokens,
+        cache_write_tokens=cache_write_tokens or None,
+    )
+    try:
+        return calc_price(counts, name, provider_id=provider if provider in _LISTED else None)
+    except (LookupError, ValueError):
+        return None
+
+
+def find_context_window(model_id: str) -> int:
+    """Tokens that `provider/name` can be sent, 0 = not known. Never slow."""
+    provider, _, name = model_id.partition("/")
+    if provider in FREE:
+        return 0
+    if (context_window := find_canonical_name(name).context_window) or provider not in _LISTED:
+        return context_window
+    price = _find_price(model_id, 1, 1) if "genai_prices.data" in sys.modules else None
+    return (price.model.context_window or 0) if price else 0

@@ -19,10 +19,10 @@ from msgspec import Struct, field
 
 from core.clock import now_ms
 from core.errors import ConfigError
+from core.filesystem.private_file import read_private, write_private
 from core.protocol.messages import Effort
 from core.providers.base import ModelInfo
-from core.providers.connection.private_file import read_private, write_private
-from core.providers.wire.parsed_fields import get_table
+from core.providers.wire.wire_values import get_table
 from core.records import decode_json
 from core.user_dirs import get_cache_dir
 

@@ -102,7 +102,7 @@ class SilentTooLong(TimeoutError):
 
 def build_status_error(status: int, body: object, headers: Mapping[str, str], api: Api) -> ProviderError:
     """The error for an HTTP answer of 300 or more; `body` is parsed JSON, text or None."""
-    from core.providers.connection.retry_delay import parse_wait  # its patterns are compiled when something went wrong
+    from core.providers.connection.refusals import parse_wait  # its patterns are compiled when something went wrong
 
     detail = extract_detail(body)
     clean_body = drop_echoes(body, api.model)

@@ -1,17 +1,11 @@
-"""The places of keys: a key command, the environment, the keyring, a 0600 file of our own; and where a pasted one is
-put.
-
-A stored key belongs to one address: it is kept under provider and origin (`openai https://api.openai.com`), so that a
-key which was stored for one host can't be sent to another. A keyring that is missing, locked, broken or slow is no
-error: it is asked in a thread, for a limited time, and then passed over. For a server on this machine it is not asked
-at all: such a server seldom has a key, and the question costs a tenth of a second.
-"""
+"""The keys of model APIs: where one is stored, how it is looked for, and the command that prints one."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import queue
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -20,21 +14,64 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from core.errors import ConfigError, StateError
+from core.errors import ConfigError, ProviderError, StateError
+from core.filesystem.private_file import read_private, write_private
 from core.providers.connection.addresses import is_loopback
 from core.providers.connection.endpoint import FoundKey
-from core.providers.connection.key_command import run_key_command
-from core.providers.connection.private_file import read_private, write_private
 from core.records import decode_json
-from core.secrets import Secret
+from core.secrets import Secret, redact
 from core.user_dirs import get_state_dir
 
+SECONDS: Final = 15.0
+_SHOWN: Final = 200
+_found: dict[str, Secret] = {}
+_running = threading.Lock()
 SERVICE: Final = "agent-tui"
 FILE_NAME: Final = "keys.json"
 KEYRING: Final = "the keyring"
 KEY_COMMAND: Final = "the key command"
 KEYRING_SECONDS: Final = 3.0
 _keyring_off = threading.Event()
+
+
+def run_key_command(command: str, *, seconds: float | None = None) -> Secret:
+    """The first line that a command prints, kept until `forget`. Blocks. Raises `ProviderError`, which says why."""
+    with _running:
+        if command not in _found:
+            _found[command] = _run(command, SECONDS if seconds is None else seconds)
+        return _found[command]
+
+
+def forget_key(command: str) -> None:
+    """Run the command again when the key is wanted next: what it printed is refused."""
+    _found.pop(command, None)
+
+
+def _run(command: str, seconds: float) -> Secret:
+    try:
+        shell, no_input = ["/bin/sh", "-c", command], subprocess.DEVNULL
+        result = subprocess.run(
+            shell, stdin=no_input, capture_output=True, timeout=seconds, check=False, start_new_session=True
+        )
+    except subprocess.TimeoutExpired:
+        raise _build_error(command, f"took longer than {seconds:g} s") from None
+    except OSError as error:
+        raise _build_error(command, f"could not be run: {error.strerror}") from None
+    first = next(iter(result.stdout.decode("utf-8", "replace").strip().splitlines()), "").strip()
+    if result.returncode:
+        error_output = " ".join(redact(result.stderr.decode("utf-8", "replace")).split())[:_SHOWN]
+        raise _build_error(command, f"ended with {result.returncode}{f': {error_output}' if error_output else ''}")
+    if not first or not first.isascii() or not first.isprintable() or " " in first:
+        raise _build_error(command, "printed no key: a key is one word in ASCII on the first line")
+    return Secret(first)
+
+
+def _build_error(command: str, reason: str) -> ProviderError:
+    return ProviderError(
+        f"The key command `{redact(command)}` {reason.rstrip('.')}.",
+        code="key_command_failed",
+        hint="Run it in a terminal of yours, or correct `key_command` in your configuration.",
+    )
 
 
 def build_account(provider: str, base_url: str) -> str:

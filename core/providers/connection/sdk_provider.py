@@ -18,7 +18,7 @@ from core.providers.base import Delta, ModelInfo, ModelRequest
 from core.providers.catalog import listing
 from core.providers.catalog import reported as told
 from core.providers.catalog.capabilities import Capabilities, find_capabilities
-from core.providers.connection import key_command, lean_import
+from core.providers.connection import keys, lean_import
 from core.providers.connection.endpoint import Endpoint, add_near_names, build_http_client, build_timeouts
 from core.providers.connection.event_stream import build_stream_class
 from core.providers.connection.failures import Api, SilentTooLong, build_exception_error
@@ -112,7 +112,7 @@ class SdkProvider(ABC):
 
     async def _forget_key(self) -> None:
         """The next call looks for the key anew: keys of a command may hold for an hour only."""
-        key_command.forget_key(self._endpoint.key_command)
+        keys.forget_key(self._endpoint.key_command)
         await self.close()
 
     @abstractmethod

@@ -18,7 +18,7 @@ from core.errors import ContextOverflow, ProviderError
 from core.protocol.messages import AssistantMessage, WireProtocol
 from core.providers.base import ModelRequest
 from core.providers.connection.refusals import NEEDS_RESPONSES, drop_echoes, is_said
-from core.providers.openai.chat_request import find_unknown_fields
+from core.providers.openai.chat import find_unknown_fields
 from core.providers.openai.host_habits import BLANKS, HostHabits
 
 NAMES: Final[dict[WireProtocol, str]] = {"chat": "chat completions", "responses": "the Responses API"}

@@ -11,7 +11,7 @@ from core.protocol.messages import Attachment
 from core.providers.base import ModelRequest
 from core.providers.catalog.capabilities import Capabilities
 from core.providers.wire.request_bytes import Wire
-from core.providers.wire.wire_text import clean
+from core.providers.wire.wire_values import clean
 
 Item = dict[str, Any]
 

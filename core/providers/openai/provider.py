@@ -20,11 +20,9 @@ from core.providers.connection.endpoint import Endpoint, is_openai_host
 from core.providers.connection.event_stream import refuse_other
 from core.providers.connection.failures import build_cut_error, build_exception_error
 from core.providers.connection.sdk_provider import END, SdkProvider, read_next
-from core.providers.openai.chat_answer import ChatAnswer
-from core.providers.openai.chat_request import ChatWire
+from core.providers.openai.chat import ChatAnswer, ChatWire
 from core.providers.openai.negotiation import Negotiation
-from core.providers.openai.responses_answer import ResponsesAnswer
-from core.providers.openai.responses_request import ResponsesWire
+from core.providers.openai.responses import ResponsesAnswer, ResponsesWire
 from core.providers.wire.request_bytes import RequestBytes, RequestEncoder
 
 _PATHS: Final[dict[WireProtocol, str]] = {"chat": "/chat/completions", "responses": "/responses"}

@@ -19,8 +19,7 @@ from msgspec import Struct, field
 from core.ids import new_id
 from core.protocol.messages import AssistantMessage, Message
 from core.providers.base import ToolCallDelta
-from core.providers.wire.parsed_fields import get_text
-from core.providers.wire.wire_text import clean_tool_name, encode_arguments, is_call_id
+from core.providers.wire.wire_values import clean_tool_name, encode_arguments, get_text, is_call_id
 from core.records import parse_json
 from core.text.repairs.call_wrappings import is_object, may_be_whole, may_go_on, settle_arguments
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from core.errors import ProviderError
 from core.protocol.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from core.providers.catalog.capabilities import find_capabilities
-from core.providers.openai.chat_request import ChatWire
+from core.providers.openai.chat import ChatWire
 from core.providers.openai.host_habits import HostHabits
 from core.providers.openai.negotiation import Negotiation
 from core.providers.wire.request_bytes import RequestEncoder

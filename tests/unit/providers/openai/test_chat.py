@@ -7,9 +7,9 @@ import pytest
 from core.protocol.messages import AssistantMessage, ReasoningBlock, ToolCall, ToolMessage, UserMessage
 from core.providers.base import ModelRequest, ToolSpec
 from core.providers.catalog.capabilities import Capabilities
-from core.providers.openai.chat_request import ChatWire
+from core.providers.openai.chat import ChatWire
 from core.providers.wire.request_bytes import RequestEncoder
-from core.providers.wire.wire_text import clean, clean_tool_name, encode_arguments
+from core.providers.wire.wire_values import clean, clean_tool_name, encode_arguments
 from tests.support.provider_calls import messages_body
 
 SPECS = tuple(ToolSpec(name=name, description=name, parameters={"type": "object"}) for name in ("a", "b"))

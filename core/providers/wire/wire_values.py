@@ -1,7 +1,7 @@
-"""The checks of every message before it is sent: valid UTF-8, names, ids and tool arguments.
+"""Values on the wire: typed access to parsed JSON, and texts, names, ids and arguments that every API accepts.
 
 The rules are the strictest of the providers', and each is a function of its input alone, so that a message is sent in
-the same bytes every time and caches stay warm.
+the same bytes every time and prompt caches are hit.
 """
 
 from __future__ import annotations
@@ -46,3 +46,27 @@ def encode_arguments(arguments: str) -> str:
     if arguments.strip() and "invalid_arguments" not in fields:
         return clean(settle_arguments(arguments))
     return json.dumps(fields, ensure_ascii=False)
+
+
+def get_table(record: object, key: str) -> dict[str, Any]:
+    """An object; {} for anything else."""
+    value = record.get(key) if isinstance(record, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def get_tables(record: object, key: str) -> list[dict[str, Any]]:
+    """The objects of a list."""
+    value = record.get(key) if isinstance(record, dict) else None
+    return [table for table in value if isinstance(table, dict)] if isinstance(value, list) else []
+
+
+def get_text(record: object, key: str) -> str:
+    """A text; "" for anything else."""
+    value = record.get(key) if isinstance(record, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def get_count(record: dict[str, Any], key: str) -> int:
+    """A number of tokens; 0 for anything else."""
+    value = record.get(key)
+    return int(value) if isinstance(value, int | float) and 0 < value < float("inf") else 0

@@ -5,7 +5,7 @@ import pytest
 from core.config.model_settings import ProviderSettings
 from core.config.settings import Settings
 from core.errors import ProviderError
-from core.providers.connection import key_command
+from core.providers.connection import keys
 from core.providers.connection.keys import KEY_COMMAND
 from core.providers.registry import build_endpoint
 from core.secrets import redact
@@ -14,11 +14,11 @@ from core.secrets import redact
 @pytest.fixture(autouse=True)
 def nothing_kept():
     yield
-    key_command._found.clear()
+    keys._found.clear()
 
 
 def key_of(command: str) -> str:
-    return key_command.run_key_command(command).reveal()
+    return keys.run_key_command(command).reveal()
 
 
 def test_the_first_line_that_a_command_prints_is_the_key_and_a_secret(monkeypatch):
@@ -33,7 +33,7 @@ def test_the_first_line_that_a_command_prints_is_the_key_and_a_secret(monkeypatc
 def test_a_command_is_run_once_until_its_key_is_refused(tmp_path):
     command = f"echo x >> {tmp_path / 'runs'}; echo key-$(wc -l < {tmp_path / 'runs'})-0123456789"
     assert key_of(command) == key_of(command) == "key-1-0123456789"
-    key_command.forget_key(command)
+    keys.forget_key(command)
     assert key_of(command) == "key-2-0123456789"
 
 
@@ -62,7 +62,7 @@ def test_what_a_command_prints_stands_in_no_error():
 
 def test_a_command_that_never_ends_is_given_up():
     with pytest.raises(ProviderError, match=r"took longer than 0\.05 s"):
-        key_command.run_key_command("read x < /dev/zero; while true; do :; done", seconds=0.05)
+        keys.run_key_command("read x < /dev/zero; while true; do :; done", seconds=0.05)
 
 
 def test_a_command_has_no_input_and_no_terminal():

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.providers.openai.merged_pieces import MergedPieces
+from core.providers.openai.chat import MergedPieces
 
 
 def merged(*pieces):

@@ -12,9 +12,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from core.errors import ContextOverflow, ProviderError
-from core.providers.anthropic.answer import MessageAnswer
-from core.providers.anthropic.options import DISPENSABLE, LOWERED, build_options
-from core.providers.anthropic.request import MessagesWire
+from core.providers.anthropic_messages import DISPENSABLE, LOWERED, MessageAnswer, MessagesWire, build_options
 from core.providers.base import AnswerReport, Delta, ModelRequest, RequestReport
 from core.providers.catalog.capabilities import Capabilities
 from core.providers.connection.endpoint import Endpoint

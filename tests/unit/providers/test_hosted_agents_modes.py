@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.providers.hosted_modes import ModeOffer, read_mode_offer
+from core.providers.hosted_agents import ModeOffer, read_mode_offer
 
 CODEX = ("read-only", "workspace-write", "agent", "agent-full-access")
 CODEX_BEFORE = ("read-only", "auto", "full-access")

@@ -7,7 +7,7 @@ import pytest
 from core.errors import ConfigError, ContextOverflow, ProviderError
 from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
 from core.providers.base import StreamEnd, TextDelta, ToolCallDelta
-from core.providers.scripted.provider import ScriptedProvider
+from core.providers.scripted_provider import ScriptedProvider
 from tests.support.provider_calls import Answer, ask, request
 
 
@@ -300,7 +300,7 @@ async def test_the_pace_is_kept_and_can_be_changed(talk, monkeypatch):
     async def sleep(seconds):
         pauses.append(seconds)
 
-    monkeypatch.setattr("core.providers.scripted.provider.asyncio.sleep", sleep)
+    monkeypatch.setattr("core.providers.scripted_provider.asyncio.sleep", sleep)
     conversation = talk(
         "tokens_per_second: 50\n"
         "steps: [one two three, {text: one two, delay_ms: 40}, {text: a b, tokens_per_second: 0}]"

@@ -8,9 +8,7 @@ import pytest
 from anthropic.types.message_create_params import MessageCreateParamsStreaming
 
 from core.protocol.messages import AssistantMessage, Attachment, ToolCall, ToolMessage, UserMessage, WireAnswer
-from core.providers.anthropic.answer import MessageAnswer
-from core.providers.anthropic.options import build_options
-from core.providers.anthropic.request import MessagesWire
+from core.providers.anthropic_messages import MessageAnswer, MessagesWire, build_options
 from core.providers.base import ModelRequest, ToolSpec
 from core.providers.catalog.capabilities import find_capabilities
 from core.providers.wire.request_bytes import RequestEncoder
