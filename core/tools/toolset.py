@@ -1,23 +1,39 @@
-"""The tools of a session, in one fixed order, so that the list a model is sent never changes."""
+"""The tools that a request offers: which ones, in which order, and in which format a model edits."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any, cast
+from typing import Any, Final, cast
 
-from core.edit_formats import SEARCH_REPLACE, EditFormat
+from core.config.settings import Settings
+from core.edit_formats import EDIT_TOOLS, SEARCH_REPLACE, EditFormat
 from core.errors import ToolInputInvalid
 from core.modes import Mode
 from core.providers.base import ToolSpec
+from core.providers.catalog.capabilities import find_canonical_name
 from core.text.similarity import find_nearest_names
-from core.tools.arguments import convert_arguments
+from core.tools.arguments import build_offered_schema, convert_arguments, describe_schema
 from core.tools.base import RegisteredTool, Tool, ToolType
 from core.tools.builtin import BUILTIN
-from core.tools.edit_format_choice import OFFERED
-from core.tools.schema import build_offered_schema, describe_schema
 
+OTHERS: Final[EditFormat] = "search_replace"
+# The name under which a format's tool is offered, and that tool.
+OFFERED: Final[Mapping[EditFormat, tuple[str, str]]] = {
+    format_: (name, tool.name) for tool in EDIT_TOOLS for format_, name in tool.offers.items()
+}
 EDITOR = SEARCH_REPLACE.name  # its place in the list is that of whichever edit format is offered
+
+
+def choose_edit_format(model: str, settings: Settings) -> EditFormat:
+    """The format for a model, by its id `provider/name`."""
+    edit_format = settings.models[model].edits if model in settings.models else ""
+    return edit_format or guess_edit_format(model)
+
+
+def guess_edit_format(model: str) -> EditFormat:
+    """The format that models of this name are best at."""
+    return find_canonical_name(model).edits or OTHERS
 
 
 async def _wait_for_nothing(_: str) -> None:

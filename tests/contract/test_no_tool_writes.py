@@ -19,7 +19,7 @@ from core.modes import Access
 from core.protocol.plans import Plan
 from core.protocol.review import Origin
 from core.tools import base
-from core.tools.builtin.debugging.debugger import Debugger
+from core.tools.builtin.debugging import Debugger
 from core.tools.external import ExternalCaller
 from core.tools.toolset import Toolset
 from tests.support.agent_case import Case

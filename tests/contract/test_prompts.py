@@ -17,8 +17,8 @@ from core.protocol.events import ModeName
 from core.protocol.plans import Plan
 from core.protocol.review import Change, FileState, Finding
 from core.shell.probe_overlay import LOG_VARIABLE, URL_PLACEHOLDER
+from core.tools.arguments import build_parameters
 from core.tools.builtin import BUILTIN
-from core.tools.schema import build_parameters
 from core.tools.toolset import Toolset
 
 TOOLS = Toolset()

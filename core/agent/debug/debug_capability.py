@@ -26,7 +26,7 @@ from core.protocol.review import Origin
 from core.shell.probe_overlay import read_probed_file
 from core.shell.spill import spill_output
 from core.state.debugging import DebugState
-from core.tools.builtin.debugging.debugger import RemovedProbes, Reproduction, ReproductionReport
+from core.tools.builtin.debugging import RemovedProbes, Reproduction, ReproductionReport
 
 MAX_PROBES = 40
 

@@ -26,7 +26,7 @@ from core.protocol.events import AnyEvent, Notice
 from core.protocol.review import Origin
 from core.state.session import SessionState
 from core.tools.base import FileEditDetail, FileEditDetails
-from core.tools.builtin.planning.todo_write import format_todos
+from core.tools.builtin.plans import format_todos
 from core.tools.toolset import Toolset
 
 WORK_ACCESSES = frozenset({Access.PROPOSE, Access.EXEC})

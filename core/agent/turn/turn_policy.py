@@ -17,7 +17,7 @@ from core.plans.todo_graph import DONE, find_ready
 from core.prompts import render
 from core.protocol.events import AnyEvent, Notice
 from core.state.session import SessionState
-from core.tools.builtin.planning.todo_write import format_todos
+from core.tools.builtin.plans import format_todos
 
 MAX_URGES = 2  # times in a row without a todo done that a model is asked to go on with a build
 PLAN_ENDING_TOOLS = frozenset({"create_plan", "update_plan", "switch_mode"})

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from core.errors import PathRefused, ToolInputInvalid
-from core.tools.builtin.reading.list_dir import ListDir
+from core.tools.builtin.reading.list_files import ListDir
 
 
 async def tree(files, path: str = ".", **arguments) -> str:

@@ -12,8 +12,7 @@ from core.prompts import load_tool_text
 from core.shadow.diff.hunks import compare_texts
 from core.tools.base import FileEditDetails
 from core.tools.builtin.editing.edit_outcome import format_regions
-from core.tools.edit_format_choice import OFFERED, choose_edit_format, guess_edit_format
-from core.tools.toolset import Toolset
+from core.tools.toolset import OFFERED, Toolset, choose_edit_format, guess_edit_format
 
 TOOLS = Toolset()
 

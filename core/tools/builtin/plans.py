@@ -1,4 +1,4 @@
-"""todo_write: the session's task list, replaced or merged."""
+"""The tools for plans and their todos: create a plan, change it, and set the list of todos."""
 
 from __future__ import annotations
 
@@ -8,14 +8,55 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 from msgspec.structs import asdict, replace
 
+from core.errors import ToolInputInvalid
 from core.modes import Access
 from core.plans.todo_changes import TodoChange, apply_todo_changes
-from core.plans.todo_graph import DONE, find_blockers, find_ready, select_current
+from core.plans.todo_graph import DONE, check_graph, find_blockers, find_ready, select_current
 from core.protocol.documents import Todo, TodoStatus, TodoStatusUpdate
-from core.tools.base import TodoBoard, Tool, ToolOutcome
+from core.protocol.plans import Plan
+from core.text.counting import count
+from core.tools.base import PlanChange, Planner, TodoBoard, Tool, ToolOutcome
 
 MOST_READY = 50  # ids that are named
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
+
+
+class PlannedTodo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(min_length=1, max_length=80, description="Short and telling, such as add-login-route.")]
+    content: Annotated[str, Meta(min_length=1, description="What is to be done, and how to see that it is done.")]
+    dependencies: Annotated[tuple[str, ...], Meta(description="Ids of todos that must be completed before.")] = ()
+    verify: Annotated[str, Meta(description="A command that has to pass before it counts as completed, if any.")] = ""
+
+
+class CreatePlan(Tool[Planner], frozen=True, kw_only=True, rename={"title": "name"}):
+    name: ClassVar[str] = "create_plan"
+    access: ClassVar[Access] = Access.PLAN
+    argument_names: ClassVar = {"title": "name", "body": "plan", "content": "plan"}
+    ignored_arguments: ClassVar = frozenset(("isProject", "is_project", "phases", "status"))
+
+    title: Annotated[str, Meta(min_length=1, max_length=200, description="Three or four words.")]
+    overview: Annotated[str, Meta(description="One or two sentences: what will be different afterwards.")]
+    plan: Annotated[str, Meta(min_length=1, description="The plan in Markdown, naming the files it touches.")]
+    todos: Annotated[tuple[PlannedTodo, ...], Meta(description="The steps, in order.")] = ()
+
+    def subject(self) -> str:
+        return self.title
+
+    async def run(self, capability: Planner) -> ToolOutcome:
+        if not self.title.strip():
+            raise ToolInputInvalid("The plan has no name.", hint="Name it in three or four words.")
+        todos = tuple(
+            Todo(**{**asdict(planned_todo), "verify": planned_todo.verify.strip()}) for planned_todo in self.todos
+        )
+        check_graph(todos)
+        plan = Plan(path="", name=self.title.strip(), overview=self.overview.strip(), body=self.plan, todos=todos)
+        stored_plan = capability.create_plan(plan)
+        first = ", ".join(todo.id for todo in find_ready(stored_plan.todos)) or "none"
+        content = (
+            f"Plan written to {stored_plan.path} with {count('todo', len(stored_plan.todos))}; ready to start: {first}."
+            " The user sees it now and decides when to build it. Do not begin the work in this turn."
+        )
+        return ToolOutcome(content=content, summary=count("todo", len(stored_plan.todos)), detail=stored_plan)
 
 
 class WrittenTodo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -105,3 +146,42 @@ def format_todos(todos: Sequence[Todo]) -> str:
         overflow = f" and {len(free) - MOST_READY:,} more" if len(free) > MOST_READY else ""
         rows.append(f"Ready to start: {', '.join(free[:MOST_READY])}{overflow}.")
     return "\n".join(rows)
+
+
+class ChangedTodo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(min_length=1, max_length=80, description="The todo's id; a new one makes a new todo.")]
+    content: Annotated[str, Meta(description="What is to be done; may be left out for a known todo.")] = ""
+    dependencies: Annotated[tuple[str, ...] | None, Meta(description="Ids of todos that must be completed before.")] = (
+        None
+    )
+    status: Annotated[TodoStatus | None, Meta(description="Left out: it stays.")] = None
+    verify: Annotated[str | None, Meta(description="A command that has to pass before it counts as completed.")] = None
+
+
+class UpdatePlan(Tool[Planner], frozen=True, kw_only=True, rename={"title": "name", "target": "path"}):
+    name: ClassVar[str] = "update_plan"
+    access: ClassVar[Access] = Access.PLAN
+    argument_names: ClassVar = {"title": "name", "body": "plan", "content": "plan", "file": "path"}
+
+    title: Annotated[str | None, Meta(description="A new name; left out: it stays.")] = None
+    overview: Annotated[str | None, Meta(description="A new overview; left out: it stays.")] = None
+    plan: Annotated[str | None, Meta(description="The new text in Markdown, whole; left out: it stays.")] = None
+    todos: Annotated[tuple[ChangedTodo, ...], Meta(description="Todos to add or to change; the others stay.")] = ()
+    remove: Annotated[tuple[str, ...], Meta(description="Ids of todos to take out.")] = ()
+    target: Annotated[str, Meta(description="The plan's file; left out: the one at hand.")] = ""
+
+    def subject(self) -> str:
+        return self.title or self.target or "the plan"
+
+    async def run(self, capability: Planner) -> ToolOutcome:
+        change = PlanChange(
+            path=self.target,
+            name=(self.title or "").strip() or None,
+            overview=self.overview,
+            body=self.plan,
+            todos=build_changes(self.todos),
+            remove=self.remove,
+        )
+        plan, update = await capability.update_plan(change)
+        content = "\n".join([f"{plan.path} is changed.", *update.notes, format_todos(plan.todos)])
+        return ToolOutcome(content=content, summary=count("todo", len(plan.todos)), detail=plan, failed=update.failed)

@@ -1,7 +1,7 @@
-"""ask_question: questions to the user, each with a few options of which one may be recommended.
+"""The tools with which a model turns to the user: a question, a change of mode, and the end of its work.
 
-What is asked badly (too few or too many options, two that read alike, a text without words) goes back to the model with
-what is wrong and where; nobody is bothered with it.
+A question that is malformed (too few or too many options, two that read alike, a text without words) goes back to the
+model with the reason; the user never sees it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 
 from core.errors import ToolInputInvalid
-from core.modes import Access
+from core.modes import Access, Mode
 from core.protocol.documents import Option, Question, QuestionAnswer
-from core.tools.base import Asker, Tool, ToolOutcome
+from core.tools.base import Asker, Reader, ReadTool, Tool, ToolOutcome
 
 FEWEST, MOST = 2, 4
 LONGEST_TEXT, LONGEST_LABEL = 2_000, 300  # characters
@@ -193,3 +193,36 @@ def _advise_without_answer(questions: Sequence[Question]) -> str:
     )
     others = f", and with what you judge best for {', '.join(rest)}" if recommendations and rest else ""
     return f"{advice}{others}, and name your assumption; or end your turn if the work can't go on without an answer."
+
+
+class SwitchMode(Tool[Asker], frozen=True, kw_only=True):
+    name: ClassVar[str] = "switch_mode"
+    access: ClassVar[Access] = Access.ASK
+    argument_names: ClassVar = {"mode": "target_mode_id", "mode_id": "target_mode_id"}
+
+    target_mode_id: Annotated[Mode, Meta(description="The mode to go on in.")]
+    explanation: Annotated[str, Meta(description="For the user: why that mode fits better.")] = ""
+
+    def subject(self) -> str:
+        return self.target_mode_id.value
+
+    async def run(self, capability: Asker) -> ToolOutcome:
+        mode = self.target_mode_id.value
+        if await capability.request_mode(mode, self.explanation):
+            return ToolOutcome(content=f"The user agreed: you are in {mode} mode now.", summary=f"now in {mode} mode")
+        content = f"The user did not agree to {mode} mode. Go on in the present one, or say what you can't do in it."
+        return ToolOutcome(content=content, summary="declined")
+
+
+class FinishTool(ReadTool, frozen=True, kw_only=True):
+    name: ClassVar[str] = "finish"
+    argument_names: ClassVar = dict.fromkeys(("result", "answer", "response", "summary", "text", "output"), "message")
+    ignored_arguments: ClassVar = frozenset(("thought", "task_completed", "command"))
+
+    message: Annotated[str, Meta(description="What the user is told.")] = ""
+
+    def subject(self) -> str:
+        return ""
+
+    async def run(self, capability: Reader) -> ToolOutcome:
+        return ToolOutcome(content="The turn ends here.", summary="")

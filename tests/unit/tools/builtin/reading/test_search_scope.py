@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.config.rules.globs import matches
-from core.tools.builtin.reading.globs import compile_glob, extract_name_part
+from core.tools.builtin.reading.search_scope import compile_glob, extract_name_part
 
 CALLED_SO = [
     ("app/[id]/*.tsx", "app/[id]/page.tsx"),

@@ -11,10 +11,9 @@ from core.errors import ToolInputInvalid
 from core.protocol.messages import AssistantMessage, ToolCall
 from core.tools.base import Tool
 from core.tools.builtin import BUILTIN
-from core.tools.builtin.planning.ask_question import AskQuestion
-from core.tools.call_tool import resolve_scroll, unwrap_call
+from core.tools.builtin.dialogue import AskQuestion
+from core.tools.call_tool import resolve_scroll, translate_call, unwrap_call
 from core.tools.toolset import Toolset
-from core.tools.translated_calls import translate_call
 
 TOOLS = Toolset()
 READ, GREP, RUN, ASK = "read_file", "grep", "run_terminal_cmd", "ask_question"

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from core.errors import ToolInputInvalid
 from core.protocol.documents import Question, QuestionAnswer
+from core.tools.arguments import build_parameters
 from core.tools.base import ToolOutcome
-from core.tools.builtin.planning.ask_question import FEWEST, LONGEST_LABEL, LONGEST_TEXT, MOST
-from core.tools.schema import build_parameters
+from core.tools.builtin.dialogue import FEWEST, LONGEST_LABEL, LONGEST_TEXT, MOST
 from core.tools.toolset import Toolset
 
 TOOLS = Toolset()
