@@ -11,7 +11,7 @@ raise the same error for that as for a missing bracket, never `RecursionError` o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
@@ -21,13 +21,10 @@ if TYPE_CHECKING:
     import json
 
 T = TypeVar("T")
-
 MAX_DEPTH: Final = 200  # of lists and objects in each other, in plain data
 RECORD_LEVELS: Final = 50  # of the records themselves, around the plain data that they hold
 TOO_DEEP: Final = f"it is nested deeper than {MAX_DEPTH} levels"
-
 EXPECTED_ID: Final = "is an id: letters, digits, '.', '_' and '-'"
-
 _NESTING: Final = (dict, list, tuple, msgspec.Struct)
 _LEARNING: Final = RLock()
 _learnt: set[Any] = set()
@@ -36,8 +33,12 @@ _PATTERN: Final = re.compile(r"`str` matching regex '[^']*\$\(\?!\\+n\)'")  # as
 
 @overload
 def decode_json(data: bytes | str | msgspec.Raw, kind: type[T]) -> T: ...
+
+
 @overload
 def decode_json(data: bytes | str | msgspec.Raw, kind: Any = Any) -> Any: ...
+
+
 def decode_json(data: bytes | str | msgspec.Raw, kind: Any = Any) -> Any:
     """Return what JSON holds, as a value of a type, or as plain data. Raises `msgspec.DecodeError`."""
     return build_json_decoder(kind).decode(data)
@@ -45,8 +46,12 @@ def decode_json(data: bytes | str | msgspec.Raw, kind: Any = Any) -> Any:
 
 @overload
 def convert(data: object, kind: type[T], *, strict: bool = True, from_attributes: bool = False) -> T: ...
+
+
 @overload
 def convert(data: object, kind: Any, *, strict: bool = True, from_attributes: bool = False) -> Any: ...
+
+
 def convert(data: object, kind: Any, *, strict: bool = True, from_attributes: bool = False) -> Any:
     """Return plain data as a value of a type, see `msgspec.convert`. Raises `msgspec.ValidationError`."""
     _learn(kind)
@@ -81,8 +86,12 @@ class RecordDecoder(Generic[T]):
 
 @overload
 def build_json_decoder(kind: type[T]) -> RecordDecoder[T]: ...
+
+
 @overload
 def build_json_decoder(kind: Any) -> RecordDecoder[Any]: ...
+
+
 def build_json_decoder(kind: Any) -> RecordDecoder[Any]:
     """Build a decoder of JSON, for what is decoded often."""
     _learn(kind)
@@ -172,3 +181,10 @@ def _learn(kind: Any) -> None:
         with _LEARNING:
             msgspec.json.Decoder(kind)
         _learnt.add(kind)
+
+
+def list_leaves(base: type) -> Iterator[type]:
+    """Iterate over the classes below `base` that have no subclasses themselves, in the order of their definition."""
+    below: list[type] = base.__subclasses__()
+    for subclass in below:
+        yield from list_leaves(subclass) if subclass.__subclasses__() else (subclass,)

@@ -18,9 +18,8 @@ from core.plans.todo_graph import find_faults
 from core.plans.yaml_edits import list_scalar_texts
 from core.plans.yaml_nodes import YamlMapping, YamlScalar, YamlSequence
 from core.plans.yaml_parser import YamlError, parse_yaml
-from core.protocol.documents import Todo, TodoStatus
+from core.protocol.documents import Plan, Todo, TodoStatus
 from core.protocol.messages import Effort
-from core.protocol.plans import Plan
 
 _FRONT = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _STATUSES: tuple[str, ...] = get_args(TodoStatus)

@@ -18,8 +18,7 @@ from core.plans.plan_merge import MergedPlan, merge_plans
 from core.plans.plan_writer import render_new_plan, rewrite_plan
 from core.plans.todo_changes import make_plan_path
 from core.plans.todo_graph import check_graph
-from core.protocol.documents import Todo, TodoStatus
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan, Todo, TodoStatus
 
 
 class PlanFiles(Protocol):

@@ -11,8 +11,7 @@ from core.plans.plan_file import PlanError, PlanSource, build_plan, parse_plan_f
 from core.plans.yaml_edits import YamlText, fill_list, reorder_list, set_value
 from core.plans.yaml_nodes import YamlMapping, YamlNode, YamlSequence
 from core.plans.yaml_scalars import format_value
-from core.protocol.documents import Todo
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan, Todo
 from core.text.splices import Splice, apply_splices
 
 _EMPTY = "---\nname:\noverview:\ntodos: []\nisProject: false\n---\n"

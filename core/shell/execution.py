@@ -36,7 +36,7 @@ from core.shell.disk_guard import DiskGuard
 from core.shell.shell_state import ShellState, ShellTracker, replace_undecodable
 from core.shell.verification.handed_on import find_changed_judges
 from core.shell.verification.single_check import NotACheck, parse_checks
-from core.state.test_counts import CountedTests, find_run_counts, is_silent
+from core.state.checks import CountedTests, find_run_counts, is_silent
 from core.workspace.secret_values import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
 

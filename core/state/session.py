@@ -5,20 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Literal
+from typing import Final, Literal
 
 from core.errors import StateError
 from core.protocol import events as ev
-from core.protocol.documents import AnyDocument, TerminalCommandDocument, Todo
+from core.protocol.documents import AnyDocument, Plan, TerminalCommandDocument, Todo
 from core.protocol.messages import Attachment, Effort, Message, Usage
-from core.protocol.plans import Plan
 from core.protocol.review import Change, VerdictRecord
 from core.state.debugging import DebugState
 from core.state.review import ReviewState
-from core.state.usage import add_usage
 
+_COUNTS: Final = tuple(name for name in Usage.__struct_fields__ if name != "cost")
 # Reads the records with these sequence numbers, in this order.
 Recall = Callable[[Sequence[int]], Iterable[ev.Envelope]]
+
+
+def subtract_usage(total: Usage, part: Usage) -> Usage:
+    """Return `total` less `part`."""
+    cost = None if total.cost is None else total.cost - (part.cost or 0.0)
+    return Usage(**{name: getattr(total, name) - getattr(part, name) for name in _COUNTS}, cost=cost)
+
+
+def add_usage(first: Usage, second: Usage) -> Usage:
+    """Return tokens and cost of both; the cost is None if neither is known."""
+    costs = [usage.cost for usage in (first, second) if usage.cost is not None]
+    counts = {name: getattr(first, name) + getattr(second, name) for name in _COUNTS}
+    return Usage(**counts, cost=sum(costs) if costs else None)
 
 
 def refuse_recall(records: Sequence[int]) -> Iterable[ev.Envelope]:

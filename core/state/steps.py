@@ -26,8 +26,8 @@ from core.state.session import (
     SubagentState,
     TurnState,
     UnreportedAnswer,
+    add_usage,
 )
-from core.state.usage import add_usage
 
 
 def resume(state: SessionState, _: ev.Envelope, event: ev.SessionResumed) -> None:

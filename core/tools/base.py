@@ -14,10 +14,9 @@ from msgspec import Struct
 from core.attachments.preparation import PreparedAttachment
 from core.modes import Access
 from core.plans.todo_changes import TodoChange
-from core.protocol.documents import FileEditDiff, FileOperation, Question, QuestionAnswer, Todo, TodoStatusUpdate
+from core.protocol.documents import FileEditDiff, FileOperation, Plan, Question, QuestionAnswer, Todo, TodoStatusUpdate
 from core.protocol.events import DiagnosticsReported
 from core.protocol.language import Place
-from core.protocol.plans import Plan
 from core.protocol.queries import SearchAnswer, SearchQuery
 from core.protocol.review import Hunk
 from core.sandbox.results import CommandResult, JobReport

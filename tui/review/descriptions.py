@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from core.protocol.events import DiagnosticsReported
 from core.protocol.review import Bulk, Change, Check, FileState, Origin
-from core.state.check_words import FAILING, NO_CHECK, can_be_marked, describe_changed_judge, get_check_words
+from core.state.checks import FAILING, NO_CHECK, can_be_marked, describe_changed_judge, get_check_words
 from core.text.counting import count
 from tui.keymap import insert_keys
 from tui.quantities import format_size

@@ -19,8 +19,7 @@ from core.errors import AgentTuiError
 from core.plans.plan_file import parse_plan_file
 from core.plans.plan_writer import rewrite_plan
 from core.plans.todo_graph import sort_topologically
-from core.protocol.documents import TodoStatus
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan, TodoStatus
 from core.protocol.review import Change, FileState
 from core.shadow.shadow import Shadow
 

@@ -18,9 +18,8 @@ from core.ids import new_id
 from core.plans.todo_changes import apply_todo_changes
 from core.plans.todo_graph import check_graph
 from core.plans.todo_transitions import CancelledTodo, check_steps, find_cancelled, find_newly_completed
-from core.protocol.documents import Option, Question, QuestionAnswer, Todo, TodoStatus
+from core.protocol.documents import Option, Plan, Question, QuestionAnswer, Todo, TodoStatus
 from core.protocol.events import PlanCreated, QuestionAsked, TodoChanged
-from core.protocol.plans import Plan
 from core.tools.base import PlanChange, TodosUpdated
 
 Prove = Callable[[Todo], Awaitable[str]]

@@ -19,9 +19,8 @@ from core.plans.todo_graph import DONE, find_blockers, list_problems, select_cur
 from core.plans.todo_transitions import check_not_blocked
 from core.prompts import render
 from core.protocol import commands as cmd
-from core.protocol.documents import Todo
+from core.protocol.documents import Plan, Todo
 from core.protocol.events import ContextCompacted, ModeChanged, PlanCommented, PlanUpdated, TodoChanged
-from core.protocol.plans import Plan
 from core.protocol.review import Comment
 
 MAX_COMMENT = 20_000  # characters

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from core.engine.export.record import ExportedChange, ExportedSession, ExportedTurn
 from core.protocol import documents as d
 from core.protocol.review import Check, DiffLine, is_prose
-from core.state.check_words import describe_changed_judge, get_check_words
+from core.state.checks import describe_changed_judge, get_check_words
 from core.text.exposure import BLANK_SIGN, TAB_SIGN, expose_blanks
 
 BlockKind = Literal["prose", "line", "code", "diff"]

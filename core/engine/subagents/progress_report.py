@@ -14,7 +14,7 @@ from core.protocol.documents import TextDocument
 from core.protocol.messages import Usage
 from core.protocol.renames import list_changes
 from core.state.call_words import describe_call
-from core.state.usage import add_usage, subtract_usage
+from core.state.session import add_usage, subtract_usage
 
 INTERVAL: Final = 0.3  # seconds between two lines about the same subagent
 HEARTBEAT: Final = 1.0  # seconds after which its time is told again, while it waits for nobody

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Union
 
 from core.protocol.commands.base import *
 from core.protocol.commands.base import Command
-from core.protocol.commands.plans import *
-from core.protocol.commands.review import *
 from core.protocol.commands.session import *
-from core.protocol.unions import list_leaves
+from core.protocol.commands.work import *
+from core.records import list_leaves
 
 if TYPE_CHECKING:
     AnyCommand = Command

@@ -8,15 +8,12 @@ from core.protocol.queries.background import *
 from core.protocol.queries.base import *
 from core.protocol.queries.base import Answer, Query
 from core.protocol.queries.changes import *
-from core.protocol.queries.commits import *
 from core.protocol.queries.extensions import *
 from core.protocol.queries.files import *
-from core.protocol.queries.prompt_context import *
 from core.protocol.queries.search import *
 from core.protocol.queries.sessions import *
 from core.protocol.queries.settings import *
-from core.protocol.queries.transcripts import *
-from core.protocol.unions import list_leaves
+from core.records import list_leaves
 
 if TYPE_CHECKING:
     AnyQuery = Query

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
 from core.ids import Id, OptionalId
 from core.protocol.debug import ComparedLocation, ProbeRecord
-from core.protocol.events.tool import HookRan
-from core.protocol.events.turn import LoadedRule
+from core.protocol.events.turn import HookRan, LoadedRule
 from core.protocol.models import ModelChoice, ProviderStatus, RouteRow
 from core.protocol.options import ColorChoice, GlyphChoice, HangupRule, PromptKeys
 from core.protocol.queries.base import Answer, Query
 
 NotificationForm = Literal["auto", "bell", "osc9", "osc777", "osc99", "off"]
+PieceKind = Literal["title", "prompt", "answer", "edit", "command", "tool", "plan", "question", "review", "subagent"]
+ExportFormat = Literal["md", "html", "json"]
 
 
 class IdleQuery(Query, frozen=True, kw_only=True, tag="idle"):
@@ -324,3 +327,83 @@ class MemoryAnswer(Answer, frozen=True, kw_only=True, tag="memory"):
     """Oldest first."""
 
     notes: tuple[MemoryNote, ...]
+
+
+class ForkRow(NamedTuple):
+    """A session in the tree; `lead`: the lines that lead to it from its source."""
+
+    lead: str
+    session: SessionInfo
+
+
+def list_forks(sessions: Sequence[SessionInfo]) -> list[ForkRow]:
+    """Return the sessions that are forks or were forked, from the top down. The fork of one that is gone is a top."""
+    sessions_by_id = {session.id: session for session in sessions}
+    below = dict[str, list[SessionInfo]]()
+    for session in sorted(sessions, key=lambda info: (info.started, info.id)):
+        if session.forked_from in sessions_by_id and session.forked_from != session.id:
+            below.setdefault(session.forked_from, []).append(session)
+    tops = [
+        sessions_by_id[session_id]
+        for session_id in below
+        if sessions_by_id[session_id].forked_from not in sessions_by_id
+    ]
+    return [row for top in tops for row in _walk(top, below, "", "")]
+
+
+def _walk(session: SessionInfo, below: Mapping[str, list[SessionInfo]], lead: str, indent: str) -> Iterator[ForkRow]:
+    yield ForkRow(lead, session)
+    forks = below.get(session.id, [])
+    for number, fork in enumerate(forks, 1):
+        is_last = number == len(forks)
+        yield from _walk(fork, below, indent + ("└─ " if is_last else "├─ "), indent + ("   " if is_last else "│  "))
+
+
+class TranscriptSearchQuery(Query, frozen=True, kw_only=True, tag="transcripts"):
+    """Search the transcripts of the workspace for all of `words`; "several words in quotes" stand together, and a word
+    that ends in * stands for all that begin so. `typed`: the last word may not be whole yet."""
+
+    words: str
+    limit: int = 50
+    typed: bool = False
+
+
+class TranscriptHit(Struct, frozen=True, kw_only=True):
+    """A piece of a transcript that has the words. `place`: the id of the turn or document that shows it, `seq` that of
+    its record, `at` in ms. `text`: a line around the words; `marks`: their [start, end) in it, in characters."""
+
+    session: Id
+    title: str
+    kind: PieceKind
+    place: str
+    seq: int
+    at: int
+    text: str
+    marks: tuple[tuple[int, int], ...] = ()
+
+
+class TranscriptSearchAnswer(Answer, frozen=True, kw_only=True, tag="transcripts"):
+    """The best hits of each session together, the best session first. `unread`: sessions that were not read yet; asked
+    again, more of them are."""
+
+    hits: tuple[TranscriptHit, ...]
+    unread: int = 0
+
+
+def build_export_name(title: str, extension: str) -> str:
+    """Return a file name for the export of a session."""
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:48].rstrip("-")
+    return f"{words or 'session'}.{extension}"
+
+
+class ExportQuery(Query, frozen=True, kw_only=True, tag="export"):
+    """The session as a document to give away: Markdown, one HTML file that needs nothing else, or JSON."""
+
+    format: ExportFormat = "md"
+
+
+class ExportAnswer(Answer, frozen=True, kw_only=True, tag="export"):
+    """`name`: a file name for it."""
+
+    name: str
+    text: str

@@ -22,8 +22,8 @@ from core.shell.command_host import CommandHost
 from core.shell.verification.clean_run import list_whole_text
 from core.shell.verification.handed_on import find_changed_judges
 from core.shell.verification.single_check import parse_check
+from core.state.checks import CountedTests, find_run_counts, is_silent
 from core.state.review import ReviewState
-from core.state.test_counts import CountedTests, find_run_counts, is_silent
 
 _NOT_FOUND: Final = frozenset({126, 127})  # exit codes of a shell that could not start a program
 # What always tells counts.

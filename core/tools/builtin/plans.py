@@ -12,8 +12,7 @@ from core.errors import ToolInputInvalid
 from core.modes import Access
 from core.plans.todo_changes import TodoChange, apply_todo_changes
 from core.plans.todo_graph import DONE, check_graph, find_blockers, find_ready, select_current
-from core.protocol.documents import Todo, TodoStatus, TodoStatusUpdate
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan, Todo, TodoStatus, TodoStatusUpdate
 from core.text.counting import count
 from core.tools.base import PlanChange, Planner, TodoBoard, Tool, ToolOutcome
 

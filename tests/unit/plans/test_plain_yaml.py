@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from core.plans.plain_yaml import parse_plain
 from core.plans.plan_writer import render_new_plan
 from core.plans.yaml_parser import YamlError, parse_events
-from core.protocol.documents import Todo
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan, Todo
 from tests.support.plan_files import PLAN_FILES
 
 

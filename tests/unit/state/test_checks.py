@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.protocol.review import Change, Check, CheckKind, FileState
-from core.state.check_words import CHANGED_MARK, can_be_marked, get_check_words
+from core.state.checks import CHANGED_MARK, can_be_marked, get_check_words
 from tui.review.descriptions import build_check_badges, describe_check
 
 ROOT = Path(__file__).parents[3]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.state.test_counts import CountedTests, find_run_counts, find_test_counts
+from core.state.checks import CountedTests, find_run_counts, find_test_counts
 
 
 @pytest.mark.parametrize(
