@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Union
 
 from core.protocol.commands.base import *
 from core.protocol.commands.base import Command
+from core.protocol.commands.proposals import *
 from core.protocol.commands.session import *
-from core.protocol.commands.work import *
 from core.records import list_leaves
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from core.protocol.commands.base import Command
 from core.protocol.documents import QuestionAnswer
 from core.protocol.events import ApprovalDecision, ModeName
 from core.protocol.messages import Effort
-from core.protocol.queries.sessions import ExportFormat
+from core.protocol.queries.transcripts import ExportFormat
 from core.protocol.tools import ToolSettings
 
 Tag = Annotated[str, Meta(pattern=r"^[^\s,#]{1,40}$")]

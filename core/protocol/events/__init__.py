@@ -14,10 +14,10 @@ from core.ids import Id, OptionalId
 from core.protocol.events.base import *
 from core.protocol.events.base import Event
 from core.protocol.events.debug import *
+from core.protocol.events.proposals import *
 from core.protocol.events.session import *
 from core.protocol.events.turn import *
 from core.protocol.events.verification import *
-from core.protocol.events.work import *
 from core.records import list_leaves
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from core.protocol import documents as d
 from core.protocol import events as ev
-from core.protocol.queries.sessions import PieceKind
+from core.protocol.queries.transcripts import PieceKind
 from core.secrets import redact
 
 MAX_CHARS: Final = 16_000  # of one piece; of longer ones head and tail count

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from core.errors import StateError
 from core.protocol.events import SessionStarted
-from core.protocol.queries.sessions import TranscriptHit
+from core.protocol.queries.transcripts import TranscriptHit
 from core.sessions.record_format import decode_record
 from core.sessions.search.pieces import Piece, find_pieces, is_silent
 from core.sessions.store import SessionStore
