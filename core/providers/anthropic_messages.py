@@ -40,16 +40,16 @@ from core.providers.wire.wire_values import (
 Block = dict[str, Any]
 MARK: Final = {"type": "ephemeral"}
 GOES_ON: Final = "(the conversation goes on)"
-SEARCH: Final = "web_search_20250305"  # the version that every model with a search takes
-MAX_SEARCHES: Final = 5  # in one answer
+SEARCH: Final = "web_search_20250305"  # The version that every model with a search accepts.
+MAX_SEARCHES: Final = 5  # Per answer.
 THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 DEFAULT_ANSWER: Final = 32_000
-LONG_ANSWER: Final = 64_000  # at the efforts that think for long
-THINKING_ROOM: Final = 16_000  # what thinking may take beside an answer that the caller bounds
+LONG_ANSWER: Final = 64_000  # For efforts with long thinking.
+THINKING_ROOM: Final = 16_000  # Room for thinking on top of an answer that the caller bounds.
 LEAST_BUDGET: Final = 1_024
 _BUDGETS: Final = {"minimal": 1_024, "low": 4_096, "medium": 10_000, "high": 20_000, "xhigh": 26_000, "max": 26_000}
 _LONG: Final = frozenset({"xhigh", "max"})
-# Fields that a server of another maker may refuse, by the words with which it does; the narrowest first.
+# Optional fields, with words by which a compatible server refuses them; the narrowest pattern first.
 DISPENSABLE: Final = (
     ("display", ("display",)),
     ("output_config", ("output_config", "effort")),
@@ -58,7 +58,7 @@ DISPENSABLE: Final = (
     ("temperature", ("temperature",)),
     ("thinking", ("thinking",)),
 )
-# What the user loses with some of them.
+# Effects of the fields whose loss the user is notified of.
 LOWERED: Final = {
     "output_config": "an effort",
     "thinking": "thinking as it is asked for",
@@ -79,8 +79,8 @@ _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 
 
 class MessagesWire(Wire):
-    """One request's head and history. `is_marked`: the system prompt carries a cache mark, for other sessions to
-    hit."""
+    """The head and history of one request. `is_marked`: the system prompt carries a cache mark, so that other sessions
+    hit the cache."""
 
     name = "messages"
     array = "messages"
@@ -120,7 +120,7 @@ class MessagesWire(Wire):
 
     def _encode_answer(self, message: AssistantMessage, before: EncodedHistory) -> EncodedMessages:
         lead: list[Block] = [{"role": "user", "content": _build_text_blocks(GOES_ON)}] if before.is_empty else []
-        wire_answer = None if lead else self._find_returnable(message, binding=before.binding)
+        wire_answer = None if lead else self._find_reusable(message, binding=before.binding)
         blocks = wire_answer.items if wire_answer is not None else ()
         ids = [str(block.get("id")) for block in blocks if block.get("type") == "tool_use"]
         if wire_answer is not None and ids == [call.wire_id for call in message.tool_calls]:
@@ -150,7 +150,7 @@ class MessagesWire(Wire):
 
 
 def _build_search(search: HostedSearch) -> Block:
-    """Build the API's own search; it takes either of the two lists of domains."""
+    """Build the API's own search, which accepts only one of the two lists of domains."""
     domains = {"allowed_domains": search.allowed} if search.allowed else {"blocked_domains": search.blocked}
     domain_lists = {name: list(hosts) for name, hosts in domains.items() if hosts}
     return {"type": SEARCH, "name": "web_search", "max_uses": MAX_SEARCHES, **domain_lists}
@@ -175,7 +175,7 @@ def _build_call_blocks(message: AssistantMessage) -> list[Block]:
 def build_options(
     request: ModelRequest, capabilities: Capabilities, *, without: AbstractSet[str] = frozenset()
 ) -> dict[str, Any]:
-    """The fields after the array. `without`: names of `DISPENSABLE` that are left out."""
+    """Build the fields after the array. `without`: names of `DISPENSABLE` to leave out."""
     thinking = {} if "thinking" in without else _build_thinking(request, capabilities)
     limit = choose_answer_limit(request, capabilities, thinks=_is_thinking(thinking))
     options: dict[str, Any] = {"max_tokens": limit, "stream": True}
@@ -196,7 +196,7 @@ def build_options(
 
 
 def choose_answer_limit(request: ModelRequest, capabilities: Capabilities, *, thinks: bool) -> int:
-    """The tokens that thinking and answer may have together."""
+    """Return the tokens that thinking and answer may take together."""
     if request.max_tokens:
         limit = request.max_tokens + (THINKING_ROOM if thinks else 0)
     else:
@@ -209,10 +209,10 @@ def _is_thinking(thinking: dict[str, Any]) -> bool:
 
 
 def _build_thinking(request: ModelRequest, capabilities: Capabilities) -> dict[str, Any]:
-    """The `thinking` field. A model that thinks is asked to show it, or it would look silent between its calls."""
+    """Build the `thinking` field. The summary of the thinking is requested, else nothing streams between two calls."""
     effort = request.effort or capabilities.default_effort
     best = capabilities.thinking[0] if capabilities.thinking else ""
-    if best == "enabled":  # off by itself
+    if best == "enabled":  # This type is off unless it is requested.
         budget = _BUDGETS.get(effort, 0)
         return {"type": "enabled", "budget_tokens": budget} if budget and _can_begin_thinking(request) else {}
     if effort == "none":
@@ -224,7 +224,7 @@ def _build_thinking(request: ModelRequest, capabilities: Capabilities) -> dict[s
 
 
 def _can_begin_thinking(request: ModelRequest) -> bool:
-    """Return True if thinking within a budget may be asked for: not in answer to calls that were made without it."""
+    """Return True if thinking within a budget may be requested: not in reply to calls that were made without it."""
     last_answer = next(
         (message for message in reversed(request.messages) if isinstance(message, AssistantMessage)), None
     )
@@ -238,8 +238,7 @@ def _can_begin_thinking(request: ModelRequest) -> bool:
 
 
 class _Part(Struct, eq=False):
-    """A block while it comes. `number` counts the calls or the thoughts of the answer, `pieces` are those of its
-    texts."""
+    """A streamed block. `number` counts the calls or the thoughts of the answer; `pieces` are those of its texts."""
 
     block: dict[str, Any]
     number: int
@@ -250,15 +249,15 @@ class _Part(Struct, eq=False):
         self.pieces.setdefault(name, [str(self.block.get(name) or "")]).append(piece)
 
     def whole(self) -> dict[str, Any]:
-        """The block with all that came of it."""
+        """Return the block with all of its pieces."""
         texts = {name: "".join(pieces) for name, pieces in self.pieces.items() if name != _ARGUMENTS}
         arguments = "".join(self.pieces.get(_ARGUMENTS, ()))
         return self.block | texts | ({"input": parse_arguments(arguments)} if arguments.strip() else {})
 
 
 class MessageAnswer:
-    """One answer while it comes. `ending` is None until the server has said it; `id` is the server's id of the answer;
-    `cache_miss` is what it says about its cache, `refusal` why it refused, "" = nothing."""
+    """A streamed answer. `ending` is None until the server sends it; `id` is the server's id of the answer;
+    `cache_miss` explains a missed cache, `refusal` a refusal ("" = none)."""
 
     def __init__(self, taken_ids: set[str]) -> None:
         self._calls = CallNormaliser(taken_ids)
@@ -270,7 +269,7 @@ class MessageAnswer:
         self.id = self.cache_miss = self.refusal = ""
 
     def feed(self, event: object) -> Iterator[Delta]:
-        """The deltas of one event; unknown ones are passed over, as the API asks its clients to do."""
+        """Yield the deltas of one event; unknown events are skipped, as the API asks its clients to do."""
         if not isinstance(event, dict):
             return
         match event.get("type"):
@@ -294,11 +293,11 @@ class MessageAnswer:
                 yield from self._read_whole(event)
 
     def infer_ending(self) -> StreamEnd | None:
-        """The end of an answer that the server marked as done without one; None: there is no whole answer."""
+        """Return the end of an answer that the server marked as done without one; None: the answer is incomplete."""
         return self._infer_ending() if self._parts else None
 
     def finish(self) -> Iterator[Delta]:
-        """Yield what the blocks hold whose end the server did not tell."""
+        """Yield the contents of blocks whose end the server did not send."""
         for part in self._parts:
             yield from self._end_part(part)
 
@@ -306,7 +305,7 @@ class MessageAnswer:
         return StreamEnd("tool_calls" if any(part.block.get("type") == "tool_use" for part in self._parts) else "stop")
 
     def _read_whole(self, message: dict[str, Any]) -> Iterator[Delta]:
-        """The deltas of an answer that came whole."""
+        """Yield the deltas of an answer that was not streamed."""
         self.id = get_text(message, "id")
         for index, block in enumerate(get_tables(message, "content")):
             yield from self._on_block_start({"index": index, "content_block": block})
@@ -316,8 +315,8 @@ class MessageAnswer:
         self.ending = self.ending or self._infer_ending()
 
     def build_wire_answer(self, binding: str) -> WireAnswer | None:
-        """The answer's blocks as they go back: all of them, unchanged and in order, but for what the API does not take
-        back: blank text, and thinking that nothing follows. None if nothing is left."""
+        """Return the blocks as they are sent back: unchanged and in order, without blank text and trailing thinking,
+        which the API refuses. None if no block is left."""
         blocks = [part.whole() for part in self._parts]
         remaining_blocks = [
             block for block in blocks if block.get("type") != "text" or str(block.get("text") or "").strip()
@@ -374,7 +373,7 @@ class MessageAnswer:
             yield from self._end_part(part)
 
     def _end_part(self, part: _Part) -> Iterator[Delta]:
-        """A call without arguments comes without any piece of them; some servers send them whole at the start."""
+        """Close a block. A call without arguments has no pieces; some servers send the arguments whole at the start."""
         was_over, part.is_over = part.is_over, True
         if was_over or part.block.get("type") != "tool_use" or _ARGUMENTS in part.pieces:
             return
@@ -382,7 +381,7 @@ class MessageAnswer:
         yield ToolCallDelta(part.number, arguments=json.dumps(part.block["input"], ensure_ascii=False))
 
     def _read_usage(self, usage: dict[str, Any]) -> Iterator[Delta]:
-        """Counts are cumulative, and a later event may leave some of them out."""
+        """Yield the counts so far. They are cumulative, and a later event may omit some of them."""
         if not usage:
             return
         for name in _COUNTS:
@@ -402,7 +401,7 @@ class MessageAnswer:
 
 
 def _describe_cache_miss(diagnostics: dict[str, Any]) -> str:
-    """Describe a cache miss in a few words; "" where the API has nothing to say that would help."""
+    """Describe a cache miss in a few words; "" if the API gives no helpful reason."""
     reason = get_table(diagnostics, "cache_miss_reason")
     kind = str(reason.get("type") or "")
     if not kind or kind in {"unavailable", "previous_message_not_found"}:

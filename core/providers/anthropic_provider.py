@@ -1,8 +1,7 @@
-"""Anthropic's messages through its SDK.
+"""Anthropic's Messages API through its SDK.
 
-Events are taken as plain JSON (`cast_to=object`), not as the SDK's models: that spares the import of more than two
-thousand of them. HTTP errors are turned into ours by a middleware, before the SDK would import its own class for
-each kind of error.
+Events are parsed as plain JSON (`cast_to=object`) instead of the SDK's models, which saves the import of more than two
+thousand of them. A middleware turns HTTP errors into ours before the SDK imports its class for each kind of error.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from core.providers.anthropic_messages import DISPENSABLE, LOWERED, MessageAnswe
 from core.providers.base import AnswerReport, Delta, ModelRequest, RequestReport
 from core.providers.catalog.capabilities import Capabilities
 from core.providers.connection.endpoint import Endpoint
-from core.providers.connection.event_stream import refuse_other
+from core.providers.connection.event_stream import refuse_non_stream
 from core.providers.connection.failures import build_cut_error, build_exception_error, build_status_error, to_one_line
 from core.providers.connection.sdk_provider import END, SdkProvider, read_next
 from core.providers.wire.request_bytes import RequestBytes, RequestEncoder
 from core.records import parse_json
 
 OFFICIAL_HOST: Final = "api.anthropic.com"
-INTERLEAVED: Final = "interleaved-thinking-2025-05-14"  # thinking between calls, for models that think within a budget
-MAX_SESSIONS: Final = 32  # whose last answer is remembered
-_GRACE_SECONDS: Final = 0.5  # for the end of the stream, once the message itself is whole
+INTERLEAVED: Final = "interleaved-thinking-2025-05-14"  # Enables thinking between calls within a budget.
+MAX_SESSIONS: Final = 32  # Sessions whose last answer is remembered.
+_GRACE_SECONDS: Final = 0.5  # Seconds to wait for the end of the stream once the message is complete.
 
 
 class AnthropicProvider(SdkProvider):
-    """One server that speaks messages."""
+    """A server that speaks the Messages API."""
 
     sdk = "anthropic"
     client_class = "AsyncAnthropic"
@@ -40,15 +39,15 @@ class AnthropicProvider(SdkProvider):
         self._official = urlsplit(endpoint.base_url).hostname == OFFICIAL_HOST
         self._encoder = RequestEncoder()
         self._refused: dict[str, set[str]] = {}
-        self._latest: dict[str, str] = {}  # by session, the one that was asked longest ago first
-        self._untold = ""
+        self._latest: dict[str, str] = {}  # By session, the least recently used first.
+        self._pending_notice = ""
 
     async def _stream_answer(self, request: ModelRequest) -> AsyncIterator[Delta]:
         has_started = False
         events, request_bytes = await self._send(request)
         answer, patience = MessageAnswer(set(request_bytes.call_ids)), self._endpoint.patience
         try:
-            await refuse_other(events, self._build_api(request.model))
+            await refuse_non_stream(events, self._build_api(request.model))
             while (
                 event := await read_next(events, _GRACE_SECONDS if answer.ending else None, patience=patience)
             ) is not END:
@@ -76,7 +75,7 @@ class AnthropicProvider(SdkProvider):
         return True
 
     async def _send(self, request: ModelRequest) -> tuple[Any, RequestBytes]:
-        """The stream of events. What a server refuses although nobody needs it is left out from then on."""
+        """Open the stream of events. An optional field that the server refuses is left out from then on."""
         capabilities = self._find_capabilities(request.model, "messages")
         refused_names = self._refused.setdefault(request.model, set())
         while True:
@@ -94,7 +93,7 @@ class AnthropicProvider(SdkProvider):
                     raise failure from None
                 refused_names.add(name)
                 if name in LOWERED:
-                    self._untold = f"{self._endpoint.label} does not take {LOWERED[name]}, so it is left out."
+                    self._pending_notice = f"{self._endpoint.label} does not take {LOWERED[name]}, so it is left out."
             else:
                 return events, request_bytes
 
@@ -107,13 +106,13 @@ class AnthropicProvider(SdkProvider):
         return options
 
     def _build_notice(self, refusal: str) -> str:
-        """The notices for the user on the way of a request, each once."""
-        untold, self._untold = self._untold, ""
+        """Return the pending notices for the user, and forget them."""
+        notice, self._pending_notice = self._pending_notice, ""
         explanation = f"Why {self._endpoint.label} refused: {to_one_line(refusal)}." if refusal else ""
-        return f"{untold} {explanation}".strip()
+        return f"{notice} {explanation}".strip()
 
     def _note_latest(self, request: ModelRequest, message: str) -> None:
-        """Keep the answer that the next request of the session is compared with."""
+        """Remember the id of the answer, which the next request of the session is compared with."""
         if request.session and message:
             self._latest.pop(request.session, None)
             self._latest[request.session] = message
@@ -138,7 +137,7 @@ class AnthropicProvider(SdkProvider):
 
 
 def _find_dispensable(failure: ProviderError, options: dict[str, Any], refused_names: set[str]) -> str:
-    """The field of a refused request that the server named as the reason, and that it can do without; "" = none."""
+    """Return the optional field that the server named as the reason for its refusal; "" = none."""
     if failure.code != "request_invalid" or isinstance(failure, ContextOverflow):
         return ""
     field_names = {*options, *options.get("thinking", {})} - refused_names

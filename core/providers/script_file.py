@@ -1,6 +1,6 @@
-"""Reads a scripted model's YAML file. Whatever is wrong in it is named with file, line and what is valid there.
+"""Reader of a scripted model's YAML file. Errors name the file, the line and the valid values.
 
-The file is one that somebody named, perhaps another than they meant, so no error repeats a word of it.
+The path may be a mistake, so no error repeats text of the file.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ MAX_BYTES: Final = 4_000_000
 Finish = Literal["", "stop", "tool_calls", "length", "refused"]
 Share = Annotated[float | None, "0 to 1"]
 Pattern = re.Pattern[str]
-_QUOTED: Final = re.compile(r"'.*?'(?!\w)|\".*?\"", re.DOTALL)  # by the parser, out of the file
-_UNWRITTEN: Final = frozenset({"line", "path", "cost"})  # fields that no script can give
+_QUOTED: Final = re.compile(r"'.*?'(?!\w)|\".*?\"", re.DOTALL)  # Text of the file that the parser quotes.
+_UNWRITTEN: Final = frozenset({"line", "path", "cost"})  # Fields that a script can't set.
 
 
 class ScriptCall(Struct, frozen=True, kw_only=True):
-    """`arguments` as written: a mapping, or text that is sent as it is (to play malformed JSON)."""
+    """A tool call. `arguments` is a mapping, or text that is sent unchanged (to play malformed JSON)."""
 
     name: str
     arguments: Any = field(default_factory=dict)
@@ -38,7 +38,7 @@ class ScriptCall(Struct, frozen=True, kw_only=True):
 
 
 class ScriptFault(Struct, frozen=True, kw_only=True):
-    """`times`: how often the step fails before its content is played, 0 = always."""
+    """An error to play. `times`: how often the step fails before its content is played, 0 = always."""
 
     code: str = ""
     status: int = 0
@@ -48,7 +48,8 @@ class ScriptFault(Struct, frozen=True, kw_only=True):
 
 
 class ScriptCondition(Struct, frozen=True, kw_only=True):
-    """All that is said has to hold. `result`, `prompt`, `told` are searched for; `step` counts from 1."""
+    """A condition whose fields all have to match. `result`, `prompt` and `told` are regular expressions; `step` counts
+    from 1."""
 
     result: Pattern | None = None
     prompt: Pattern | None = None
@@ -59,7 +60,7 @@ class ScriptCondition(Struct, frozen=True, kw_only=True):
 
 
 class ScriptStep(Struct, frozen=True, kw_only=True):
-    """One answer. `cut`: the stream ends after this share of it (0–1) without a finish."""
+    """One answer. `cut`: the share of it (0–1) after which the stream ends without a finish."""
 
     line: int
     text: str = ""
@@ -76,7 +77,8 @@ class ScriptStep(Struct, frozen=True, kw_only=True):
 
 
 class ScriptTurn(Struct, frozen=True, kw_only=True):
-    """The answers to one prompt. `match` None: any prompt, when it is this turn's turn. `suggest`: a prompt for it."""
+    """The answers to one prompt. `match` None: any prompt, in the order of the turns. `suggest`: a prompt to suggest
+    before it."""
 
     line: int
     match: Pattern | None = None
@@ -87,7 +89,8 @@ class ScriptTurn(Struct, frozen=True, kw_only=True):
 
 
 class Script(Struct, frozen=True, kw_only=True):
-    """A script. `steps`: its first turn; `otherwise`: when no turn is left; `notes`: for a request without tools."""
+    """A script. `steps`: its first turn; `otherwise`: played when no turn is left; `notes`: played for a request
+    without tools."""
 
     path: str
     name: Any = None
@@ -119,7 +122,8 @@ def read_script(path: Path) -> Script:
 
 
 class _ScriptReader:
-    """Checks the parsed YAML. A table's keys are the fields of its record, and their types say how each is read."""
+    """Validator of the parsed YAML. The keys of a table are the fields of its record, whose types define how values are
+    read."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -233,7 +237,7 @@ class _ScriptReader:
         return self._read_fields(table[key], _find_key_line(table, key), f"`{key}`", record)
 
     def _read_fields(self, node: Any, line: int, subject: str, record: type[Struct]) -> dict[str, Any]:
-        """The fields of a record as a table has them. `subject`: the table in the words of an error."""
+        """Return the fields of a record from a table. `subject`: the name of the table in an error."""
         types = _list_types(record)
         hint = f"Its keys: {', '.join(types)}."
         if not isinstance(node, dict):
@@ -296,6 +300,6 @@ def _describe_type(value: Any) -> str:
 
 
 def _read_builtins(table: Any, key: str) -> Any:
-    """YAML's own kinds of text, numbers and tables as plain ones."""
+    """Return ruamel's text, number and table types as plain ones."""
     value = table[key]
     return str(value) if isinstance(value, str) else parse_json(json.dumps(value, default=str))

@@ -47,11 +47,11 @@ _SILENCE: Final = ScriptStep(line=0, text="(The script has nothing more to say h
 
 
 class ScriptScene:
-    """One prompt and the messages after it, up to the next prompt. `moment` n = before the n-th answer, from 0."""
+    """A prompt and the messages after it, up to the next prompt. Moment n is before the n-th answer, from 0."""
 
     def __init__(self, prompt: str, mode: str, workspace: str) -> None:
         self.prompt, self.mode, self.workspace = prompt, mode, workspace
-        self._moments: list[list[UserMessage | ToolMessage]] = [[]]  # what was said up to each
+        self._moments: list[list[UserMessage | ToolMessage]] = [[]]  # The messages up to every moment.
 
     @property
     def answers(self) -> int:
@@ -63,7 +63,7 @@ class ScriptScene:
         else:
             self._moments[-1].append(message)
 
-    def holds(self, condition: ScriptCondition | None, moment: int) -> bool:
+    def satisfies(self, condition: ScriptCondition | None, moment: int) -> bool:
         """Return True if a step may be played at a moment."""
         if condition is None:
             return True
@@ -80,18 +80,18 @@ class ScriptScene:
         )
 
     def mode_at(self, moment: int) -> str:
-        """The mode that the model was last told of."""
+        """Return the mode that the model was last notified of."""
         user_texts = [
             message.content for message in chain(*self._moments[: moment + 1]) if isinstance(message, UserMessage)
         ]
         return next(filter(None, map(find_mode, reversed(user_texts))), self.mode)
 
     def fill_text(self, text: str) -> str:
-        """The text with its places filled in; what is not known is filled with nothing."""
+        """Return the text with its placeholders filled in; unknown ones become empty."""
         return _PLACE.sub(lambda match: self._look_up(match[1]), text) if "{{" in text else text
 
     def fill_value(self, value: Any) -> Any:
-        """The same for every text of a tree of JSON values."""
+        """Fill in the placeholders of every text in a tree of JSON values."""
         match value:
             case str():
                 return self.fill_text(value)
@@ -127,13 +127,14 @@ def _evaluate(expression: str, results: Sequence[str]) -> str:
 
 
 def find_mode(text: str) -> str:
-    """The mode that a message tells the model of, "" = none."""
+    """Return the mode that a message announces, "" = none."""
     matches = _MODE.findall(text)
     return matches[-1].lower() if matches else ""
 
 
 def split_scenes(messages: Sequence[Message]) -> list[ScriptScene]:
-    """One scene for each prompt, at least one. What the user sent while the model worked is part of its scene."""
+    """Return one scene for every prompt, at least one. Messages that the user sent during a turn belong to
+    its scene."""
     scenes: list[ScriptScene] = []
     mode = workspace = ""
     for message in messages:
@@ -151,7 +152,7 @@ def split_scenes(messages: Sequence[Message]) -> list[ScriptScene]:
 
 
 class ScriptedProvider:
-    """Plays one script. `speed` multiplies the script's own pace; 0 = everything at once."""
+    """A provider that plays one script. `speed` multiplies the script's pace; 0 = no pauses."""
 
     def __init__(self, script: Script, *, speed: float | None = None) -> None:
         self.name = "scripted"
@@ -165,7 +166,7 @@ class ScriptedProvider:
         return cls(read_script(Path(path).expanduser()), speed=speed)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
-        """See `Provider`. Raises `ProviderError`, `ContextOverflow` where the script says so."""
+        """See `Provider`. Raises `ProviderError` and `ContextOverflow` where the script has them."""
         step, scene = self._next_step(request)
         self._raise_fault(step)
         taken_ids, chunk = collect_call_ids(request.messages), step.chunk or self._script.chunk
@@ -188,7 +189,7 @@ class ScriptedProvider:
         """See `Provider`: there is nothing to release."""
 
     def suggest(self, messages: Sequence[Message]) -> Suggestion | None:
-        """See `SuggestingProvider`: that of the first turn that was not played yet and has one."""
+        """See `SuggestingProvider`: return the suggestion of the first turn that is not played yet and has one."""
         played_indexes: set[int] = set()
         for scene in split_scenes(messages) if messages else ():
             self._find_turn(scene, played_indexes)
@@ -209,7 +210,7 @@ class ScriptedProvider:
         return _find_step(steps, scene) or _SILENCE, scene
 
     def _find_turn(self, scene: ScriptScene, played_indexes: set[int]) -> ScriptTurn | None:
-        """The first turn that is left and whose `match` finds something, else the next one without a `match`."""
+        """Return the first unplayed turn whose `match` matches, else the next one without a `match`."""
         candidates = [
             (index, turn)
             for index, turn in enumerate(self._script.turns)
@@ -233,7 +234,7 @@ class ScriptedProvider:
             raise _build_failure(step.error, self._script.path)
 
     def _pause(self, step: ScriptStep) -> float:
-        """Seconds between two deltas."""
+        """Return the seconds between two deltas."""
         pace = self._script.tokens_per_second if step.tokens_per_second is None else step.tokens_per_second
         seconds = step.delay_ms / 1000 or (1 / pace if pace > 0 else 0.0)
         return seconds / self._speed if self._speed > 0 else 0.0
@@ -257,10 +258,10 @@ def _build_failure(fault: ScriptFault, path: str) -> ProviderError:
 
 
 def _find_step(steps: tuple[ScriptStep, ...], scene: ScriptScene) -> ScriptStep | None:
-    """Walk through the answers of this turn: each took the next step that held at that moment."""
+    """Replay the answers of this turn, each of which took the next step whose condition was satisfied at its moment."""
     index = 0
     for moment in range(scene.answers + 1):
-        while index < len(steps) and not scene.holds(steps[index].when, moment):
+        while index < len(steps) and not scene.satisfies(steps[index].when, moment):
             index += 1
         if index >= len(steps):
             return None
@@ -285,14 +286,15 @@ def _build_deltas(step: ScriptStep, scene: ScriptScene, taken_ids: set[str], *, 
 
 
 def _cut_pieces(text: str, chunk: int) -> list[str]:
-    """The text in pieces of `chunk` characters; 0 = about a token each."""
+    """Split the text into pieces of `chunk` characters; 0 = about a token each."""
     if chunk > 0:
         return [text[start : start + chunk] for start in range(0, len(text), chunk)]
     return _WORDS.findall(text)
 
 
 def _estimate_usage(step: ScriptStep, request: ModelRequest, deltas: list[Delta]) -> Usage:
-    """As the script says; else estimated from the characters, with the earlier messages counted as cached."""
+    """Return the usage of the script, else one estimated from the characters, with the earlier messages counted as
+    cached."""
     if step.usage is not None:
         return step.usage
     texts = (delta.arguments if isinstance(delta, ToolCallDelta) else getattr(delta, "text", "") for delta in deltas)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from core.protocol.review import Change, Check, CheckKind, is_prose
 
-_TAIL: Final = 6_000  # characters: a summary stands at the end
+_TAIL: Final = 6_000  # In characters: a summary is at the end.
 _TALKING: Final = re.compile(r"\b(?:make|doctest)\b")
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
 # pytest: `== 2 failed, 10 passed, 1 skipped in 3.1s ==`. Jest, Vitest: `Tests:  1 failed | 12 passed (13)`.
@@ -66,32 +66,32 @@ _PASSED: Final[Mapping[CheckKind, CheckWords]] = {
 def get_check_words(check: Check) -> CheckWords:
     """Return the words of a check that passed."""
     mark, sentence = _PASSED[check.kind]
-    if check.kind != "tests" and not check.paths:  # whether it looked at this very file is not known
+    if check.kind != "tests" and not check.paths:  # It is unknown if it looked at this very file.
         mark, sentence = f"{mark} since", sentence.replace(mark, f"{mark} since", 1)
     return CheckWords(CHANGED_MARK if check.changed_here else mark, sentence)
 
 
-def describe_changed_judge(check: Check, name: str) -> str:
-    """Return that the result was decided by files of the same change, one of which is `name`."""
+def describe_changed_tests(check: Check, name: str) -> str:
+    """Return a note that files of the same change decided the result, one of which is `name`."""
     return f"{_CHANGED} ({name})" if check.changed_here else ""
 
 
 def can_be_marked(change: Change) -> bool:
-    """True if a check can say something of a change: of prose none can, unless it named the file."""
+    """Return True if a check can apply to a change: to prose only if it named the file."""
     if not is_prose(change.path):
         return True
     return change.check is not None and change.check.covers(change.path)
 
 
 class CountedTests(NamedTuple):
-    """Numbers of tests of one run."""
+    """The numbers of tests of one run."""
 
     passed: int = 0
     failed: int = 0
     skipped: int = 0
 
     def format(self) -> str:
-        """Format as `2 failed, 10 passed`; skipped ones only beside nothing else."""
+        """Format as `2 failed, 10 passed`; skipped ones only if there are no others."""
         counts = [(self.failed, "failed"), (self.passed, "passed")]
         if not self.failed + self.passed:
             counts = [(self.skipped, "skipped")]
@@ -99,21 +99,21 @@ class CountedTests(NamedTuple):
 
 
 def find_run_counts(output: str, exit_code: int) -> CountedTests | None:
-    """Return what a run has counted; None also where its end belies that, as something else has printed it then."""
+    """Return the counts of a run; None also if its exit code contradicts them, since something else printed them."""
     counts = find_test_counts(output)
     return None if counts is not None and exit_code and not counts.failed else counts
 
 
-def is_silent(command: str, output: str) -> bool:
-    """Return True if a command that says what it runs has said nothing, as it ran nothing."""
+def printed_nothing(command: str, output: str) -> bool:
+    """Return True if a command that reports its runs has printed nothing, so that it ran nothing."""
     return not output.strip() and _TALKING.search(command) is not None
 
 
 def find_test_counts(output: str) -> CountedTests | None:
-    """Return what the last test runner in an output has counted; None: none speaks there."""
+    """Return the counts of the last test runner in an output; None: there is none."""
     text = _ESCAPES.sub("", output[-_TAIL:]).replace("\r", "")
     matches: list[tuple[str, str]]
-    if cargo := _CARGO.findall(text):  # one line for each binary of a crate
+    if cargo := _CARGO.findall(text):  # One line for every binary of a crate.
         return CountedTests(*(sum(map(int, column)) for column in zip(*cargo, strict=True)))
     if ctest := _CTEST.search(text):
         failed_count, total = int(ctest[1]), int(ctest[2])

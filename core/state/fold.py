@@ -16,7 +16,7 @@ from core.state.session import SessionState
 
 Step = Callable[[SessionState, ev.Envelope, Any], None]
 Steps = Mapping[type[ev.Event], tuple[Step, ...]]
-_LABELS: Final = (ev.SessionRenamed, ev.SessionTagged)  # a session is not used by being given one
+_LABELS: Final = (ev.SessionRenamed, ev.SessionTagged)  # Labelling a session does not count as using it.
 _APPLY_REVIEW: Final[tuple[Step, ...]] = (lambda state, _, event: state.review.apply(event),)
 
 
@@ -75,7 +75,7 @@ def _change_mode(state: SessionState, _: ev.Envelope, event: ev.ModeChanged) -> 
 
 
 def _record_fix(state: SessionState, _: ev.Envelope, event: ev.ChangeProposed | ev.ChangeRevised) -> None:
-    """Record an edit of the agent's; not another event about the same edit, and not the user's own."""
+    """Record an edit of the agent, but not another event about the same edit, nor the user's own edits."""
     debug, change, before = state.debug, event.change, state.review.changes.get(event.change.path)
     origin, previous_origin = change.origin, before.origin if before else None
     is_agents = origin is not None and bool(origin.turn and origin.call) and origin.tool != "you"
@@ -99,7 +99,7 @@ def _rewind(state: SessionState, _: ev.Envelope, event: ev.ConversationRewound) 
     state.debug.reset_fix()
 
 
-# A change is looked at before the review takes it in.
+# These steps have to see a change before the review applies it.
 DEBUG_STEPS: Final[dict[type[ev.Event], tuple[Step, ...]]] = {
     ev.HypothesesSet: (_set_hypotheses,),
     ev.HypothesisJudged: (_set_verdict,),
@@ -119,8 +119,8 @@ DEBUG_STEPS: Final[dict[type[ev.Event], tuple[Step, ...]]] = {
 
 
 def apply_event(state: SessionState, envelope: ev.Envelope, table: Steps | None = None) -> bool:
-    """Apply one event; lossy events and repeated ones change nothing. Returns whether it was new. `table`: the steps to
-    take, None = all that an engine keeps."""
+    """Apply one event, and return whether it was new; lossy events and repeated ones change nothing. `table`: the steps
+    to take, None = all of an engine."""
     event = envelope.event
     if isinstance(event, ev.LossyEvent) or envelope.seq <= state.seq:
         return False
@@ -145,7 +145,7 @@ def _assign(*names: str, **renames: str) -> Step:
 
 
 def _keep(name: str) -> Step:
-    """Build a step that makes the event itself a field of the state."""
+    """Build a step that stores the event itself in a field of the state."""
 
     def keep(state: SessionState, _: ev.Envelope, event: object) -> None:
         setattr(state, name, event)
@@ -154,7 +154,7 @@ def _keep(name: str) -> Step:
 
 
 def _put(name: str) -> Step:
-    """Build a step that files the event by its id in a dictionary of the state."""
+    """Build a step that stores the event by its id in a dictionary of the state."""
 
     def put(state: SessionState, _: ev.Envelope, event: Any) -> None:
         getattr(state, name)[event.id] = event
@@ -190,7 +190,7 @@ def _combine_steps(*tables: Steps) -> dict[type[ev.Event], tuple[Step, ...]]:
     return steps_by_event
 
 
-# What an engine and a screen both keep.
+# The steps of both an engine and a screen.
 SHARED_STEPS: Final = _combine_steps(
     {
         ev.SessionStarted: (
@@ -265,7 +265,7 @@ SHARED_STEPS: Final = _combine_steps(
 )
 
 
-# What an engine keeps besides: what the model was sent and knows, and what is needed to restore files.
+# The steps of an engine alone: what the model was sent and knows, and what is needed to restore files.
 SESSION_STEPS: Final = _combine_steps(
     SHARED_STEPS,
     {

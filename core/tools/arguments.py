@@ -16,13 +16,13 @@ from core.tools.external import ExternalTool
 
 SENT = ("type", "description", "enum", "items", "properties", "required")
 MAX_BYTES = 5_000_000
-_NOTHING = frozenset({"", "null", "none", "undefined"})  # as models write that they give no value
+_NOTHING = frozenset({"", "null", "none", "undefined"})  # The values that models write for an omitted argument.
 _NO_TEXTS = frozenset({"integer", "number", "boolean", "array", "object", "null"})
 
 
 @cache
 def build_parameters(tool: ToolType) -> dict[str, Any]:
-    """The schema of a tool's arguments. Shared: copy it before changing it."""
+    """Return the schema of a tool's arguments. It is shared: copy it before changing it."""
     schema = msgspec.json.schema(tool)
     definitions = schema.pop("$defs", {})
     flat = _inline_definitions(schema, definitions)
@@ -36,12 +36,13 @@ def build_parameters(tool: ToolType) -> dict[str, Any]:
 
 @cache
 def build_offered_schema(tool: ToolType) -> dict[str, Any]:
-    """Return what a model is sent of the arguments: those with a description, in `SENT` words. Shared, as above."""
+    """Return the schema that a model is sent: arguments with a description, reduced to the keywords in `SENT`. It is
+    shared, as above."""
     return _simplify(build_parameters(tool)) | {"type": "object"}
 
 
 def describe_schema(schema: Mapping[str, Any]) -> str:
-    """A type in a few words: `list of {statement, expected}`."""
+    """Describe a type in a few words: `list of {statement, expected}`."""
     if "enum" in schema:
         return " | ".join(schema["enum"])
     if "items" in schema:
@@ -69,7 +70,7 @@ def _simplify(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _inline_definitions(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """References replaced by what they refer to; the words beside a reference win over those inside."""
+    """Replace references by their definitions; keywords next to a reference override those of the definition."""
     if "$ref" in schema:
         siblings = {key: value for key, value in schema.items() if key != "$ref"}
         schema = definitions[schema["$ref"].rsplit("/", 1)[-1]] | siblings
@@ -92,14 +93,14 @@ def _inline_definitions(schema: dict[str, Any], definitions: dict[str, Any]) -> 
 
 
 def _merge_choices(schema: dict[str, Any], choices: list[dict[str, Any]]) -> dict[str, Any]:
-    """ "This or nothing" is this, as an argument may be left out anyway."""
+    """Reduce "this type or null" to this type, since an argument may be omitted anyway."""
     rest = {key: value for key, value in schema.items() if key != "anyOf"}
     return choices[0] | rest if len(choices) == 1 else rest | {"anyOf": choices}
 
 
 def convert_arguments(tool: ToolType, arguments: str) -> Tool[Any]:
-    """The call as a record of `tool`. Raises `ToolInputInvalid`."""
-    if issubclass(tool, ExternalTool):  # what a server's tool takes is checked by the server
+    """Return the call as a record of `tool`. Raises `ToolInputInvalid`."""
+    if issubclass(tool, ExternalTool):  # A server checks the arguments of its own tools.
         return tool(arguments=_decode_object(tool, arguments))
     raw_arguments = _decode_object(tool, arguments)
     _refuse_null(tool, raw_arguments)
@@ -130,7 +131,7 @@ def _decode_object(tool: ToolType, arguments: str) -> dict[str, Any]:
     if not arguments.strip():
         return {}
     try:
-        decode_json(arguments)  # stricter than json about surrogates, and it bounds the nesting
+        decode_json(arguments)  # Stricter than `json` about surrogates, and bounded in depth.
         value = parse_json(arguments, object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
         raise _build_error(tool, f"this is no valid JSON ({error})") from error
@@ -140,7 +141,7 @@ def _decode_object(tool: ToolType, arguments: str) -> dict[str, Any]:
 
 
 def _is_nothing(value: Any, schema: dict[str, Any]) -> bool:
-    """True for null, and for its words where the argument can be no text."""
+    """Return True for null, and for its spellings where the argument can't be a text."""
     if not isinstance(value, str):
         return value is None
     if value.strip().lower() not in _NOTHING:
@@ -150,7 +151,8 @@ def _is_nothing(value: Any, schema: dict[str, Any]) -> bool:
 
 
 def _refuse_null(tool: ToolType, arguments: Mapping[str, Any]) -> None:
-    """Raise `ToolInputInvalid` for a NUL character in a text at any depth: the system ends a path or a word there."""
+    """Raise `ToolInputInvalid` for a NUL character in a text at any depth: the system ends a path or an
+    argument there."""
     for name, value in arguments.items():
         if _holds_null(value):
             problem = "holds a NUL character (U+0000), which no path, pattern or text may have here"
@@ -198,7 +200,7 @@ def _rename_arguments(tool: ToolType, arguments: dict[str, Any]) -> dict[str, An
 
 
 def _normalize_items(tool: ToolType, value: Any, properties: dict[str, Any]) -> Any:
-    """A list argument: also one that was sent as its JSON text, and with the other names in use inside its items."""
+    """Return a list argument, which may come as its JSON text, with the aliases inside its items resolved."""
     if isinstance(value, str):
         try:
             value = parse_json(value, object_pairs_hook=_reject_duplicates)

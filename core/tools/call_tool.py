@@ -1,4 +1,4 @@
-"""Calls that stand for others: `call_tool`, and the names and arguments of other agents' tools."""
+"""Calls that wrap or imitate others: `call_tool`, and the tools of other agents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from core.tools.arguments import convert_arguments
 from core.tools.base import Reader, ReadTool, ToolOutcome
 from core.tools.builtin.reading.read_file import ReadFile
 
-WINDOW: Final = 100  # lines that `open_file` shows of a file when nobody says how many
+WINDOW: Final = 100  # The default number of lines that `open_file` returns.
 _Arguments = dict[str, Any]
 _Translation = tuple[str, _Arguments] | None
 _NAME_CHARACTERS: Final = 80
@@ -30,7 +30,8 @@ _FOR_ARGUMENTS = ("arguments", "args", "parameters", "input")
 
 
 def translate_call(call: ToolCall) -> ToolCall:
-    """Return the call that is meant, under the same id; as given where that is the same."""
+    """Translate a call of another agent's tool into one of ours with the same id; other calls are returned
+    unchanged."""
     translate = _TRANSLATIONS.get(call.name)
     if translate is None:
         return call
@@ -42,13 +43,13 @@ def translate_call(call: ToolCall) -> ToolCall:
 
 
 def _open_window(arguments: _Arguments) -> _Translation:
-    """A window of a file (SWE-agent, OpenHands)."""
+    """Translate a window of a file (SWE-agent, OpenHands)."""
     has_size = any(arguments.get(name) for name in ("limit", "context_lines", "end_line", "view_range"))
     return "read_file", arguments if has_size else {**arguments, "limit": WINDOW}
 
 
 def _update_steps(arguments: _Arguments) -> _Translation:
-    """The list of steps that Codex keeps: whole in each call."""
+    """Translate the list of steps of Codex, which is whole in every call."""
     steps = arguments.get("plan")
     if not isinstance(steps, list) or not all(isinstance(step, dict) and "step" in step for step in steps):
         return None
@@ -57,7 +58,7 @@ def _update_steps(arguments: _Arguments) -> _Translation:
 
 
 def _write_plan(arguments: _Arguments) -> _Translation:
-    """The plan that Claude Code's models hand in when planning ends."""
+    """Translate the plan that Claude Code's models hand in at the end of planning."""
     plan = arguments.get("plan")
     if not isinstance(plan, str) or not plan.strip():
         return None
@@ -66,7 +67,7 @@ def _write_plan(arguments: _Arguments) -> _Translation:
 
 
 def _edit_text(arguments: _Arguments) -> _Translation:
-    """Anthropic's text editor: one tool with a command for each of what it does; it knows no insertion here."""
+    """Translate Anthropic's text editor: one tool with a command for every operation. Insertion is not supported."""
     match arguments.get("command"):
         case "view":
             present_arguments = {
@@ -114,7 +115,7 @@ class CallTool(ReadTool, frozen=True, kw_only=True, rename={"tool": "name"}):
 
 
 def unwrap_call(call: ToolCall) -> ToolCall:
-    """The call that is meant, under the same id; as given where nothing can be taken out."""
+    """Unwrap `call_tool`: return the inner call with the same id, or the call unchanged if it has none."""
     if call.name not in _NAMES:
         return call
     with suppress(ValueError, RecursionError):
@@ -128,7 +129,8 @@ def unwrap_call(call: ToolCall) -> ToolCall:
 
 
 def _extract_arguments(arguments: dict[str, Any]) -> str:
-    """The arguments of the inner call: an object or its text under a known name, or all that stands beside the name."""
+    """Return the arguments of the inner call: an object or its text under a known name, or all fields next to
+    the name."""
     key = next((key for key in _FOR_ARGUMENTS if key in arguments), "")
     value = arguments[key] if key else arguments
     if value is None:
@@ -137,9 +139,9 @@ def _extract_arguments(arguments: dict[str, Any]) -> str:
 
 
 def resolve_scroll(call: ToolCall, messages: Sequence[Message]) -> ToolCall:
-    """Return the reading that `scroll_down`, `scroll_up` or `goto` means: the window below or above the last one that
-    was read, or that at a line of the same file. Any other call is returned as given; where nothing was read before, it
-    is a reading that names no file."""
+    """Translate `scroll_down`, `scroll_up` or `goto` into a read of the window below or above the last one, or of the
+    window at a line of the same file. Other calls are returned unchanged; without an earlier read, the result is a read
+    without a file."""
     if call.name not in _SCROLLS and call.name not in _JUMPS:
         return call
     window, steps = _find_window(call, messages)
@@ -157,8 +159,8 @@ class _Window(Struct, frozen=True):
 
 
 def _find_window(call: ToolCall, messages: Sequence[Message]) -> tuple[_Window | None, int]:
-    """Return the last window that was read or gone to before a call, and by how many windows it was scrolled since, the
-    call itself included."""
+    """Return the last window that was read or jumped to before a call, and the number of windows scrolled since,
+    including the call itself."""
     tool_calls = [
         tool_call for message in messages if isinstance(message, AssistantMessage) for tool_call in message.tool_calls
     ]
@@ -186,7 +188,7 @@ def _read_line(call: ToolCall) -> int:
 
 
 def _read_window(call: ToolCall) -> _Window | None:
-    """Return what a call reads; None: it can't be understood."""
+    """Return the window that a call reads; None: the call is invalid."""
     try:
         read = convert_arguments(ReadFile, call.arguments)
     except ToolInputInvalid:

@@ -63,7 +63,7 @@ class DebugCapability:
         self._host.emit(HypothesesSet(hypotheses=hypotheses, taken_back=taken_back))
         return taken_back
 
-    def give_verdict(self, name: str, verdict: CauseVerdict, evidence: tuple[str, ...], reason: str) -> Hypothesis:
+    def judge_hypothesis(self, name: str, verdict: CauseVerdict, evidence: tuple[str, ...], reason: str) -> Hypothesis:
         self._check()
         hypothesis = find_hypothesis(self.hypotheses(), name)
         cited_runs = {reference.partition(":")[0].strip() for reference in evidence}

@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
 
 FILE: Final = Path(__file__).with_name("models.toml")
-# Servers of this machine: they choose the window themselves, and ask for no money.
+# Local servers: they choose the window themselves and are free of charge.
 LOCAL: Final = frozenset({"scripted", "ollama", "lmstudio", "llamacpp", "vllm"})
 FREE: Final = LOCAL
 _LISTED: Final = frozenset({"openai", "anthropic"})
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """The capabilities of one model. `efforts` from the least to the most, () = it has none to choose; "none" = it need
-    not think. `default_effort`: what it takes when none is sent, "" = not known. `thinking`: the types of thinking that
-    can be asked for, the best first.
+    """The capabilities of one model. `efforts` from the least to the most, () = no choice; "none" = thinking can be
+    switched off. `default_effort`: the effort if none is sent, "" = unknown. `thinking`: the types of thinking that can
+    be requested, the best first.
 
-    `sampling`: whether `temperature` may be sent. `freeform_tools`: tools whose input is free text. `context_window`
-    and `max_output` in tokens, 0 = not known. `wire`: the protocol it speaks, None = its provider's. `edits`: the edit
+    `sampling`: `temperature` may be sent. `freeform_tools`: tools whose input is free text. `context_window` and
+    `max_output` in tokens, 0 = unknown. `wire`: the protocol that it speaks, None = its provider's. `edits`: the edit
     format that it is best at, "" = no particular one.
     """
 
@@ -56,7 +56,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
 
 class ModelFamily(Struct, frozen=True, kw_only=True):
-    """`patterns`: globs that the name has to fit, one of each group."""
+    """Capabilities by name. `patterns`: globs that the name has to match, one of every group."""
 
     patterns: tuple[tuple[str, ...], ...]
     capabilities: Capabilities
@@ -66,27 +66,27 @@ class ModelFamily(Struct, frozen=True, kw_only=True):
 
 
 class ModelCatalogue(Struct, frozen=True, kw_only=True):
-    """The data file. `not_chat`: patterns of models that one can't converse with."""
+    """The data file. `not_chat`: patterns of models that can't chat."""
 
     not_chat: tuple[str, ...]
     models: tuple[ModelFamily, ...]
 
 
 def find_capabilities(provider: str, model: str, *, wire: WireProtocol, origin: str = "") -> Capabilities:
-    """The capabilities of `model` at a provider that speaks `wire` by itself, told by the models endpoint at `origin`
-    or listed. Never slow; `wire` of the result is never None."""
-    capabilities = _adapt_to_wire(find_canonical_name(model), wire)
+    """Return the capabilities of `model` at a provider whose default protocol is `wire`, as reported by the models
+    endpoint at `origin` or listed. Fast; `wire` of the result is never None."""
+    capabilities = _adapt_to_wire(find_canonical_capabilities(model), wire)
     capabilities = replace(capabilities, context_window=0, max_output=0) if provider in LOCAL else capabilities
     report = load_reported(origin, model)
     return capabilities if report is None else merge_reported(capabilities, report)
 
 
 def merge_reported(listed_capabilities: Capabilities, report: ReportedCapabilities) -> Capabilities:
-    """Replace what the data file says by what was told."""
+    """Replace listed capabilities by reported ones."""
     news = {name: value for name, value in asdict(report).items() if value is False or value not in (None, 0)}
     best = report.thinking[:1] if report.thinking is not None else listed_capabilities.thinking[:1]
     if listed_capabilities.efforts and report.efforts and (report.thinking is None or best == ("enabled",)):
-        del news["efforts"]  # that it has some was told, not which; or they are budgets of ours
+        del news["efforts"]  # The endpoint reports only that there are some, or the budgets are ours.
     capabilities: Capabilities = replace(listed_capabilities, **news)
     return (
         capabilities
@@ -96,14 +96,14 @@ def merge_reported(listed_capabilities: Capabilities, report: ReportedCapabiliti
 
 
 @lru_cache(maxsize=256)
-def find_canonical_name(model: str) -> Capabilities:
-    """The data file's entry for a model of this name, wherever it runs; `wire` is its maker's."""
+def find_canonical_capabilities(model: str) -> Capabilities:
+    """Return the data file's entry for a model of this name, wherever it runs; `wire` is its maker's."""
     name = strip_prefix(model)
     return next((family.capabilities for family in load_catalogue().models if family.matches(name)), Capabilities())
 
 
 def _adapt_to_wire(capabilities: Capabilities, wire: WireProtocol) -> Capabilities:
-    """The same at a host that speaks `wire`: what only its maker's own API has is not there elsewhere."""
+    """Return the capabilities at a host that speaks `wire`, without features that only the maker's own API has."""
     if capabilities.wire == wire == "messages" or (wire == "responses" and capabilities.wire in {"responses", "chat"}):
         return capabilities
     if wire == "messages":
@@ -114,18 +114,18 @@ def _adapt_to_wire(capabilities: Capabilities, wire: WireProtocol) -> Capabiliti
 
 
 def is_chat_model(model: str) -> bool:
-    """Return True if one can converse with a model of this name."""
+    """Return True if a model of this name can chat."""
     return not any(fnmatchcase(strip_prefix(model), pattern) for pattern in load_catalogue().not_chat)
 
 
 def strip_prefix(model: str) -> str:
-    """A model's name without the makers and routers before it."""
+    """Return a model's name without the prefixes of makers and routers."""
     return model.rpartition("/")[2].lower()
 
 
 @cache
 def load_catalogue() -> ModelCatalogue:
-    """The data file, read at its first use (some milliseconds)."""
+    """Load the data file at its first use (some milliseconds)."""
 
     data = parse_toml(FILE.read_text(encoding="utf-8"))
     families = [model_family for family in data["family"] for model_family in _parse_family(family)]
@@ -149,7 +149,7 @@ def load_prices() -> None:
 
 
 def compute_cost(model_id: str, usage: Usage) -> float | None:
-    """US dollars for one call to `provider/name`; 0.0 for a model on this machine, None when the price is not known."""
+    """Return the US dollars for one call to `provider/name`; 0.0 for a local model, None if the price is unknown."""
     if model_id.partition("/")[0] in FREE:
         return 0.0
     cached_tokens, cache_write_tokens = usage.cached_tokens, usage.cache_write_tokens
@@ -178,11 +178,11 @@ def _find_price(
 
 
 def find_context_window(model_id: str) -> int:
-    """Tokens that `provider/name` can be sent, 0 = not known. Never slow."""
+    """Return the context window of `provider/name` in tokens, 0 = unknown. Never slow."""
     provider, _, name = model_id.partition("/")
     if provider in FREE:
         return 0
-    if (context_window := find_canonical_name(name).context_window) or provider not in _LISTED:
+    if (context_window := find_canonical_capabilities(name).context_window) or provider not in _LISTED:
         return context_window
     price = _find_price(model_id, 1, 1) if "genai_prices.data" in sys.modules else None
     return (price.model.context_window or 0) if price else 0

@@ -33,14 +33,15 @@ from core.providers.catalog import listing
 from core.providers.catalog.capabilities import find_context_window
 from core.providers.catalog.presets import KNOWN, find_preset
 from core.providers.connection.addresses import is_loopback
-from core.providers.registry import OUR_OWN, build_endpoint, find_kind, has_address, list_provider_ids
+from core.providers.registry import BUILTIN_IDS, build_endpoint, find_kind, has_address, list_provider_ids
 
 CONFIGURED: Final = "your configuration"
 Found = tuple[ProviderStatus, list[ModelChoice]]
 
 
 class DefaultModel(Struct, frozen=True, kw_only=True):
-    """`id` is `provider/name`, "" = there is none; `reason`: what made it that one, or why there is none."""
+    """The default model. `id` is `provider/name`, "" = there is none; `reason`: why it was chosen, or why there is
+    none."""
 
     id: str = ""
     reason: str = ""
@@ -50,7 +51,8 @@ Listing = Mapping[str, tuple[str, Sequence[str]]]
 
 
 async def find_default_model(settings: Settings, listings: Listing = MappingProxyType({})) -> DefaultModel:
-    """The model to start with. Asks servers for a limited time, only those that the rule needs and `listings` lacks."""
+    """Return the model to start with. Queries, for a limited time, only servers that the rule needs and `listings`
+    lacks."""
     if model_id := settings.resolve_route("chat").model:
         return DefaultModel(id=model_id, reason=CONFIGURED)
     configured_names = [
@@ -70,7 +72,7 @@ async def find_default_model(settings: Settings, listings: Listing = MappingProx
 
 
 async def _choose_model(provider: str, settings: Settings, listings: Listing, *, keyring: bool) -> DefaultModel:
-    """The model to start with at a provider; no reason: nobody has set it up."""
+    """Return the model to start with at a provider; an empty reason: the user has not set it up."""
     preset, has_own_address = find_preset(provider), has_address(provider, settings)
     has_command = provider in settings.providers and bool(settings.providers[provider].key_command)
     if (preset.local and not has_own_address) or not (has_own_address or has_command or preset.base_url):
@@ -95,8 +97,8 @@ async def _choose_model(provider: str, settings: Settings, listings: Listing, *,
 
 
 async def discover_models(settings: Settings, *, probe: bool = True) -> ModelsAnswer:
-    """Every provider with its state, and the models that can be chosen. `probe` False: only where keys are."""
-    ids = [provider_id for provider_id in list_provider_ids(settings) if provider_id not in OUR_OWN]
+    """Return every provider with its state, and the models that can be chosen. `probe` False: look only for keys."""
+    ids = [provider_id for provider_id in list_provider_ids(settings) if provider_id not in BUILTIN_IDS]
     results = await asyncio.gather(*(_probe_provider(provider_id, settings, probe=probe) for provider_id in ids))
     names = {
         status.id: (status.problem, [model.id.partition("/")[2] for model in models])

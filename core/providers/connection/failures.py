@@ -1,7 +1,7 @@
-"""The errors of model APIs, in one set of codes and in words that say what to do.
+"""The errors of model APIs, mapped to one set of codes and messages that suggest what to do.
 
-Nothing of an SDK leaves the provider: its exceptions are told by the names of their classes (no SDK has to be imported
-to look at an error), bodies are cut to one line, and keys are taken out of them.
+No SDK type leaves the provider: exceptions are recognised by the names of their classes (so that no SDK is imported to
+inspect an error), bodies are cut to one line, and keys are redacted.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ MAX_DETAIL: Final = 300
 MAX_DEPTH: Final = 8
 MOST_FAULTS: Final = 3
 _SAID: Final = ("error", "message", "detail", "msg", "errors")
-LONG_WAIT: Final = 20.0  # seconds that a person wants to be told of
+LONG_WAIT: Final = 20.0  # Seconds from which on a wait is mentioned to the user.
 _MODEL: Final = re.compile(r"model|deployment", re.IGNORECASE)
 _PAGE: Final = re.compile(r"<(!doctype|html|head|body)\b", re.IGNORECASE)
 _DAILY: Final = re.compile(r"PerDay|free-models-per-day")
 _TIMEOUTS: Final = frozenset({"ReadTimeout", "WriteTimeout", "PoolTimeout", "ConnectTimeout", "TimeoutException"})
 _CONNECTING: Final = frozenset({"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"})
 _CUT: Final = frozenset({"RemoteProtocolError", "ReadError", "WriteError", "CloseError", "IncompleteRead"})
-# What TLS says of bytes that are none of it, and what servers of TLS say of a request that came without it:
-# the last row is what the HTTP library makes of an alert of TLS.
+# Messages of TLS about plain bytes, and of TLS servers about a plain request;
+# the last row is how the HTTP library reports a TLS alert.
 _NO_TLS: Final = re.compile(
     r"wrong[ _]version[ _]number|record[ _]layer[ _]failure|\[SSL: HTTP_REQUEST\]|unknown protocol", re.IGNORECASE
 )
@@ -59,13 +59,13 @@ _TYPES: Final = {
     "overloaded_error": 529,
     "invalid_request_error": 400,
 }
-# Codes of a failed response that the next attempt would end in, too.
+# Codes of a failed response that a retry would get again.
 _LASTING: Final = re.compile(r"(invalid|image|empty_image|unsupported|failed_to_download|data_residency)_|.*_policy")
 
 
 class Api(Struct, frozen=True, kw_only=True):
-    """The API that failed, for the words of an error. `key` says where the key is from, `variable` where one may be
-    put. `prefixed`: the base URL has the API's version in it (OpenAI's protocols)."""
+    """The facts about an API for error messages. `key`: where the key comes from; `variable`: the variable that may
+    hold one. `prefixed`: the base URL contains the API's version (OpenAI's protocols)."""
 
     label: str
     base_url: str
@@ -78,7 +78,7 @@ class Api(Struct, frozen=True, kw_only=True):
 
     @property
     def address_hint(self) -> str:
-        """The advice about an address that is not the API's."""
+        """The hint for an address that is not the API's."""
         usual = "often ends in /v1" if self.prefixed else "stands without /v1, which is added"
         return f"Check the base URL ({redact(self.base_url)}): the path of the API {usual}."
 
@@ -94,15 +94,17 @@ class Api(Struct, frozen=True, kw_only=True):
 
 
 class SilentTooLong(TimeoutError):
-    """A stream `content` nothing (or nothing that says anything) for so many `seconds`."""
+    """A stream sent `content`, which is nothing or only pings, for `seconds`."""
 
     def __init__(self, seconds: float, content: str = "nothing") -> None:
         super().__init__(f"{content} for {seconds:g} s")
 
 
 def build_status_error(status: int, body: object, headers: Mapping[str, str], api: Api) -> ProviderError:
-    """The error for an HTTP answer of 300 or more; `body` is parsed JSON, text or None."""
-    from core.providers.connection.refusals import parse_wait  # its patterns are compiled when something went wrong
+    """Return the error for an HTTP answer of 300 or more; `body` is parsed JSON, text or None."""
+    from core.providers.connection.refusals import (
+        parse_wait,
+    )  # compiles many patterns
 
     detail = extract_detail(body)
     clean_body = drop_echoes(body, api.model)
@@ -114,9 +116,9 @@ def build_status_error(status: int, body: object, headers: Mapping[str, str], ap
     if match and (other := _build_scheme_error(api, "http://", match[0])) is not None:
         return other
     wait = parse_wait(headers, body, full_text) if status == 429 or status >= 498 else None
-    passes = status == 429 and wait is not None and not _DAILY.search(full_text)  # the quota of a minute comes back
+    passes = status == 429 and wait is not None and not _DAILY.search(full_text)  # A per-minute quota recovers.
     if isinstance(clean_body, str) and _PAGE.search(clean_body) and 400 <= status < 500:
-        # Another server answers there, or something stands in between.
+        # Another server answers at the address, or a proxy does.
         if status in {404, 405}:
             return _build_not_found_error(status, detail, "", api)
         hint = (
@@ -133,7 +135,7 @@ def build_status_error(status: int, body: object, headers: Mapping[str, str], ap
 
 
 def _classify_status(status: int, detail: str, full_text: str, api: Api, wait: float | None) -> ProviderError:
-    """The error that the status alone tells."""
+    """Return the error that follows from the status alone."""
     who, hint = api.full_label, "Try again in a moment."
     if wait and wait >= LONG_WAIT:
         hint = f"It asks to be left alone for {format_duration(wait)}."
@@ -200,7 +202,7 @@ def build_overflow_error(api: Api, detail: str = "") -> ContextOverflow:
 
 
 def build_event_error(body: object, api: Api) -> ProviderError:
-    """The error for an error object that came inside a stream."""
+    """Return the error for an error object inside a stream."""
     fault = body.get("error", body) if isinstance(body, dict) else {}
     fault = fault if isinstance(fault, dict) else {}
     code, kind = (str(fault.get(key, "")) for key in ("code", "type"))
@@ -209,7 +211,7 @@ def build_event_error(body: object, api: Api) -> ProviderError:
 
 
 def build_exception_error(error: BaseException, api: Api, *, has_started: bool = False) -> ProviderError:
-    """The error for whatever a client raised. `has_started`: some of the answer had come already."""
+    """Return the error for any exception of a client. `has_started`: a part of the answer had already come."""
     chain = list(_list_causes(error))
     for cause in chain:
         if isinstance(cause, ProviderError):
@@ -249,8 +251,8 @@ def _build_transport_error(chain: list[BaseException], api: Api, *, has_started:
 
 
 def _build_scheme_error(api: Api, scheme: str, sign: str) -> ProviderError | None:
-    """The error for a server that speaks the other one of http and https, by a `sign` of that; None if the base URL has
-    not this `scheme`."""
+    """Return the error for a server that speaks the other of http and https, recognised by `sign`; None if the base URL
+    does not have this `scheme`."""
     base, other = redact(api.base_url), "http://" if scheme == "https://" else "https://"
     if not base.lower().startswith(scheme):
         return None
@@ -287,7 +289,8 @@ def _build_unreachable_error(chain: list[BaseException], api: Api) -> ProviderEr
 
 
 def _build_proxy_error(chain: list[BaseException], api: Api, proxy: NamedProxy, reason: str) -> ProviderError:
-    """The error for a server that a proxy did not lead to: it is told which of the two did not answer."""
+    """Return the error for a server that could not be reached through a proxy. It names which of the two did not
+    answer."""
     if any(type(error).__name__ == "ProxyError" for error in chain):
         text = f"{api.label} can't be reached: {proxy} refused the connection ({reason})."
         hint = f"Check the address, the name and the password in {proxy.variable}, or name the host in NO_PROXY."
@@ -302,13 +305,13 @@ def _build_proxy_error(chain: list[BaseException], api: Api, proxy: NamedProxy, 
 
 
 def _is_tls(error: BaseException) -> bool:
-    """Return True if TLS says what is wrong; that it waits for more bytes says nothing."""
+    """Return True for a TLS error, except one about missing bytes, which proves nothing."""
     names = {kind.__name__ for kind in type(error).__mro__}
     return "SSLError" in names and not names & {"SSLWantReadError", "SSLWantWriteError"}
 
 
 def _describe_system_error(error: BaseException) -> str:
-    """The system's words, without numbers and addresses; of TLS, its own."""
+    """Return the system's message without numbers and addresses, or the message of TLS."""
     if _is_tls(error):
         message = str(getattr(error, "verify_message", "") or getattr(error, "reason", "") or error)
         return message.replace("_", " ").lower() if message.isupper() else message
@@ -318,7 +321,7 @@ def _describe_system_error(error: BaseException) -> str:
 
 
 def build_environment_error(label: str, error: Exception, environment: Mapping[str, str]) -> ProviderError:
-    """The error for a client that can't be made as the variables of proxies and certificates want it."""
+    """Return the error for a client that can't be built with the environment's proxies and certificates."""
     for name, value in environment.items():
         kind, _, scheme = name.lower().rpartition("_")
         if scheme == "proxy" and kind != "no" and value and not _HTTP_PROXY.match(value):
@@ -345,14 +348,14 @@ def build_environment_error(label: str, error: Exception, environment: Mapping[s
 
 
 def build_cut_error(api: Api, *, has_started: bool) -> ProviderError:
-    """The stream ended before the answer did."""
+    """Return the error for a stream that ended before the answer did."""
     when = "in the middle of the answer" if has_started else "before any answer came"
     text = f"The connection to {api.label} ended {when}."
     return ProviderError(text, code="stream_cut", retryable=True, hint="Try again.")
 
 
 def extract_detail(body: object) -> str:
-    """The server's own words in one line, without markup and keys; "" if it said nothing."""
+    """Return the server's message in one line, without markup and keys; "" if there is none."""
     if isinstance(body, (dict, list)):
         return to_one_line(_extract_message(body) or json.dumps(body))
     text = str(body or "")
@@ -364,7 +367,8 @@ def extract_detail(body: object) -> str:
 
 
 def _extract_message(body: Any, depth: int = 0) -> str:
-    """The first text below the keys that servers use for it; a router's own words tell less than those it was told."""
+    """Return the first text under the keys that servers use for it; the upstream message is more precise than a
+    router's own."""
     if depth > MAX_DEPTH:
         return ""
     if isinstance(body, str):
@@ -391,14 +395,14 @@ def _unpack(text: str, depth: int) -> str:
 
 
 def to_one_line(text: str) -> str:
-    """Foreign text in one line of at most 300 characters, without control characters and keys."""
+    """Return foreign text in one line of at most 300 characters, without control characters and keys."""
     text = "".join(char if char.isprintable() else " " for char in redact(text))
     text = " ".join(text.split()).rstrip(".")
     return text if len(text) <= MAX_DETAIL else text[: MAX_DETAIL - 1] + "…"
 
 
 def _list_causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and what caused it, outermost first."""
+    """Yield the error and its causes, outermost first."""
     seen_ids: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen_ids:

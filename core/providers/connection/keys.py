@@ -1,4 +1,4 @@
-"""The keys of model APIs: where one is stored, how it is looked for, and the command that prints one."""
+"""The keys of model APIs: where they are stored, the search for them, and the command that prints one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ _keyring_off = threading.Event()
 
 
 def run_key_command(command: str, *, seconds: float | None = None) -> Secret:
-    """The first line that a command prints, kept until `forget`. Blocks. Raises `ProviderError`, which says why."""
+    """Return the first line that a command prints, cached until `forget_key`. Blocks. Raises `ProviderError` with the
+    reason."""
     with _running:
         if command not in _found:
             _found[command] = _run(command, SECONDS if seconds is None else seconds)
@@ -43,7 +44,7 @@ def run_key_command(command: str, *, seconds: float | None = None) -> Secret:
 
 
 def forget_key(command: str) -> None:
-    """Run the command again when the key is wanted next: what it printed is refused."""
+    """Drop the cached key of a command, since it was rejected."""
     _found.pop(command, None)
 
 
@@ -75,7 +76,7 @@ def _build_error(command: str, reason: str) -> ProviderError:
 
 
 def build_account(provider: str, base_url: str) -> str:
-    """The name that a key is stored under: it belongs to this provider at this origin, and to nothing else."""
+    """Return the name that a key is stored under, which is bound to this provider and this origin."""
     parts = urlsplit(base_url)
     return f"{provider} {parts.scheme}://{parts.netloc.rpartition('@')[2]}".lower()
 
@@ -89,8 +90,8 @@ def find_key(
     seconds: float = KEYRING_SECONDS,
     keyring: bool = True,
 ) -> FoundKey:
-    """The key for a provider at an address, and where it was found ("" = nowhere). Blocks up to `seconds`, and as long
-    as the `command` takes that prints it, which is asked before everything else.
+    """Return the key for a provider at an address, and where it was found ("" = nowhere). Blocks up to `seconds`, plus
+    the time of `command`, which is tried first.
 
     Raises `ConfigError` if a stored file can't be used, `ProviderError` if the command failed.
     """
@@ -110,7 +111,7 @@ def find_key(
 
 
 def store_key(provider: str, key: str, *, base_url: str, seconds: float = KEYRING_SECONDS) -> str:
-    """Keep a key for a provider at an address; returns where. Raises `ConfigError` for a bad key, `StateError`."""
+    """Store a key for a provider at an address, and return where. Raises `ConfigError` for a bad key, `StateError`."""
     key = key.strip()
     if not key.isascii() or not key.isprintable() or " " in key or len(key) < 6:
         raise ConfigError("that does not look like a key.", hint="Paste the key alone, one word.")
@@ -139,14 +140,14 @@ def _is_stored(ring: Any, name: str, secret: Secret) -> str:
 
 
 def _ask_keyring(question: Callable[[Any], str | None], seconds: float) -> str | None:
-    """The keyring's answer; None if it has none, fails, or takes too long (it is not asked again then)."""
+    """Return the keyring's answer; None if it has none, fails, or takes too long (it is not asked again then)."""
     if _keyring_off.is_set():
         return None
     answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
     def ask() -> None:
         answer = None
-        with contextlib.suppress(Exception):  # a backend may raise whatever it likes
+        with contextlib.suppress(Exception):  # A backend may raise anything.
             import keyring
 
             answer = question(keyring)

@@ -21,13 +21,13 @@ _WORDS: Final = re.compile(
 )
 _WORD_SECONDS: Final = {"milliseconds": 0.001, "second": 1.0, "seconds": 1.0, "minute": 60.0, "minutes": 60.0}
 _NUMBER: Final = re.compile(r"\s*\d+(\.\d+)?\s*")
-_MILLISECONDS_SINCE_1970: Final = 100_000_000_000  # larger numbers of a clock are no seconds
+_MILLISECONDS_SINCE_1970: Final = 100_000_000_000  # Larger numbers are not seconds.
 _DEPTH: Final = 6
 
 
 class Refusal(Struct, frozen=True):
-    """One reason. `words`: a pattern, searched for in the body in any case from the beginning of a word on; `statuses`:
-    those that it can come with (an error within a stream that has none counts as 500)."""
+    """One reason for a refusal. `words`: a pattern, matched case-insensitively in the body from the beginning of a
+    word; `statuses`: the statuses that it comes with (an error within a stream without a status counts as 500)."""
 
     code: str
     what: str
@@ -53,7 +53,7 @@ TOO_LARGE_STATUSES: Final = (400, 413, 422, 429, 500)
 _SERVER_FAULTS: Final = tuple(range(500, 600))
 
 
-# Of the validators and gateways that repeat the request in what they say: keys of a body, and its beginning in a text.
+# Echoes of validators and gateways that repeat the request: keys of a body, and its beginning in a text.
 _ECHO_KEYS: Final = frozenset({"input", "ctx", "body", "request", "messages", "prompt", "failed_generation"})
 
 
@@ -186,14 +186,14 @@ REFUSALS: Final = (
 )
 
 
-def is_said(words: str, text: str) -> bool:
-    """Return True if a pattern fits in what a server said, in any case, from the beginning of a word on."""
+def matches_words(words: str, text: str) -> bool:
+    """Return True if a pattern matches in a server's message, in any case, from the beginning of a word."""
     return re.search(rf"(?<![A-Za-z0-9])(?:{words})", text, re.IGNORECASE | re.DOTALL) is not None
 
 
 def drop_echoes(body: Any, model: str = "", depth: int = 0) -> Any:
-    """Return a body, JSON or text, without what it repeats of the request: nobody's prompt is a reason of the server's.
-    The name of the `model` is one thing that is repeated, and may be any words, too."""
+    """Return a body, JSON or text, without its echo of the request, since a prompt is no reason for a refusal. The name
+    of the `model` is removed too, since it may contain any words."""
     if depth > MAX_DEPTH:
         return None
     if isinstance(body, dict):
@@ -209,21 +209,21 @@ def drop_echoes(body: Any, model: str = "", depth: int = 0) -> Any:
 
 
 def find_refusal(status: int, text: str) -> Refusal | None:
-    """The reason that a body names; None: none that is known."""
-    if is_said(NEEDS_RESPONSES, text):
-        return None  # another wire of the same API is asked for
+    """Return the known reason that a body names, else None."""
+    if matches_words(NEEDS_RESPONSES, text):
+        return None  # The API asks for its other wire.
     rows = (refusal for refusal in REFUSALS if status in refusal.statuses)
-    return next((row for row in rows if is_said(row.words, text)), None)
+    return next((row for row in rows if matches_words(row.words, text)), None)
 
 
 def is_too_large(status: int, text: str) -> bool:
-    """Return True if the request was larger than the model, or whatever stands before it, takes."""
-    return status == 413 or (status in TOO_LARGE_STATUSES and is_said(TOO_LARGE, text))
+    """Return True if the request was too large for the model or for a proxy in front of it."""
+    return status == 413 or (status in TOO_LARGE_STATUSES and matches_words(TOO_LARGE, text))
 
 
 def parse_wait(headers: Mapping[str, str], body: object = None, text: str = "") -> float | None:
-    """Seconds that a server wants to be left alone, from whatever it says most exactly; None: it does not say."""
-    # OpenRouter passes the headers of the server behind it on in `error.metadata.headers`.
+    """Return the seconds that a server asks to wait, from its most exact statement; None: there is no statement."""
+    # OpenRouter forwards the headers of the upstream server in `error.metadata.headers`.
     inner = (mapping["headers"] for mapping in _walk_mappings(body) if isinstance(mapping.get("headers"), dict))
     waits = (_parse_retry_after(headers), _parse_retry_info(body), _parse_words(text))
     resets = (_parse_reset(headers), _parse_reset(next(inner, {})))
@@ -231,7 +231,7 @@ def parse_wait(headers: Mapping[str, str], body: object = None, text: str = "") 
 
 
 def _parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """`retry-after-ms`, `retry-after` in seconds or as a date."""
+    """Parse `retry-after-ms`, and `retry-after` in seconds or as a date."""
     milliseconds, value = headers.get("retry-after-ms"), headers.get("retry-after")
     try:
         if milliseconds:
@@ -244,14 +244,14 @@ def _parse_retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _parse_retry_info(body: object) -> float | None:
-    """Google's `RetryInfo`: {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "22.5s"}."""
+    """Parse Google's `RetryInfo`: {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "22.5s"}."""
     delays = (mapping.get("retryDelay") for mapping in _walk_mappings(body))
     spans = (parse_duration(delay) for delay in delays if isinstance(delay, str))
     return next((span for span in spans if span is not None), None)
 
 
 def _parse_words(text: str) -> float | None:
-    """ "Please try again in 1m0.36s", "Please retry after 26 seconds"."""
+    """Parse phrases such as "Please try again in 1m0.36s" and "Please retry after 26 seconds"."""
     match = _WORDS.search(text)
     if match is None:
         return None
@@ -261,7 +261,7 @@ def _parse_words(text: str) -> float | None:
 
 
 def _parse_reset(headers: Mapping[str, str]) -> float | None:
-    """Seconds until the limits are full again of which nothing is left."""
+    """Return the seconds until the exhausted limits are reset."""
     fields = {str(name).lower(): str(value) for name, value in headers.items()}
     waits = []
     for name, value in fields.items():
@@ -274,7 +274,8 @@ def _parse_reset(headers: Mapping[str, str]) -> float | None:
 
 
 def _parse_moment(value: str) -> float | None:
-    """Seconds until a reset that is a span ("2m59.56s"), a clock (1741305600000, 1741305600) or a date of RFC 3339."""
+    """Return the seconds until a reset that is a span ("2m59.56s"), a clock (1741305600000, 1741305600) or a date of
+    RFC 3339."""
     if _NUMBER.fullmatch(value):
         number = float(value)
         if number > _MILLISECONDS_SINCE_1970:
@@ -289,7 +290,7 @@ def _parse_moment(value: str) -> float | None:
 
 
 def parse_duration(span: str) -> float | None:
-    """Seconds of "1h2m3.5s", "22s", "60ms"; None for anything else."""
+    """Return the seconds of "1h2m3.5s", "22s", "60ms"; None for anything else."""
     match = _SPAN.fullmatch(span.strip())
     if match is None or not any(match.groups()):
         return None

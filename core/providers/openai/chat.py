@@ -36,8 +36,14 @@ from core.providers.base import (
 )
 from core.providers.catalog.capabilities import Capabilities
 from core.providers.connection.failures import Api, build_event_error
-from core.providers.openai.host_habits import HostHabits, alternate_items, find_run_end, is_silent, join_contents
 from core.providers.openai.openai_wire import Item, OpenAIWire
+from core.providers.openai.server_quirks import (
+    ServerQuirks,
+    alternate_items,
+    find_run_end,
+    is_empty_answer,
+    join_contents,
+)
 from core.providers.wire.request_bytes import EncodedHistory, EncodedMessages, SentCall, has_reasoning
 from core.providers.wire.tool_calls import CallNormaliser
 from core.providers.wire.wire_values import (
@@ -52,13 +58,13 @@ from core.providers.wire.wire_values import (
 )
 from core.text.well_formed import map_texts
 
-# What stands for reasoning, and for its signature, in a call that another model made: each as its host documents it.
+# Placeholders for missing reasoning and its signature in calls of another model, as documented by the hosts.
 _NO_THOUGHT: Final = " "
 _NO_SIGNATURE: Final = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
 ATTACHED: Final = "(what the results above are accompanied by)"
-# Texts that come whole, each time if need be; every other text comes in pieces.
+# Fields that are sent whole, possibly repeatedly; all other texts are streamed in pieces.
 _WHOLE: Final = frozenset({"role", "type", "id", "name", "format", "signature", "thought_signature", "model", "object"})
-# Texts in which two pieces may well be equal; in any other field that is the same text again.
+# Fields in which equal pieces are legitimate; in any other field an equal piece is a repetition.
 _STREAMED: Final = frozenset({"content", "reasoning_content", "reasoning", "thinking", "text", "summary", "data"})
 _REASONS: Final[dict[str, FinishReason]] = {
     "stop": "stop",
@@ -75,7 +81,7 @@ _REASONS: Final[dict[str, FinishReason]] = {
     "blocklist": "refused",
 }
 _FAILED: Final = {"error": 500, "abort": 500, "cancelled": 500, "insufficient_system_resource": 503}
-# Of a message, and what servers put into its pieces though it speaks of the stream.
+# The fields of a message, and fields of the stream that servers put into its pieces.
 _OWN_FIELDS: Final = frozenset({"role", "content", "refusal", "tool_calls", "function_call"})
 _OF_THE_STREAM: Final = frozenset({"index", "finish_reason", "logprobs", "usage", "token_ids"})
 _THINK_OPEN: Final = "<think>"
@@ -83,7 +89,7 @@ _THINK_CLOSE: Final = "</think>"
 
 
 class ChatWire(OpenAIWire):
-    """Writes one request. `official`: it goes to OpenAI itself, which has fields that others refuse."""
+    """Writer of one request. `official`: it goes to OpenAI itself, which has fields that other servers refuse."""
 
     name = "chat"
     array = "messages"
@@ -96,14 +102,14 @@ class ChatWire(OpenAIWire):
         provider: str,
         capabilities: Capabilities,
         official: bool = False,
-        habits: HostHabits | None = None,
+        quirks: ServerQuirks | None = None,
     ) -> None:
         super().__init__(request, provider=provider, capabilities=capabilities)
-        self._official, self._habits = official, habits or HostHabits()
+        self._official, self._quirks = official, quirks or ServerQuirks()
 
     @property
     def key(self) -> Hashable:
-        return self._model, self._request.system, self._habits
+        return self._model, self._request.system, self._quirks
 
     def head(self) -> Item:
         head: Item = {"model": self._request.model}
@@ -132,22 +138,22 @@ class ChatWire(OpenAIWire):
 
     def encode(self, messages: Sequence[Message], before: EncodedHistory) -> EncodedMessages:
         answers = [message for message in messages if isinstance(message, AssistantMessage)]
-        if len(answers) == len(messages) or not all(map(is_silent, answers)):
+        if len(answers) == len(messages) or not all(map(is_empty_answer, answers)):
             encoded_messages = self._encode_answers(answers)
         else:
             encoded_messages = EncodedMessages(items=self._encode_results(messages, before))
-        if self._habits.alternates:
+        if self._quirks.alternates:
             encoded_messages = replace(encoded_messages, items=alternate_items(list(map(dict, encoded_messages.items))))
         if before.is_empty and encoded_messages.items and self._request.system:
             return replace(encoded_messages, items=self._add_system(encoded_messages.items))
         return encoded_messages
 
     def find_unit_end(self, messages: Sequence[Message], start: int) -> int:
-        return find_run_end(messages, start) if self._habits.alternates else super().find_unit_end(messages, start)
+        return find_run_end(messages, start) if self._quirks.alternates else super().find_unit_end(messages, start)
 
     def _add_system(self, items: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         text, (first, *rest) = clean(self._request.system), items
-        if self._habits.takes_system:
+        if self._quirks.takes_system:
             return [{"role": "system", "content": text}, *items]
         if first["role"] == "user":
             return [{**first, "content": join_contents(text, first["content"])}, *rest]
@@ -156,13 +162,13 @@ class ChatWire(OpenAIWire):
     def _encode_answers(self, messages: Sequence[AssistantMessage]) -> EncodedMessages:
         answers = [self._encode_answer(message) for message in messages]
         return EncodedMessages(
-            items=[self._habits.fill_content(dict(item)) for answer in answers for item in answer.items],
+            items=[self._quirks.fill_content(dict(item)) for answer in answers for item in answer.items],
             calls={id_: call for answer in answers for id_, call in answer.calls.items()},
             dropped_reasoning=sum(answer.dropped_reasoning for answer in answers),
         )
 
     def _encode_results(self, messages: Sequence[Message], before: EncodedHistory) -> list[Item]:
-        """All results first; pictures can only stand in a user's message, so one follows that holds them."""
+        """Encode all results first. Only a user's message can hold pictures, so one with all of them follows."""
         results = [message for message in messages if isinstance(message, ToolMessage)]
         ids = [call.id if (call := before.find_call(result.call_id)) else result.call_id for result in results]
         items = [
@@ -184,8 +190,9 @@ class ChatWire(OpenAIWire):
         return {"role": "user", "content": self._encode_content(text, attachments)}
 
     def _encode_answer(self, message: AssistantMessage) -> EncodedMessages:
-        """Nothing if there is nothing in it: no API takes an assistant's message without content and calls."""
-        returned_items = (answer.items if (answer := self._find_returnable(message)) else ())[:1]
+        """Encode an answer; an empty one is skipped, since no API accepts an assistant message without content and
+        calls."""
+        returned_items = (answer.items if (answer := self._find_reusable(message)) else ())[:1]
         ids = [call["id"] for entry in returned_items for call in entry.get("tool_calls", ())]
         if returned_items and ids == [call.wire_id for call in message.tool_calls]:
             calls = {call.id: SentCall(id=call.wire_id) for call in message.tool_calls}
@@ -193,9 +200,9 @@ class ChatWire(OpenAIWire):
         if not message.content and not message.tool_calls:
             return EncodedMessages()
         wire_message: Item = {"role": "assistant", "content": clean(message.content) or None}
-        ids = [shorten_id(call.id) if self._habits.short_ids else call.id for call in message.tool_calls]
+        ids = [shorten_id(call.id) if self._quirks.short_ids else call.id for call in message.tool_calls]
         if message.tool_calls:
-            demanded_fields = self._habits.demanded
+            demanded_fields = self._quirks.required_fields
             signature = _NO_SIGNATURE if "thought_signature" in demanded_fields else {}
             pairs = zip(message.tool_calls, ids, strict=True)
             wire_message["tool_calls"] = [_build_call(call, call_id) | signature for call, call_id in pairs]
@@ -204,8 +211,8 @@ class ChatWire(OpenAIWire):
         return EncodedMessages(items=[wire_message], calls=calls, dropped_reasoning=int(has_reasoning(message.wire)))
 
     def _select_accepted(self, message: Mapping[str, Any]) -> Item:
-        """The message without what its server refuses, wherever it stands in it."""
-        refused_fields = self._habits.refused
+        """Return the message without the fields that its server refuses, at any depth."""
+        refused_fields = self._quirks.refused
         accepted_fields = {key: value for key, value in message.items() if key not in refused_fields}
         if calls := accepted_fields.get("tool_calls"):
             accepted_fields["tool_calls"] = [
@@ -221,7 +228,7 @@ class ChatWire(OpenAIWire):
 
 
 def find_unknown_fields(messages: Sequence[Message]) -> set[str]:
-    """The fields of returned messages and their calls that are not OpenAI's."""
+    """Return the fields of returned messages and their calls that are not OpenAI's."""
     answers = (message.wire for message in messages if isinstance(message, AssistantMessage))
     items = [item for wire in answers if wire is not None and wire.wire == "chat" for item in wire.items]
     calls = [call for item in items for call in item.get("tool_calls", ())]
@@ -235,12 +242,13 @@ def _build_call(call: ToolCall, call_id: str) -> Item:
 
 
 def shorten_id(call_id: str) -> str:
-    """An id of nine letters and digits, for a host that takes no others (Mistral)."""
+    """Return an id of nine letters and digits, for a host that accepts no others (Mistral)."""
     return hashlib.blake2b(call_id.encode(), digest_size=5).hexdigest()[:9]
 
 
 class MergedPieces:
-    """Pieces of one object. Elements of a list that have the same `index` and `type` are pieces of one element."""
+    """The pieces of one streamed object. Elements of a list with the same `index` and `type` are pieces of
+    one element."""
 
     def __init__(self) -> None:
         self._fields: dict[str, Any] = {}
@@ -306,13 +314,14 @@ def _build_value(key: str, value: Any) -> Any:
 
 
 class ThinkTagSplitter:
-    """Tells reasoning from text while a text streams, wherever it was cut. White space between the two is neither."""
+    """Splitter of a streamed text into reasoning and answer, wherever the pieces are cut. White space between the two
+    is dropped."""
 
     def __init__(self) -> None:
         self._held = ""
         self._inside = False
         self._thought = False
-        self._begun = False  # the text itself: no tag counts from here on
+        self._begun = False  # The text itself has begun, so tags no longer count.
 
     def feed(self, piece: str) -> Iterator[Delta]:
         if self._begun:
@@ -325,7 +334,7 @@ class ThinkTagSplitter:
                 sizes = (
                     size for size in range(len(_THINK_CLOSE) - 1, 0, -1) if reasoning.endswith(_THINK_CLOSE[:size])
                 )
-                tail_length = 0 if closing_tag else next(sizes, 0)  # characters that may be the beginning of the tag
+                tail_length = 0 if closing_tag else next(sizes, 0)  # Characters that may be the beginning of the tag.
                 reasoning, self._held = (
                     reasoning[: len(reasoning) - tail_length],
                     rest or reasoning[len(reasoning) - tail_length :],
@@ -347,7 +356,7 @@ class ThinkTagSplitter:
                 yield from self.flush()
 
     def flush(self) -> Iterator[Delta]:
-        """Yield the rest, at the end of the text."""
+        """Yield the rest at the end of the text."""
         text = self._held.lstrip() if self._thought and not self._inside else self._held
         self._held = ""
         if text:
@@ -355,8 +364,8 @@ class ThinkTagSplitter:
 
 
 class ChatAnswer:
-    """One answer while it comes. `taken_ids`: ids that calls have already; `tool_names`: the names of the tools;
-    `ending`: None until the server has said it."""
+    """A streamed answer. `taken_ids`: ids of earlier calls; `tool_names`: the names of the tools; `ending`: None until
+    the server sends it."""
 
     def __init__(self, taken_ids: AbstractSet[str], *, api: Api, tool_names: Collection[str] = ()) -> None:
         self._api = api
@@ -372,18 +381,19 @@ class ChatAnswer:
     def ending(self) -> StreamEnd | None:
         if self._reason is None:
             return None
-        # Some servers say "stop" although they asked for tools.
+        # Some servers report "stop" although the answer has tool calls.
         reason = "tool_calls" if self._reason == "stop" and len(self._calls) else self._reason
         return StreamEnd("refused" if self._refused else reason)
 
     def infer_ending(self) -> StreamEnd | None:
-        """The end of an answer that the server marked as done without a reason; None: there is no whole answer."""
+        """Return the end of an answer that the server marked as done without a reason; None: the answer is
+        incomplete."""
         if len(self._calls):
             return StreamEnd("tool_calls") if self._calls.is_complete else None
         return StreamEnd("refused" if self._refused else "stop") if self._spoke else None
 
     def finish(self) -> Iterator[Delta]:
-        """Yield the rest of text and calls; and the message as it is to go back, if it says more than text."""
+        """Yield the rest of text and calls, and the message to send back if it has more than text."""
         yield from self._split_thinking(self._tags.flush())
         yield from self._calls.finish()
         calls, unknown = self._calls.list_calls(), self._unknown.build_value()
@@ -397,7 +407,7 @@ class ChatAnswer:
         yield AnswerReport(WireAnswer(wire="chat", items=(map_texts(message),)))
 
     def feed(self, chunk: object) -> Iterator[Delta]:
-        """The deltas of one chunk; what is not understood in it is passed over. Raises `ProviderError`."""
+        """Yield the deltas of one chunk; unknown parts are skipped. Raises `ProviderError`."""
         if not isinstance(chunk, dict):
             return
         if (usage := parse_usage(chunk)) is not None:
@@ -409,7 +419,7 @@ class ChatAnswer:
     def _read_choice(self, choice: dict[str, Any]) -> Iterator[Delta]:
         delta = get_table(choice, "delta")
         if not delta and not self._spoke and not len(self._calls):
-            delta = get_table(choice, "message")  # all of it at once
+            delta = get_table(choice, "message")  # The server did not stream the message.
         yield from self._read_delta(delta)
         if reason := get_text(choice, "finish_reason").lower():
             if reason in _FAILED:
@@ -441,14 +451,14 @@ class ChatAnswer:
 
 
 def _extract_text(content: object) -> str:
-    """Text, or the text of a list of parts."""
+    """Return a text, or the text of a list of parts."""
     if isinstance(content, list):
         return "".join(get_text(part, "text") for part in content)
     return content if isinstance(content, str) else ""
 
 
 def parse_usage(chunk: dict[str, Any]) -> Usage | None:
-    """The token counts of a chunk, None if it has none."""
+    """Return the token counts of a chunk, None if it has none."""
     usage = chunk.get("usage") or get_table(chunk, "x_groq").get("usage")
     if not isinstance(usage, dict):
         return None

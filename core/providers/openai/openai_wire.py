@@ -1,4 +1,4 @@
-"""The part of a request that OpenAI's two protocols share: what may vary, and messages with pictures and PDFs."""
+"""The common part of OpenAI's two protocols: variable options, and messages with pictures and PDFs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Item = dict[str, Any]
 
 
 class OpenAIWire(Wire):
-    """Writes one request. `text_type`: the type of a text that stands beside attachments."""
+    """Writer of one request. `text_type`: the type of a text part next to attachments."""
 
     text_type: ClassVar[str]
 
@@ -27,7 +27,7 @@ class OpenAIWire(Wire):
 
     @abstractmethod
     def tail(self) -> Item:
-        """The options, which may vary from request to request."""
+        """Return the options, which may vary from request to request."""
 
     @abstractmethod
     def _build_file(self, name: str, url: str) -> Item: ...

@@ -35,18 +35,22 @@ from core.providers.wire.wire_values import (
 )
 from core.text.well_formed import map_texts
 
-CALLS: Final = {"function_call": False, "custom_tool_call": True}  # and whether it is free text
+CALLS: Final = {
+    "function_call": False,
+    "custom_tool_call": True,
+}  # True: its input is free text
 _OUTPUTS: Final = {False: "function_call_output", True: "custom_tool_call_output"}
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
 _ADDED: Final = "response.output_item.added"
 _DONE: Final = "response.output_item.done"
 _BREAK: Final = "\n\n"
 CALL_TYPES: Final = frozenset({"function_call", "custom_tool_call"})
-FREE_TEXT: Final = "input"  # the argument that the text of a tool is which nobody offered
+FREE_TEXT: Final = "input"  # The argument for the text of an unknown tool.
 
 
 class ResponsesWire(OpenAIWire):
-    """Writes one request. `freeform`: by the name of each free-text tool, the argument that its text is."""
+    """Writer of one request. `freeform`: the argument that holds the text of every free-text tool, by the
+    tool's name."""
 
     name = "responses"
     array = "input"
@@ -76,7 +80,7 @@ class ResponsesWire(OpenAIWire):
         if thinks:
             tail["reasoning"] = {**({"effort": request.effort} if request.effort else {}), "summary": "auto"}
         if request.max_tokens:
-            tail["max_output_tokens"] = max(request.max_tokens, 16)  # fewer are refused
+            tail["max_output_tokens"] = max(request.max_tokens, 16)  # The API refuses a lower limit.
         if request.temperature is not None and self._capabilities.sampling and not thinks:
             tail["temperature"] = request.temperature
         if request.session and not request.private:
@@ -96,7 +100,7 @@ class ResponsesWire(OpenAIWire):
         return EncodedMessages(items=items)
 
     def _encode_answer(self, message: AssistantMessage, before: EncodedHistory) -> EncodedMessages:
-        answer = self._find_returnable(message, binding=before.binding)
+        answer = self._find_reusable(message, binding=before.binding)
         if answer is not None and (items := select_sendable(answer, message.tool_calls)) is not None:
             kinds = {item["call_id"]: CALLS[item["type"]] for item in items if item.get("type") in CALLS}
             id_pairs = ((call.id, call.wire_id) for call in message.tool_calls)
@@ -120,7 +124,7 @@ class ResponsesWire(OpenAIWire):
 
     def _encode_output(self, message: ToolMessage, call: SentCall | None) -> Item:
         output = self._encode_content(message.content if message.content.strip() else NO_OUTPUT, message.attachments)
-        if call is None:  # the API refuses the output of a call that it does not see
+        if call is None:  # The API refuses the output of a call that is not in the input.
             return _build_message("user", output)
         return {"type": _OUTPUTS[call.freeform], "call_id": call.id, "output": output}
 
@@ -142,10 +146,10 @@ def _build_message(role: str, content: str | list[Item]) -> Item:
 
 
 def select_sendable(answer: WireAnswer, calls: Sequence[ToolCall]) -> list[Item] | None:
-    """The items of an answer as the API takes them back; None: its calls are not those that have a result.
+    """Return the items of an answer as the API accepts them back; None: its calls differ from those that have a result.
 
-    A reasoning item is refused without an item after it. One that holds neither encrypted nor plain reasoning says
-    nothing, and then the others may not name the ids by which they belong to it.
+    A reasoning item is refused without an item after it. One with neither encrypted nor plain reasoning is empty, and
+    the other items may then not have the ids by which they refer to it.
     """
     items = list(answer.items)
     while items and items[-1].get("type") == "reasoning":
@@ -163,8 +167,8 @@ def _is_complete(item: Mapping[str, Any]) -> bool:
 
 
 class _Output(Struct, eq=False):
-    """One item while it comes. `number` counts the items, `index` the calls among them. `item`: as it was finished;
-    `kind`: of the reasoning that is shown of it; `passed`: by its part, how many characters were passed on."""
+    """A streamed item. `number` counts the items, `index` the calls among them. `item`: the finished item; `kind`: the
+    kind of reasoning that is shown; `passed`: the number of emitted characters of every part."""
 
     number: int
     index: int = -1
@@ -173,18 +177,18 @@ class _Output(Struct, eq=False):
     item: Item = field(default_factory=dict)
     kind: str = ""
     passed: dict[object, int] = field(default_factory=dict)
-    written: list[str] = field(default_factory=list)  # what was passed on of a call's arguments
+    written: list[str] = field(default_factory=list)  # The emitted part of a call's arguments.
 
 
 class ResponsesAnswer:
-    """One answer while it comes. `taken_ids`: ids that calls have already; `freeform`: by the name of each free-text
-    tool its argument; `binding`: see `WireAnswer`. `ending` is None until the server has said it."""
+    """A streamed answer. `taken_ids`: ids of earlier calls; `freeform`: see `ResponsesWire`; `binding`: see
+    `WireAnswer`. `ending` is None until the server sends it."""
 
     def __init__(self, taken_ids: AbstractSet[str], freeform: Mapping[str, str], *, binding: str, api: Api) -> None:
         self._ids = CallNormaliser(taken_ids)
         self._freeform, self._binding, self._api = freeform, binding, api
         self._outputs: list[_Output] = []
-        self._places: dict[str | int, _Output] = {}  # by place and by id
+        self._places: dict[str | int, _Output] = {}  # By output index and by id.
         self._calls = 0
         self._spoke = self._refused = False
         self._reason: base.FinishReason | None = None
@@ -196,24 +200,24 @@ class ResponsesAnswer:
         return StreamEnd("refused" if self._refused else self._reason)
 
     def infer_ending(self) -> StreamEnd | None:
-        """The end of an answer that the server marked as done without one; None: there is no whole answer."""
+        """Return the end of an answer that the server marked as done without one; None: the answer is incomplete."""
         if not self._outputs or not all(output.item for output in self._outputs):
             return None
         self._reason = "tool_calls" if self._calls else "stop"
         return self.ending
 
     def finish(self) -> Iterator[Delta]:
-        """The whole answer; nothing if one of its items was never finished."""
+        """Yield the whole answer; nothing if one of its items was never finished."""
         if self._outputs and all(output.item for output in self._outputs):
             items = tuple(map_texts(_repair_output(output)) for output in self._outputs)
             yield base.AnswerReport(WireAnswer(wire="responses", items=items, binding=self._binding))
 
     def feed(self, event: object) -> Iterator[Delta]:
-        """The deltas of one event; what is not understood in it is passed over. Raises `ProviderError`."""
+        """Yield the deltas of one event; unknown events are skipped. Raises `ProviderError`."""
         if not isinstance(event, dict):
             return
         kind = get_text(event, "type")
-        if not kind and event.get("object") == "response":  # all of it at once
+        if not kind and event.get("object") == "response":  # The server did not stream the response.
             kind, event = f"response.{get_text(event, 'status') or 'completed'}", {"response": event}
         if kind == "error":
             raise build_event_error(event, self._api)
@@ -233,7 +237,7 @@ class ResponsesAnswer:
             raise build_event_error({"error": response.get("error") or {"message": "The response failed."}}, self._api)
         items = get_tables(response, "output")
         if len(items) <= sum(bool(known_output.item) for known_output in self._outputs):
-            items = []  # all of it was finished before, be it under other ids
+            items = []  # Every item was finished before, possibly under another id.
         for index, item in enumerate(items):
             output = self._find_output({"output_index": index}, item)
             if not output.item and get_text(item, "type"):
@@ -245,15 +249,16 @@ class ResponsesAnswer:
             self._reason = "refused" if reason == "content_filter" else "length"
 
     def _find_output(self, event: Item, item: Item) -> _Output:
-        """The item that an event is of, by its id or place: servers leave out either, or give all items one place."""
+        """Return the item that an event belongs to, by its id or output index: servers omit either, or use one index
+        for all."""
         index, item_id = _read_index(event, "output_index", -1), get_text(event, "item_id") or get_text(item, "id")
         output = self._places.get(item_id) if item_id else None
         if output is not None and output.item and _is_other_call(output.item, item):
-            output = None  # one id for two calls
+            output = None  # Two calls have one id.
         elif output is None:
             output = self._places.get(index)
             if output is not None and output.item and (item_id or event.get("type") == _ADDED):
-                output = None  # its place is taken by another one
+                output = None  # Another item has this output index.
         if output is None:
             output = _Output(len(self._outputs))
             self._outputs.append(output)
@@ -289,7 +294,7 @@ class ResponsesAnswer:
                 yield from self._emit_arguments(output, delta, is_text=kind.startswith("custom"))
 
     def _emit_text(self, output: _Output, part: _Part, text: str, *, is_whole: bool = False) -> Iterator[Delta]:
-        is_next = self._spoke and not output.passed  # another message begins
+        is_next = self._spoke and not output.passed  # Another message begins.
         if not (text := _take_rest(output, part, text, is_whole=is_whole)):
             return
         self._refused = self._refused or part[0] == "refusal"
@@ -297,7 +302,7 @@ class ResponsesAnswer:
         yield TextDelta(_BREAK + text if is_next else text)
 
     def _emit_reasoning(self, output: _Output, part: _Part, text: str, *, is_whole: bool = False) -> Iterator[Delta]:
-        """A model that sums up what it thought is shown by the summary alone."""
+        """Yield a piece of reasoning. If the model summarises its reasoning, only the summary is shown."""
         if text and (output.kind or part[0]) == part[0]:
             output.kind = part[0]
             is_next = bool(output.passed) and part not in output.passed
@@ -322,7 +327,7 @@ class ResponsesAnswer:
     def _emit_arguments(self, output: _Output, text: str, *, is_text: bool, is_whole: bool = False) -> Iterator[Delta]:
         before = "".join(output.written)
         if is_whole and not is_text and before and not text.startswith(before):
-            rest = text if text.strip() else ""  # what it differs from stays before it, as `settle_arguments` wants
+            rest = text if text.strip() else ""  # The differing part stays before it, as `settle_arguments` requires.
         else:
             rest = text[len(before) :] if is_whole else text
         if text := rest:
@@ -335,7 +340,7 @@ _Part = tuple[str, int]
 
 
 def _is_other_call(finished_item: Item, item: Item) -> bool:
-    """Return True if an item is another call than one that is finished, though it has its id."""
+    """Return True if an item is another call than a finished one with the same id."""
     names = ("call_id", "name")
     return finished_item.get("type") in CALL_TYPES and any(
         get_text(item, name) and get_text(item, name) != get_text(finished_item, name) for name in names
@@ -356,7 +361,7 @@ def _take_rest(output: _Output, part: _Part, text: str, *, is_whole: bool) -> st
 
 
 def _repair_output(output: _Output) -> Item:
-    """The item as it came, with the id that its call was given, and with arguments that can be read."""
+    """Return the item with the id that its call was assigned, and with valid arguments."""
     item = output.item
     if output.index < 0:
         return item

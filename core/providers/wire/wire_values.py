@@ -17,22 +17,23 @@ from core.text.well_formed import make_well_formed
 _NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 _ID: Final = re.compile(r"[!-~]{1,64}")
 MAX_NAME: Final = 64
-NO_OUTPUT: Final = "(no output)"  # a result that says nothing: not every API takes an empty one
+NO_OUTPUT: Final = "(no output)"  # For an empty result, which not every API accepts.
 clean = make_well_formed
 
 
 def clean_tool_name(name: str) -> str:
-    """A name that every API takes in a history, also when the model made up one that none takes."""
+    """Return a name that every API accepts in a history, even if the model invented an invalid one."""
     return _NAME.sub("_", extract_call_name(name))[:MAX_NAME] or "unknown_tool"
 
 
 def is_call_id(text: object) -> bool:
-    """Return True if an API can have given this to a tool call; it goes back to that API alone."""
+    """Return True if the text can be a call id of an API; it is only sent back to that API."""
     return isinstance(text, str) and _ID.fullmatch(text) is not None
 
 
 def parse_arguments(arguments: str) -> dict[str, Any]:
-    """A call's arguments as the JSON object that a history needs; what is none is kept below `invalid_arguments`."""
+    """Return a call's arguments as the JSON object that a history needs; anything else is wrapped in
+    `invalid_arguments`."""
     try:
         value = parse_json(clean(settle_arguments(arguments))) if arguments.strip() else {}
     except (ValueError, RecursionError):
@@ -41,7 +42,8 @@ def parse_arguments(arguments: str) -> dict[str, Any]:
 
 
 def encode_arguments(arguments: str) -> str:
-    """As the model wrote them if they are a JSON object, so that the bytes stay the same; else wrapped into one."""
+    """Return the arguments unchanged if they are a JSON object, so that the bytes stay the same; else wrap
+    them in one."""
     fields = parse_arguments(arguments)
     if arguments.strip() and "invalid_arguments" not in fields:
         return clean(settle_arguments(arguments))
@@ -49,24 +51,24 @@ def encode_arguments(arguments: str) -> str:
 
 
 def get_table(record: object, key: str) -> dict[str, Any]:
-    """An object; {} for anything else."""
+    """Return an object; {} for anything else."""
     value = record.get(key) if isinstance(record, dict) else None
     return value if isinstance(value, dict) else {}
 
 
 def get_tables(record: object, key: str) -> list[dict[str, Any]]:
-    """The objects of a list."""
+    """Return the objects of a list."""
     value = record.get(key) if isinstance(record, dict) else None
     return [table for table in value if isinstance(table, dict)] if isinstance(value, list) else []
 
 
 def get_text(record: object, key: str) -> str:
-    """A text; "" for anything else."""
+    """Return a text; "" for anything else."""
     value = record.get(key) if isinstance(record, dict) else None
     return value if isinstance(value, str) else ""
 
 
 def get_count(record: dict[str, Any], key: str) -> int:
-    """A number of tokens; 0 for anything else."""
+    """Return a number of tokens; 0 for anything else."""
     value = record.get(key)
     return int(value) if isinstance(value, int | float) and 0 < value < float("inf") else 0

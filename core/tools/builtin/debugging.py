@@ -19,19 +19,19 @@ from core.text.counting import count
 from core.tools.base import Tool, ToolOutcome
 from core.tools.builtin.terminal.run_terminal_cmd import format_outcome
 
-_FIRST = 60  # records that are told at once
-_OUTPUT = 6_000  # characters of the command's output, its end
-_SAID = {
+_MAX_INLINE = 60  # Records in the result itself.
+_OUTPUT = 6_000  # The limit for the end of the command's output, in characters.
+_REPLIES = {
     "proceed": "The user followed the steps: proceed with what was logged.",
     "stopped": "The user did not follow the steps; what was logged until then is kept.",
 }
-_MOST = 400  # lines, or places
-_SIDE = 5  # lines of each run at a place
+_MAX_ROWS = 400  # Lines, or locations.
+_SIDE = 5  # Lines of either run per location.
 _SIDES = {"first": "only in {0}", "second": "only in {1}", "differs": "differs", "same": "the same"}
 
 
 class Reproduction(Struct, frozen=True, kw_only=True):
-    """A way to show the fault: by a command, or by the user, who follows the steps. `seconds` a command may take."""
+    """A way to reproduce the fault: a command with its time limit in `seconds`, or `steps` for the user."""
 
     command: str = ""
     steps: tuple[str, ...] = ()
@@ -39,7 +39,8 @@ class Reproduction(Struct, frozen=True, kw_only=True):
 
 
 class ReproductionReport(Struct, frozen=True, kw_only=True):
-    """A reproduction. `note`: what the user said; `lost`: probes without a place; `unseen`: files of a pending fix."""
+    """A reproduction. `note`: the user's remark; `lost`: probes whose location is gone; `unseen`: files of a pending
+    fix that the run did not see."""
 
     run: ProbeRun
     outcome: ReproduceOutcome
@@ -50,14 +51,14 @@ class ReproductionReport(Struct, frozen=True, kw_only=True):
 
 
 class RemovedProbes(Struct, frozen=True, kw_only=True):
-    """The probes that are gone, and what the user said of the fix when they were about to go ("" = not asked)."""
+    """The removed probes, and the user's verdict on the fix before the last one was removed ("" = not asked)."""
 
     gone: tuple[str, ...] = ()
     said: str = ""
 
 
 class Debugger(Protocol):
-    """PROBE: nothing of it changes a file that the user has, or will be asked about."""
+    """PROBE: never changes a file that the user has or will review."""
 
     def hypotheses(self) -> tuple[Hypothesis, ...]: ...
 
@@ -66,25 +67,26 @@ class Debugger(Protocol):
     def runs(self) -> tuple[ProbeRun, ...]: ...
 
     def set_hypotheses(self, hypotheses: tuple[Hypothesis, ...]) -> tuple[str, ...]:
-        """Replace them all. Files in which a fix that did not help was taken back."""
+        """Replace all hypotheses. Return the files in which an unhelpful fix was reverted."""
 
-    def give_verdict(self, name: str, verdict: CauseVerdict, evidence: tuple[str, ...], reason: str) -> Hypothesis:
+    def judge_hypothesis(self, name: str, verdict: CauseVerdict, evidence: tuple[str, ...], reason: str) -> Hypothesis:
         """Give a verdict; `evidence` names lines of logs as `run:line`."""
 
     def add_probe(self, path: str, line: int, code: str, hypothesis: str) -> Probe:
-        """Put a probe before a line. `ToolInputInvalid`: it can't stand there, or the file would not parse."""
+        """Put a probe before a line. Raises `ToolInputInvalid` if it can't be there, or the file would not parse."""
 
     async def remove_probes(self, names: tuple[str, ...]) -> RemovedProbes:
-        """Take probes away (none named: all). Before the last goes, the user judges a fix; a broken one is reverted."""
+        """Remove probes (() = all). Before the last one is removed, the user judges a fix; a broken one is reverted."""
 
     async def reproduce(self, reproduction: Reproduction) -> ReproductionReport:
-        """Run with the probes in place. `ToolFailed` when that can't be done or is refused."""
+        """Run with the probes in place. Raises `ToolFailed` if that is impossible or refused."""
 
     def records(self, run: str) -> tuple[ProbeRecord, ...]:
-        """Return what a run logged. `ToolInputInvalid`: there is no such run."""
+        """Return the records of a run. Raises `ToolInputInvalid` if there is no such run."""
 
     def save_output(self, run: str, text: str) -> str:
-        """Put the whole log of a run aside in a file that `read_file` takes; its name there, "" = there is no room."""
+        """Save the whole log of a run in a file that `read_file` can read, and return its name, "" = there is
+        no room."""
 
 
 class DebugTool(Tool[Debugger], frozen=True, kw_only=True):
@@ -94,7 +96,7 @@ class DebugTool(Tool[Debugger], frozen=True, kw_only=True):
 
 
 def format_hypotheses(hypotheses: tuple[Hypothesis, ...]) -> str:
-    """One line for each, with its verdict and the lines that it cites."""
+    """Return one line for every hypothesis, with its verdict and the cited lines."""
     return "\n".join(map(_format_hypothesis, hypotheses))
 
 
@@ -149,7 +151,7 @@ class HypothesisVerdict(DebugTool, frozen=True, kw_only=True, rename={"hypothesi
         return f"{self.hypothesis}: {self.verdict}"
 
     async def run(self, capability: Debugger) -> ToolOutcome:
-        hypothesis = capability.give_verdict(self.hypothesis, self.verdict, self.evidence, self.reason)
+        hypothesis = capability.judge_hypothesis(self.hypothesis, self.verdict, self.evidence, self.reason)
         lines = [format_hypotheses(capability.hypotheses())]
         if hypothesis.state == "confirmed":
             lines.append("Mend this cause now, with as small a change as it takes; then reproduce again and compare.")
@@ -229,7 +231,7 @@ class Reproduce(DebugTool, frozen=True, kw_only=True):
         run = report.run
         lines = [
             format_probe_line(run.id, record.line, format_record(record))
-            for record in capability.records(run.id)[:_FIRST]
+            for record in capability.records(run.id)[:_MAX_INLINE]
         ]
         remaining_count = run.records - len(lines)
         parts = [_format_head(report), *lines]
@@ -263,7 +265,7 @@ def _format_head(report: ReproductionReport) -> str:
             f"This run saw the files on disk, not what is pending in {', '.join(report.unseen)}: ask the user to "
             "accept that first."
         )
-    parts += filter(None, (_SAID.get(report.outcome, ""), report.note))
+    parts += filter(None, (_REPLIES.get(report.outcome, ""), report.note))
     return " ".join(parts)
 
 
@@ -291,7 +293,7 @@ class ReadProbeLog(DebugTool, frozen=True, kw_only=True, rename={"hypothesis": "
         if self.compare_with:
             other = self._filter_records(capability.records(self.compare_with))
             return self._compare_runs(name, compare_runs(records, other))
-        part = records[self.offset : self.offset + _MOST]
+        part = records[self.offset : self.offset + _MAX_ROWS]
         lines = [
             f"{count('line', len(records))} of {name}:",
             *(format_probe_line(name, record.line, format_record(record)) for record in part),
@@ -308,7 +310,7 @@ class ReadProbeLog(DebugTool, frozen=True, kw_only=True, rename={"hypothesis": "
 
     def _compare_runs(self, name: str, rows: tuple[ComparedLocation, ...]) -> ToolOutcome:
         other = self.compare_with
-        part = rows[self.offset : self.offset + _MOST]
+        part = rows[self.offset : self.offset + _MAX_ROWS]
         lines = [f"{name} and {other}, place by place:"]
         for row in part:
             lines += _format_comparison(row, name, other)

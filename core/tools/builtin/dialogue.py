@@ -18,7 +18,7 @@ from core.protocol.documents import Option, Question, QuestionAnswer
 from core.tools.base import Asker, Reader, ReadTool, Tool, ToolOutcome
 
 FEWEST, MOST = 2, 4
-LONGEST_TEXT, LONGEST_LABEL = 2_000, 300  # characters
+LONGEST_TEXT, LONGEST_LABEL = 2_000, 300  # In characters.
 _OWN_WORDS = "The user can always answer in their own words."
 
 
@@ -75,7 +75,7 @@ class AskQuestion(Tool[Asker], frozen=True, kw_only=True):
         return ToolOutcome(content=text, summary="nobody could be asked")
 
     def check_questions(self) -> tuple[Question, ...]:
-        """The questions as they are put. Raises `ToolInputInvalid`."""
+        """Return the checked questions. Raises `ToolInputInvalid`."""
         questions = tuple(
             _build_question(number, asked_question) for number, asked_question in enumerate(self.questions, start=1)
         )
@@ -85,7 +85,7 @@ class AskQuestion(Tool[Asker], frozen=True, kw_only=True):
 
 
 def _adapt_question(question: Any) -> Any:
-    """Return a question whose options may be bare texts, or have a text of their own beside the label."""
+    """Return a question whose options may be bare texts, or have a description next to the label."""
     if not isinstance(question, dict) or not isinstance(question.get("options"), list):
         return question
     return question | {"options": [_adapt_option(option) for option in question["options"]]}
@@ -135,7 +135,7 @@ def _build_question(number: int, asked_question: AskedQuestion) -> Question:
 
 
 def _build_options(asked_options: Sequence[AskedOption]) -> tuple[Option, ...]:
-    """With an id for each that came without one."""
+    """Return the options, with ids for those without one."""
     used_ids = {option.id for option in asked_options}
     free = (name for name in map(str, range(1, 3 * MOST)) if name not in used_ids)
     return tuple(
@@ -155,7 +155,7 @@ def _check_text(whose: str, field_name: str, text: str, limit: int) -> None:
 
 
 def _strip_invisible(text: str) -> str:
-    """Return what can be read of it: without white space and what is never drawn."""
+    """Return the visible characters, without white space."""
     return "".join(character for character in text if character.isprintable() and not character.isspace())
 
 
@@ -164,7 +164,7 @@ def _find_duplicate(values: Iterable[str]) -> str:
 
 
 def format_answers(questions: Sequence[Question], answers: Sequence[QuestionAnswer]) -> str:
-    """Each question with its answer, as the model is told."""
+    """Return every question with its answer, for the model."""
     answers_by_question = {answer.question: answer for answer in answers}
     return "\n".join(
         f"{question.id}: {question.text}\n  -> {_format_answer(question, answers_by_question.get(question.id))}"
@@ -180,7 +180,7 @@ def _format_answer(question: Question, answer: QuestionAnswer | None) -> str:
 
 
 def _advise_without_answer(questions: Sequence[Question]) -> str:
-    """Return how to go on without an answer: by what was recommended, where something was."""
+    """Return how to continue without an answer: with the recommended options, where there are any."""
     best = {question.id: [o for o in question.options if o.recommended] for question in questions}
     recommendations = "; ".join(
         f"{key}: {', '.join(f'{o.id} ({o.label})' for o in options)}" for key, options in best.items() if options

@@ -11,7 +11,10 @@ from core.modes import Access
 from core.tools.base import Asker, Reader, ReadTool, SkillRequest, Tool, ToolOutcome
 
 _MOST_NAMES = 20
-_KEEPING: Final = (("action", "create"), ("action", "update"))  # what else another agent's tool does with notes
+_SAVE_ACTIONS: Final = (
+    ("action", "create"),
+    ("action", "update"),
+)  # of another agent's tool
 
 
 class FetchRules(ReadTool, frozen=True, kw_only=True):
@@ -61,7 +64,7 @@ class ProposeMemory(Tool[Asker], frozen=True, kw_only=True):
 
     @classmethod
     def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in arguments.items() if (name, value) not in _KEEPING}
+        return {name: value for name, value in arguments.items() if (name, value) not in _SAVE_ACTIONS}
 
     def subject(self) -> str:
         return self.note

@@ -21,7 +21,7 @@ from core.text.lines import split_lines
 from core.tools.base import Editor, FileEditDetail, FileEditDetails, Reader, ReadTool, Tool, ToolOutcome
 from core.tools.builtin.editing.edit_targets import read_editable
 
-NEAR: Final = 5  # lines around the given one in which the name is looked for, too
+NEAR: Final = 5  # The name is also looked for this many lines around the given one.
 _NAMED: Final = 10
 PlacePath = Annotated[str, Meta(min_length=1, description="where it stands")]
 PlaceLine = Annotated[int, Meta(ge=0, description="0: anywhere")]
@@ -36,8 +36,8 @@ _LONGEST_HOVER = 2_000
 _MAX_REFERENCES = 100
 
 
-class PlaceTool(ReadTool, frozen=True, kw_only=True):
-    """Base of the tools that answer a question about a name where it stands."""
+class NameTool(ReadTool, frozen=True, kw_only=True):
+    """Base of the tools that answer a question about a name at a position."""
 
     argument_names: ClassVar = PLACE_NAMES
 
@@ -51,13 +51,14 @@ class PlaceTool(ReadTool, frozen=True, kw_only=True):
     def paths(self) -> tuple[str, ...]:
         return (self.path,)
 
-    def find_place(self, reader: Reader) -> NamePosition:
-        """Find the name. Raises `ToolInputInvalid`."""
-        return find_named_place(reader, self.path, self.line, self.symbol)
+    def find_position(self, reader: Reader) -> NamePosition:
+        """Return the position of the name. Raises `ToolInputInvalid`."""
+        return find_named_position(reader, self.path, self.line, self.symbol)
 
 
-def find_named_place(reader: Reader, path: str, line: int, symbol: str) -> NamePosition:
-    """Find a name on a line or close to it. Raises `ToolInputInvalid` with the lines where it stands instead."""
+def find_named_position(reader: Reader, path: str, line: int, symbol: str) -> NamePosition:
+    """Return the position of a name on a line or close to it. Raises `ToolInputInvalid` with the lines that have the
+    name."""
     pattern = re.compile(rf"(?<!\w){re.escape(symbol.rpartition('.')[2].strip('()'))}(?!\w)")
     bodies = split_lines(read_editable(reader, path).text).bodies
     positions = [(number, hit.start() + 1) for number, body in enumerate(bodies, 1) for hit in pattern.finditer(body)]
@@ -75,20 +76,20 @@ def find_named_place(reader: Reader, path: str, line: int, symbol: str) -> NameP
 
 
 def format_places(places: Sequence[Place], limit: int) -> list[str]:
-    """Return a line for each place, with its text."""
+    """Return a line for every place, with its text."""
     rows = [f"  {place.path}:{place.line}{f': {place.text}' if place.text else ''}" for place in places[:limit]]
     return [*rows, f"  [... {len(places) - limit} more]"] if len(places) > limit else rows
 
 
-class FindDefinition(PlaceTool, frozen=True, kw_only=True):
+class FindDefinition(NameTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "find_definition"
 
     async def run(self, capability: Reader) -> ToolOutcome:
-        position = self.find_place(capability)
+        position = self.find_position(capability)
         source, documentation = "", ""
         try:
             places = await capability.find_places("definition", position)
-            with suppress(ToolFailed):  # a definition without a word about it is an answer all the same
+            with suppress(ToolFailed):  # A definition without documentation is a valid answer.
                 documentation = (await capability.describe_name(position))[:_LONGEST_HOVER]
         except ToolFailed as problem:
             places = await _search_definitions(capability, self.symbol.rpartition(".")[2])
@@ -108,7 +109,7 @@ class FindDefinition(PlaceTool, frozen=True, kw_only=True):
 
 
 async def _search_definitions(reader: Reader, name: str) -> tuple[Place, ...]:
-    """Return the definitions of a bare name, as the project's index has them."""
+    """Return the definitions of a bare name in the project's index."""
     answer = await reader.search(SearchQuery(text=name, kind="symbols", limit=_SEARCHED))
     return tuple(
         Place(path=hit.path, line=hit.start, end_line=hit.end, text=hit.text.strip().partition("\n")[0])
@@ -117,11 +118,11 @@ async def _search_definitions(reader: Reader, name: str) -> tuple[Place, ...]:
     )
 
 
-class FindReferences(PlaceTool, frozen=True, kw_only=True):
+class FindReferences(NameTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "find_references"
 
     async def run(self, capability: Reader) -> ToolOutcome:
-        position = self.find_place(capability)
+        position = self.find_position(capability)
         places = await capability.find_places("references", position)
         files = len({place.path for place in places})
         count = f"{len(places)} place{'s' * (len(places) != 1)} in {files} file{'s' * (files != 1)}"
@@ -146,7 +147,7 @@ class RenameSymbol(Tool[Editor], frozen=True, kw_only=True):
         return (self.path,)
 
     async def run(self, capability: Editor) -> ToolOutcome:
-        position = find_named_place(capability, self.path, self.line, self.symbol)
+        position = find_named_position(capability, self.path, self.line, self.symbol)
         texts = await capability.plan_rename(position, self.new_name)
         before = {path: read_editable(capability, path) for path in texts}
         details: dict[str, FileEditDetail] = {}

@@ -16,7 +16,7 @@ from core.protocol.documents import Plan, Todo, TodoStatus, TodoStatusUpdate
 from core.text.counting import count
 from core.tools.base import PlanChange, Planner, TodoBoard, Tool, ToolOutcome
 
-MOST_READY = 50  # ids that are named
+MOST_READY = 50  # The limit for listed ids.
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
 
 
@@ -87,7 +87,7 @@ class TodoWrite(Tool[TodoBoard], frozen=True, kw_only=True):
         if not all(isinstance(todo, dict) and "id" not in todo for todo in todos):
             return arguments
         numbered_todos = [{"id": f"step-{number}", **todo} for number, todo in enumerate(todos, start=1)]
-        return {"merge": False} | arguments | {"todos": numbered_todos}  # who gives no ids, gives the whole list
+        return {"merge": False} | arguments | {"todos": numbered_todos}  # without ids it is the whole list
 
     def subject(self) -> str:
         count = len(self.todos)
@@ -95,7 +95,7 @@ class TodoWrite(Tool[TodoBoard], frozen=True, kw_only=True):
 
     async def run(self, capability: TodoBoard) -> ToolOutcome:
         before = {todo.id: todo for todo in capability.todos()}
-        # A plan is not thinned out by a list that leaves some of it out: that is what cancelling is for.
+        # A list that omits todos of a plan does not remove them; they have to be cancelled.
         is_merging = self.merge or bool(capability.plan)
         changes = _name_known(build_changes(self.todos), before)
         new_todos = apply_todo_changes(tuple(before.values()), changes, merge=is_merging)
@@ -109,7 +109,7 @@ class TodoWrite(Tool[TodoBoard], frozen=True, kw_only=True):
 
 
 def _name_known(changes: Sequence[TodoChange], before: Mapping[str, Todo]) -> tuple[TodoChange, ...]:
-    """Return the changes, those that say a known todo in its words under another id with the id that it has."""
+    """Return the changes; a known todo that comes under another id gets its own id back, recognised by its content."""
     ids_by_content = {todo.content: todo.id for todo in before.values()}
     change_ids = {change.id for change in changes}
     todo_ids = [
@@ -123,12 +123,12 @@ def _name_known(changes: Sequence[TodoChange], before: Mapping[str, Todo]) -> tu
 
 
 def build_changes(todos: Sequence[Struct]) -> tuple[TodoChange, ...]:
-    """Build changes from todos as a model wrote them; one without content keeps the one that it has."""
+    """Build changes from a model's todos; one without content leaves the content unchanged."""
     return tuple(TodoChange(**{**asdict(todo), "content": getattr(todo, "content", "") or None}) for todo in todos)
 
 
 def format_todos(todos: Sequence[Todo]) -> str:
-    """The list as a model is told of it."""
+    """Return the list for the model."""
     if not todos:
         return "The list is empty now."
     blockers, visible_todos = find_blockers(todos), select_current(todos)

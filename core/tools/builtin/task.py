@@ -1,4 +1,4 @@
-"""task: a piece of work for a subagent, which has a context and a copy of the pending files of its own."""
+"""task: a task for a subagent, which has a separate context and a separate copy of the pending files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TaskTool(Tool[Spawner], frozen=True, kw_only=True):
     model: Annotated[str, Meta(description="Another model: provider/name, or fast.")] = ""
     resume: Annotated[str, Meta(description="The id of an earlier subagent that shall go on.")] = ""
     readonly: Annotated[bool, Meta(description="Nothing that it changes is kept.")] = False
-    run_in_background: bool = False  # models of other agents give it; all of one message run side by side anyway
+    run_in_background: bool = False  # For models of other agents; all tasks of one message run in parallel anyway.
 
     def subject(self) -> str:
         return f"{self.subagent_type}: {self.description}"

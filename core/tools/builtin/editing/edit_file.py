@@ -63,7 +63,8 @@ class EditFile(SingleFileEdit, frozen=True, kw_only=True):
 
 
 async def apply_with_model(capability: Editor, order: EditRequest) -> str:
-    """Return what a model makes of the order. Refused when the file changed while the model thought about it."""
+    """Return the text that a model makes of the request. Raises `ToolInputInvalid` if the file changed in the
+    meantime."""
     text = await capability.apply_with_model(order)
     if capability.stat(order.path) is None or read_editable(capability, order.path).text != order.text:
         raise ToolInputInvalid(
@@ -109,5 +110,5 @@ class FileEditTool(SingleFileEdit, frozen=True, kw_only=True):
 
 
 def _extract_body(text: str) -> str:
-    """A body that was handed over with its tag is taken out of it."""
+    """Return the body without the tag that may wrap it."""
     return parse_drafts(text)[0].body if text.lstrip().startswith("<file_edit") else text

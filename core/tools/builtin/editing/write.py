@@ -53,7 +53,7 @@ class DeleteFile(SingleFileEdit, frozen=True, kw_only=True):
     argument_names: ClassVar = {"path": "target_file", "file_path": "target_file", "filePath": "target_file"}
 
     target_file: FilePath
-    explanation: str = ""  # models of other agents give it
+    explanation: str = ""  # For models of other agents.
 
     async def run(self, capability: Editor) -> ToolOutcome:
         if require_present(capability, self.target_file).kind == "directory":

@@ -28,7 +28,7 @@ _TIME_LIMIT = 20.0
 
 
 class _Folder(Struct, kw_only=True):
-    """`entries` None: not opened."""
+    """A folder of the listing. `entries` None: it was not opened."""
 
     path: str
     depth: int
@@ -51,7 +51,7 @@ class ListDir(ReadTool, frozen=True, kw_only=True):
     ignore_globs: Annotated[
         tuple[str, ...], Meta(description="Leave out what matches one of these, such as *.svg or fixtures/**.")
     ] = ()
-    explanation: str = ""  # models of other agents give it
+    explanation: str = ""  # For models of other agents.
 
     def subject(self) -> str:
         return self.relative_workspace_path or "."
@@ -85,7 +85,7 @@ def _read_folder(reader: Reader, folder: _Folder, patterns: list[re.Pattern[str]
     try:
         entries = reader.list_dir(folder.path)
     except (OSError, PathRefused) as error:
-        if folder.depth == 1:  # what was asked for: no note beside it says what else there is
+        if folder.depth == 1:  # The requested directory itself, whose entries no note summarises.
             raise
         folder.note = " (cannot be opened)" if isinstance(error, OSError) else " (not open to you)"
         return
@@ -131,7 +131,7 @@ class GlobFileSearch(ReadTool, frozen=True, kw_only=True):
 
     glob_pattern: Annotated[str, Meta(min_length=1, description="Such as *.py, src/**/*.test.ts or **/Makefile.")]
     target_directory: Annotated[str, Meta(description="Where to look; the whole workspace by default.")] = "."
-    explanation: str = ""  # models of other agents give it
+    explanation: str = ""  # For models of other agents.
 
     def subject(self) -> str:
         location = "" if self.target_directory in {"", "."} else f" in {self.target_directory}"

@@ -1,4 +1,4 @@
-"""The files that a search covers: glob patterns, and what ripgrep is told to leave out."""
+"""The files that a search covers: glob patterns, and the arguments that limit ripgrep to them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BESIDE = "read_file and list_dir reach it."
 
 
 def compile_glob(pattern: str) -> re.Pattern[str]:
-    """Raises `ToolInputInvalid` for a pattern that is malformed or could take very long."""
+    """Compile a glob. Raises `ToolInputInvalid` for a pattern that is malformed or could take very long."""
     plain = pattern.strip().removeprefix("./")
     is_anchored = "/" in plain.rstrip("/")
     body = plain.strip("/")
@@ -68,19 +68,19 @@ def _escape_token(token: str) -> str:
 
 
 def _translate_set(token: str) -> str:
-    """Return what matches one of the characters of a set, or the set as it is written."""
+    """Return a pattern for one character of a set, or the set literally."""
     inner = token[1:-1].replace("\\", r"\\").replace("[", r"\[").replace("^", r"\^")
     one = f"[^/{inner[1:]}]" if inner.startswith("!") else f"[{inner}]"
     try:
         re.compile(one)
-    except re.error:  # a set of characters that is none, as [user-id]
+    except re.error:  # An invalid set of characters, such as [user-id].
         return re.escape(token)
     return f"(?:{one}|{re.escape(token)})"
 
 
 def extract_name_part(pattern: str) -> str:
-    """The part of a pattern that file names have to match; "" when it says nothing about names."""
-    name = _SET.sub("*", pattern.strip().rstrip("/").rpartition("/")[2])  # to ripgrep a set is one character
+    """Return the part of a pattern that file names have to match; "" if it does not restrict names."""
+    name = _SET.sub("*", pattern.strip().rstrip("/").rpartition("/")[2])  # To ripgrep a set is one character.
     is_balanced = name.count("{") == name.count("}")
     return (
         name
@@ -112,32 +112,32 @@ class SearchScope:
         self._seen: dict[str, bool] = {}
 
     def build_arguments(self) -> list[str]:
-        """ripgrep's arguments for the workspace on disk; empty when there is nothing of this scope on disk."""
+        """Return ripgrep's arguments for the workspace on disk; empty if nothing of this scope is on disk."""
         if not Path(self._reader.root, self.path).exists():
             return []
-        # A type filter, unlike an include glob, does not bring ignored files back.
+        # Unlike an include glob, a type filter does not bring ignored files back.
         types = [f"--type-add=wanted:{self._names}", "--type=wanted"] if self._names else []
         return [*types, "--", f"./{self.path}" if self.path != "." else "./"]
 
     def includes(self, path: str) -> bool:
-        """By its name alone."""
+        """Return True if a path belongs to the scope by its name."""
         below = self.path in {".", path} or path.startswith(f"{self.path}/")
         is_included = self._include is None or self._matches(self._include, path)
         return below and is_included and not (self._exclude and self._matches(self._exclude, path))
 
     def may_include(self, ending: str) -> bool:
-        """False if no file with this ending can be of this scope, by the patterns."""
+        """Return False if the patterns exclude every file with this ending."""
         if self.is_file:
             return self.path.endswith(ending)
         name = self._names.rpartition("/")[2]
         return not re.search(r"\.\w+$", name) or name.endswith(ending)
 
     def is_searched_on_disk(self, path: str) -> bool:
-        """Return True if a file that ripgrep found on disk is one that the agent sees there."""
+        """Return True if the agent sees this file as it is on disk."""
         return path not in self.pending and self.includes(path) and self._is_visible(path)
 
     def list_pending_files(self) -> list[str]:
-        """The paths of pending files in this scope, deletions left out."""
+        """Return the paths of pending files in this scope, without deletions."""
         alive = (path for path, operation in self.pending.items() if operation != "delete" and self.includes(path))
         return sorted(path for path in alive if self._is_visible(path))
 
@@ -148,11 +148,12 @@ class SearchScope:
         return inner != path and glob.fullmatch(inner) is not None
 
     def _is_visible(self, path: str) -> bool:
-        """A file that the reader refuses (ignored for agents, out of the workspace) is not even named."""
+        """Return False for a file that the reader refuses (ignored for agents, outside the workspace), which is not
+        even named."""
         if path not in self._seen:
             try:
                 stat = self._reader.stat(path)
-            except (PathRefused, ValueError):  # the latter: a name that is no text
+            except (PathRefused, ValueError):  # ValueError: a name that is no text.
                 stat = None
             self._seen[path] = stat is not None and stat.kind == "file"
         return self._seen[path]

@@ -24,7 +24,7 @@ def describe_job(report: JobReport) -> str:
 
 
 def format_job_outcome(report: JobReport) -> ToolOutcome:
-    """Its state, what it wrote since the last look, and what it changed if it has ended."""
+    """Return the job's state, its output since the last read, and its effects if it has ended."""
     head = describe_job(report)
     parts = [head, report.output.rstrip("\n") if report.output.strip() else "(no new output)"]
     if report.result is not None:

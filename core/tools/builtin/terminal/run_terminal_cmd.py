@@ -66,7 +66,7 @@ class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
             "machine, outside the box; they are asked."
         ),
     ] = ()
-    working_directory: str = ""  # models of other agents give it; the gate makes it a part of the command
+    working_directory: str = ""  # For models of other agents; the gate makes it a part of the command.
 
     def __post_init__(self) -> None:
         check_requested(self.required_permissions)
@@ -91,7 +91,7 @@ class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
 def format_outcome(
     command: str, result: CommandResult, requested_permissions: Sequence[RequestedPermission] = ()
 ) -> ToolOutcome:
-    """Return what the model and the user are told of a command that ended, or that goes on as a job."""
+    """Return the result of a command that ended, or that continues as a job."""
     head = _format_head(result)
     parts = [head, *result.notes, result.output.rstrip("\n") if result.output.strip() else "(no output)"]
     if result.effects:
@@ -137,7 +137,7 @@ class RunPython(Tool[Runner], frozen=True, kw_only=True):
     )
 
     def subject(self) -> str:
-        """As a shell command that says the same, so that rules and the user's consent read it as what it is."""
+        """Return an equivalent shell command, so that rules and approvals treat the block as what it is."""
         return f"python3 <<'PYTHON'\n{self.code}\nPYTHON"
 
     async def run(self, capability: Runner) -> ToolOutcome:

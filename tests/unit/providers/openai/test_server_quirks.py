@@ -14,18 +14,18 @@ from core.errors import ProviderError
 from core.protocol.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from core.providers.catalog.capabilities import find_capabilities
 from core.providers.openai.chat import ChatWire
-from core.providers.openai.host_habits import HostHabits
 from core.providers.openai.negotiation import Negotiation
+from core.providers.openai.server_quirks import ServerQuirks
 from core.providers.wire.request_bytes import RequestEncoder
 from tests.support.provider_calls import request
 
-BY_TURNS = HostHabits(alternates=True)
+BY_TURNS = ServerQuirks(alternates=True)
 
 
-def written(history: list[Message], encoder: RequestEncoder, habits: HostHabits = BY_TURNS) -> list[dict[str, Any]]:
+def written(history: list[Message], encoder: RequestEncoder, quirks: ServerQuirks = BY_TURNS) -> list[dict[str, Any]]:
     asked = request(*history, session="s")
     able = find_capabilities("p", asked.model, wire="chat")
-    wire = ChatWire(asked, provider="p", capabilities=able, habits=habits)
+    wire = ChatWire(asked, provider="p", capabilities=able, quirks=quirks)
     return json.loads(encoder.encode(wire, asked).build_body({}))["messages"]
 
 
@@ -78,7 +78,7 @@ class Refusal(Exception):
 def learnt(text: str, status: int, negotiation: Negotiation, *history: Message) -> tuple[bool, ProviderError]:
     failure = ProviderError("refused", code="server_failed" if status >= 500 else "request_invalid")
     asked = request(*history)
-    return negotiation.learn(failure, Refusal({"message": text}, status), "chat", asked, {}), failure
+    return negotiation.adapt(failure, Refusal({"message": text}, status), "chat", asked, {}), failure
 
 
 @pytest.mark.parametrize("status", [400, 500])
@@ -98,9 +98,9 @@ def learnt(text: str, status: int, negotiation: Negotiation, *history: Message) 
 def test_a_server_that_counts_turns_is_understood_and_in_the_end_called_without_tools(text, status):
     negotiation = Negotiation("The server", official=False)
     assert learnt(text, status, negotiation, UserMessage(content="x"))[0]
-    assert negotiation.habits == BY_TURNS
+    assert negotiation.quirks == BY_TURNS
     assert learnt(text, status, negotiation, UserMessage(content="x"))[0]
-    assert not negotiation.habits.takes_system
+    assert not negotiation.quirks.takes_system
     again, failure = learnt(text, status, negotiation, UserMessage(content="x"))
     assert (again, failure.code) == (False, "tools_unsupported")
 
@@ -109,7 +109,7 @@ def test_a_server_that_counts_turns_is_understood_and_in_the_end_called_without_
 def test_a_server_without_a_system_prompt_gets_it_in_the_first_prompt(text):
     negotiation = Negotiation("The server", official=False)
     assert learnt(text, 400, negotiation, UserMessage(content="x"))[0]
-    [first] = written([UserMessage(content="x")], RequestEncoder(), negotiation.habits)
+    [first] = written([UserMessage(content="x")], RequestEncoder(), negotiation.quirks)
     assert first == {"role": "user", "content": "You help.\n\nx"}
 
 
@@ -128,6 +128,6 @@ def test_a_server_that_wants_a_text_beside_calls_gets_one(text):
     history = [UserMessage(content="x"), *step(1, "")]
     for blank in ("", " "):
         assert learnt(text, 422 if blank else 500, negotiation, *history)[0]
-        assert written(history, RequestEncoder(), negotiation.habits)[2]["content"] == blank
+        assert written(history, RequestEncoder(), negotiation.quirks)[2]["content"] == blank
     assert not learnt(text, 422, negotiation, *history)[0]
     assert not learnt(text, 422, Negotiation("The server", official=False), UserMessage(content="x"))[0]

@@ -1,8 +1,8 @@
-"""The demands of one server on the form of a history, and what they make of its messages.
+"""The requirements of one server on the form of a history, and the adaptation of messages to them.
 
-A server's template may want user and assistant by turns, take no system prompt, or no message without a text. Its
-requests only grow like all others: what is said behind results comes after a short answer, so that nothing before it
-changes; of two prompts in a row the first one grows.
+A server's chat template may require user and assistant to alternate, reject a system prompt, or reject a message
+without text. Requests still only grow: a user message after results follows a short inserted answer, so that nothing
+before it changes; of two consecutive prompts the first one grows.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from msgspec import Struct
 from core.protocol.messages import AssistantMessage, Message
 from core.providers.openai.openai_wire import Item
 
-RECEIVED: Final = "(I have the results.)"  # the answer of the model between results and what the user says then
-BLANKS: Final = ("", " ")  # what stands for no text, the next one where the first is refused, too
+RECEIVED: Final = "(I have the results.)"  # The inserted answer between results and the next user message.
+BLANKS: Final = ("", " ")  # Substitutes for an empty text; the next one is used if the first is refused.
 _BREAK: Final = "\n\n"
 
 
-class HostHabits(Struct, frozen=True, kw_only=True):
-    """`refused`: fields of a returned message that the server does not take; `demanded`: what it wants with every call,
-    whichever model made it; `short_ids`: see `shorten_id`. `alternates`: user and assistant come by turns;
-    `takes_system` False: the system prompt stands in the first prompt; `blank`: the content of a message that has
-    calls alone, None = null."""
+class ServerQuirks(Struct, frozen=True, kw_only=True):
+    """The quirks of a server. `refused`: fields of a returned message that it rejects; `required_fields`: fields that
+    every call needs, whichever model made it; `short_ids`: see `shorten_id`. `alternates`: user and assistant messages
+    must alternate; `takes_system` False: the system prompt is part of the first prompt; `blank`: the content of a
+    message that has only calls, None = null."""
 
     refused: frozenset[str] = frozenset()
-    demanded: frozenset[str] = frozenset()
+    required_fields: frozenset[str] = frozenset()
     short_ids: bool = False
     alternates: bool = False
     takes_system: bool = True
     blank: str | None = None
 
     def fill_content(self, item: Item) -> Item:
-        """Return an item whose content is never null, if the server wants that."""
+        """Return an item without a null content, if the server requires that."""
         return item | {"content": self.blank} if item.get("content") is None and self.blank is not None else item
 
 
 def find_run_end(messages: Sequence[Message], start: int) -> int:
-    """Return where the messages end that are one turn of the model's or one of the user's, its results among them."""
+    """Return the end of a run of messages that are one turn of the model, or one of the user including its results."""
     answers, end = None, start
     while end < len(messages):
         message = messages[end]
-        if not is_silent(message):
+        if not is_empty_answer(message):
             is_answer = isinstance(message, AssistantMessage)
             if answers is not None and answers is not is_answer:
                 break
@@ -54,13 +54,13 @@ def find_run_end(messages: Sequence[Message], start: int) -> int:
     return end
 
 
-def is_silent(message: Message) -> bool:
-    """Return True for an answer that stands in no request, so that it parts no two turns."""
+def is_empty_answer(message: Message) -> bool:
+    """Return True for an answer that is in no request, so that it separates no turns."""
     return isinstance(message, AssistantMessage) and not message.content and not message.tool_calls
 
 
 def alternate_items(items: Sequence[Item]) -> list[Item]:
-    """Return the items of one turn in the form of a server that counts them: results, then one message at most."""
+    """Return the items of one turn for a server with alternating roles: the results, then at most one message."""
     results = [entry for entry in items if entry["role"] == "tool"]
     messages = [entry for entry in items if entry["role"] != "tool"]
     if not messages:
@@ -72,7 +72,7 @@ def alternate_items(items: Sequence[Item]) -> list[Item]:
 
 
 def join_contents(first: Any, second: Any) -> Any:
-    """Return two contents as one: texts, or lists of parts where one of them has attachments."""
+    """Join two contents: texts, or lists of parts where one of them has attachments."""
     if not first or not second:
         return first or second
     if isinstance(first, str) and isinstance(second, str):
