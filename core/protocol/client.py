@@ -30,8 +30,8 @@ class Client(Protocol):
         """Send a command; its reply comes before the command has any effect."""
 
     def events(self, session: str, *, after: int = 0, brief: bool = False) -> AsyncIterator[Envelope]:
-        """Iterate over durable events with `seq > after`, in order and without gaps; then the live ones, lossy ones
-        too. `brief`: leave out messages and documents of turns that are long over."""
+        """Iterate over durable events with `seq > after`, in order and without gaps; then over the live ones, including
+        lossy ones. `brief`: leave out messages and documents of old turns."""
 
     async def query(self, query: AnyQuery) -> AnyAnswer:
         """Ask a question that has no effect."""
@@ -41,7 +41,8 @@ class Client(Protocol):
 
 
 class Subscribe(Struct, frozen=True, kw_only=True):
-    """Request of events of `session`, durable ones with `seq > after` and then live ones; as `Client.events`."""
+    """A subscription to the events of `session`: durable ones with `seq > after`, then live ones; see
+    `Client.events`."""
 
     session: Id
     after: int = 0
@@ -49,7 +50,7 @@ class Subscribe(Struct, frozen=True, kw_only=True):
 
 
 class ClientFrame(Struct, frozen=True, kw_only=True):
-    """A line from the client: exactly one of the three is given, the others are `ABSENT`."""
+    """A line from the client: exactly one of the three fields is set, the others are `ABSENT`."""
 
     id: int = 0
     submit: Raw = ABSENT
@@ -59,7 +60,7 @@ class ClientFrame(Struct, frozen=True, kw_only=True):
 
 class EngineFrame(Struct, frozen=True, kw_only=True):
     """A line from the engine; `id` is that of the request for `reply` and `answer`, else that of the subscription.
-    `stays`: the last line for a client that leaves, whose engine goes on."""
+    `stays`: the last line for a client that leaves while the engine continues."""
 
     id: int = 0
     reply: Raw = ABSENT

@@ -249,5 +249,5 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 if TYPE_CHECKING:
     AnyDocument = Document
-else:  # what can be decoded: every document
+else:  # Every document can be decoded.
     AnyDocument = Union[(*Document.__subclasses__(),)]

@@ -1,4 +1,5 @@
-"""Commands (clients -> core): each is answered with `Ack` or `Reject` before it has any effect; effects are events."""
+"""Commands (clients -> core): every command is answered with `Ack` or `Reject` before it has an effect; effects are
+events."""
 
 from __future__ import annotations
 
@@ -12,5 +13,5 @@ from core.records import list_leaves
 
 if TYPE_CHECKING:
     AnyCommand = Command
-else:  # what can be decoded: every class that is a command itself
+else:  # Every concrete command can be decoded.
     AnyCommand = Union[(*list_leaves(Command),)]

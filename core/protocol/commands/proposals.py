@@ -1,4 +1,4 @@
-"""Commands about the work: plans and todos, tries of a prompt, the pending review, and commits of accepted changes."""
+"""Commands about proposals: plans and todos, tries of a prompt, the pending review, and commits of accepted changes."""
 
 from __future__ import annotations
 
@@ -67,8 +67,7 @@ class BestRun(Command, frozen=True, kw_only=True, tag="best.run"):
 
 
 def parse_candidates(text: str) -> tuple[str, ...]:
-    """Parse the models of a `best.run` as people write them: a number stands for as many times the session's, else
-    they are named, with commas between them."""
+    """Parse the models of a `best.run`: a number repeats the session's model, else they are comma-separated names."""
     if text.isdecimal() and len(text) < 3:
         return ("",) * int(text)
     return tuple(text.replace(",", " ").split())

@@ -1,4 +1,4 @@
-"""Events of the work: plans and todos, subagents (sessions with a log and a shadow), and the pending review."""
+"""Events of proposals: plans and todos, subagents (sessions with a log and a shadow), and the pending review."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class PlanUpdated(Event, frozen=True, kw_only=True, tag="plan.updated"):
 
 
 class PlanWritten(Event, frozen=True, kw_only=True, tag="plan.written"):
-    """The file of a plan now holds `state` (kind absent: it was removed, and is no plan any more), instead of `before`.
-    A `path` outside of the project is absolute."""
+    """The file of a plan now holds `state` (kind absent: it was removed, and is no longer a plan), instead of `before`.
+    A `path` outside the project is absolute."""
 
     path: str
     state: FileState
@@ -43,16 +43,16 @@ class PlanWritten(Event, frozen=True, kw_only=True, tag="plan.written"):
 
 
 class PlanCommented(Event, frozen=True, kw_only=True, tag="plan.commented"):
-    """The comment of this id on lines of a plan is now this one; without text: there is none."""
+    """The comment of this id on lines of a plan is set; without text it is removed."""
 
     comment: Comment
 
 
 class TodoVerified(IdEvent, frozen=True, kw_only=True, tag="todo.verified"):
-    """The command of a todo was run, alone in a clean layer; `exit_code` None = it did not end. `output` is its last
-    part. `problem`: why it proves nothing, as a sentence; `changed_here`: pending files that decide what it does.
-    `is_unboxed`: there is no box, and it ran in the project itself, which verifies nothing.
-    `id` is the todo's, which a model may have chosen."""
+    """The command of a todo ran alone in a clean layer; `exit_code` None = it did not end. `output` is its last part.
+    `problem`: why it proves nothing, as a sentence; `changed_here`: pending files that decide its result. `is_unboxed`:
+    there is no box, and it ran in the project itself, which verifies nothing. `id` is the todo's, which a model may
+    have chosen."""
 
     id: str
     command: str
@@ -78,16 +78,16 @@ class TodoChanged(Event, frozen=True, kw_only=True, tag="todo.changed"):
 
 
 class SubagentAction(Struct, frozen=True, kw_only=True):
-    """One line about what a subagent did or said; `status` as of a tool call, "said" of words."""
+    """One line about an action or a statement of a subagent; `status` as of a tool call, "said" for a statement."""
 
     text: str
     status: Literal["running", "completed", "failed", "denied", "cancelled", "said"] = "said"
 
 
 class SubagentStarted(IdEvent, frozen=True, kw_only=True, tag="subagent.started"):
-    """It began, or went on, to work: at a todo of a plan, as the agent `agent` at a task of the tool call `call`, or as
+    """A subagent began or continued: on a todo of a plan, as the agent `agent` on a task of the tool call `call`, or as
     a candidate of the turn `candidate_of`, which tries a prompt several times. `id` names it and its log; `title` is
-    what it is about."""
+    its subject."""
 
     todo: str = ""
     plan: str = ""
@@ -100,8 +100,8 @@ class SubagentStarted(IdEvent, frozen=True, kw_only=True, tag="subagent.started"
 
 
 class SubagentProgressed(LossyEvent, frozen=True, kw_only=True, tag="subagent.progressed"):
-    """Lossy: what it is doing, a few times a second at most. `acts` are the latest ones, `count` how many there were;
-    `changed`: files that it has changed; `usage`, and `duration_ms`: since it last began."""
+    """Lossy: its current activity, a few times a second at most. `acts` are the latest actions, `count` their total;
+    `changed`: the number of changed files; `usage` and `duration_ms` since its last start."""
 
     id: Id
     acts: tuple[SubagentAction, ...] = ()
@@ -113,8 +113,8 @@ class SubagentProgressed(LossyEvent, frozen=True, kw_only=True, tag="subagent.pr
 
 
 class SubagentFinished(IdEvent, frozen=True, kw_only=True, tag="subagent.finished"):
-    """It stopped. What it did is kept with it until it is merged; `message`: why it could not finish, `said`: its last
-    words; `usage` and `duration_ms` since it last began."""
+    """A subagent stopped. Its work stays with it until it is merged; `message`: why it could not finish; `said`: its
+    last words; `usage` and `duration_ms` since its last start."""
 
     reason: TurnEnd
     message: str = ""
@@ -126,7 +126,7 @@ class SubagentFinished(IdEvent, frozen=True, kw_only=True, tag="subagent.finishe
 
 
 class ChangedFile(Struct, frozen=True, kw_only=True):
-    """A file that a candidate changed, with the numbers of its lines that came and went."""
+    """A file that a candidate changed, with the numbers of added and removed lines."""
 
     path: str
     added: int = 0
@@ -134,20 +134,20 @@ class ChangedFile(Struct, frozen=True, kw_only=True):
 
 
 class SubagentRated(IdEvent, frozen=True, kw_only=True, tag="subagent.rated"):
-    """A candidate has ended: what it changed, and how the command ended that all candidates are checked by; None = none
-    of them ran any."""
+    """A candidate has ended: its changed files, and the result of the command that checks all candidates; None = there
+    is no such command."""
 
     files: tuple[ChangedFile, ...] = ()
     check: Check | None = None
 
 
 class SubagentMerging(IdEvent, frozen=True, kw_only=True, tag="subagent.merging"):
-    """From here on until `subagent.merged`, changes come from it; a crash between the two is carried on from."""
+    """Until `subagent.merged`, changes come from this subagent; the merge is continued after a crash."""
 
 
 class SubagentMerged(IdEvent, frozen=True, kw_only=True, tag="subagent.merged"):
     """The changes of a subagent are pending here: `paths`, of which `conflicts` wait for the user; `generated` files
-    beside the review, and `notes` on differences. `refused` paths can't be merged now, and are tried again later."""
+    outside the review, and `notes` on differences. `refused` paths can't be merged now, and are tried again later."""
 
     paths: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
@@ -157,7 +157,7 @@ class SubagentMerged(IdEvent, frozen=True, kw_only=True, tag="subagent.merged"):
 
 
 class ReviewPolicyKept(Event, frozen=True, kw_only=True, tag="review.kept"):
-    """The way in which a client without a screen of ours asks about edits, as the user chose it there."""
+    """The review policy of a client without a screen of ours, as the user chose it there."""
 
     policy: ReviewPolicy
 
@@ -167,13 +167,13 @@ class ChangeProposed(Event, frozen=True, kw_only=True, tag="change.proposed"):
 
 
 class ChangeRevised(Event, frozen=True, kw_only=True, tag="change.revised"):
-    """The same path as an earlier change: it replaces what was known of it."""
+    """A change of the same path as an earlier one, which it replaces."""
 
     change: Change
 
 
 class ChangeResolved(Event, frozen=True, kw_only=True, tag="change.resolved"):
-    """Nothing of this path is pending any more."""
+    """The path has no pending change any more."""
 
     path: str
 
@@ -192,11 +192,11 @@ class VerdictUndone(IdEvent, frozen=True, kw_only=True, tag="verdict.undone"):
 
 
 class VerdictsReported(IdsEvent, frozen=True, kw_only=True, tag="verdicts.reported"):
-    """The model has been told of these verdicts, and of these edits of hunks (ids)."""
+    """The model was sent these verdicts, and these edits of hunks (ids)."""
 
 
 class HunkEdited(IdEvent, frozen=True, kw_only=True, tag="hunk.edited"):
-    """The user changed what the agent proposes (see `change.revised`); `excerpt`: the hunk as it is pending now."""
+    """The user changed a proposal of the agent (see `change.revised`); `excerpt`: the pending hunk now."""
 
     path: str
     start: int
@@ -205,13 +205,13 @@ class HunkEdited(IdEvent, frozen=True, kw_only=True, tag="hunk.edited"):
 
 
 class HunkCommented(Event, frozen=True, kw_only=True, tag="hunk.commented"):
-    """The comment on this path and hunk is now this one; without text: there is none."""
+    """The comment on this path and hunk is set; without text it is removed."""
 
     comment: Comment
 
 
 class CommentsSent(Event, frozen=True, kw_only=True, tag="comments.sent"):
-    """All comments went to the model."""
+    """All comments were sent to the model."""
 
 
 class FileWritten(Event, frozen=True, kw_only=True, tag="file.written"):
@@ -223,14 +223,14 @@ class FileWritten(Event, frozen=True, kw_only=True, tag="file.written"):
 
 
 class CommitDrafted(Event, frozen=True, kw_only=True, tag="commit.drafted"):
-    """Messages for commits, in the order of the groups that were asked for. `model` "": none wrote them."""
+    """Messages for commits, in the order of the requested groups. `model` "": none wrote them."""
 
     messages: tuple[str, ...]
     model: str = ""
 
 
 class CommitSorted(Event, frozen=True, kw_only=True, tag="commit.sorted"):
-    """Accepted edits by topic. `model` "": none told them apart, and they are one."""
+    """Accepted edits by topic. `model` "": none sorted them, and they are one topic."""
 
     topics: tuple[CommitTopic, ...]
     model: str = ""
@@ -238,7 +238,7 @@ class CommitSorted(Event, frozen=True, kw_only=True, tag="commit.sorted"):
 
 class CommitMade(IdEvent, frozen=True, kw_only=True, tag="commit.made"):
     """The user's repository has a new commit, `id`, of accepted hunks. `edits`: their ids; `branch` "": HEAD is
-    detached. `output`: what hooks printed. `problem`: why the user's index did not follow, and what brings it up."""
+    detached. `output`: the output of hooks. `problem`: why the user's index was not updated, and how to update it."""
 
     branch: str
     subject: str
@@ -249,8 +249,8 @@ class CommitMade(IdEvent, frozen=True, kw_only=True, tag="commit.made"):
 
 
 class CommitFailed(Event, frozen=True, kw_only=True, tag="commit.failed"):
-    """A commit was not made, or not pushed; nothing of it is left. `stage`: in what it failed. `output`: what hooks or
-    git printed. `changed`: paths that hooks wanted otherwise; they wait for the review now, unless something else does
+    """A commit was not made, or not pushed, and left no trace. `stage`: the step that failed. `output`: the output of
+    hooks or git. `changed`: paths that hooks changed; these changes wait for the review, unless another one waits
     there."""
 
     stage: Literal["check", "box", "git", "push", "pull_request"]
@@ -261,7 +261,7 @@ class CommitFailed(Event, frozen=True, kw_only=True, tag="commit.failed"):
 
 
 class CommitProgressed(LossyEvent, frozen=True, kw_only=True, tag="commit.progressed"):
-    """Lossy: what hooks of a commit print while they run."""
+    """Lossy: the output of a commit's hooks while they run."""
 
     text: str
 
@@ -275,7 +275,7 @@ class PullRequestDrafted(Event, frozen=True, kw_only=True, tag="pull_request.dra
 
 
 class PullRequestOpened(Event, frozen=True, kw_only=True, tag="pull_request.opened"):
-    """The branch was pushed. `url`: where the pull request is, or may be opened; "" = nobody said."""
+    """The branch was pushed. `url`: the pull request, or the page that opens one; "" = unknown."""
 
     branch: str
     url: str = ""
@@ -283,8 +283,8 @@ class PullRequestOpened(Event, frozen=True, kw_only=True, tag="pull_request.open
 
 
 class FindingsReported(Event, frozen=True, kw_only=True, tag="findings.reported"):
-    """A code review has ended, with these findings; those of the one before are gone. `subject`: what was looked at, in
-    a few words; `revision`: its last commit, "" = the files as they lay on the disk; `turn`: that of the reviewer."""
+    """A code review has ended with these findings, which replace those of the last one. `subject`: the reviewed code,
+    in a few words; `revision`: its last commit, "" = the files on disk; `turn`: that of the reviewer."""
 
     turn: Id
     subject: str
@@ -293,30 +293,30 @@ class FindingsReported(Event, frozen=True, kw_only=True, tag="findings.reported"
 
 
 class FindingsSettled(IdsEvent, frozen=True, kw_only=True, tag="findings.settled"):
-    """These findings are dismissed, open again, or a `turn` is to fix them."""
+    """These findings are dismissed, reopened, or being fixed by a `turn`."""
 
     standing: FindingStanding
     turn: OptionalId = ""
 
 
 class FilesChanged(LossyEvent, frozen=True, kw_only=True, tag="files.changed"):
-    """Lossy: paths of the workspace that changed on disk, by whomever; empty = too many to name, look again."""
+    """Lossy: paths of the workspace that changed on disk; empty = too many to name, look again."""
 
     paths: tuple[str, ...] = ()
 
 
 class LayersChanged(Event, frozen=True, kw_only=True, tag="layers.changed"):
-    """The effects of commands beside reviewed changes: all kept layers, lowest first, and the bulks in them."""
+    """The effects of commands outside reviewed changes: all stored layers, lowest first, and the bulks in them."""
 
     layers: tuple[Id, ...]
     bulks: tuple[Bulk, ...]
 
 
 class EffectsRecorded(Event, frozen=True, kw_only=True, tag="effects.recorded"):
-    """The effects of a command on the tree. `created`, `edited`, `deleted`: paths with a change pending now;
-    `generated`: number of files that are summed up; `notes`: what was dropped, and why. All empty: it changed nothing
-    that is kept. `on_machine`: it ran outside of the box, so these are changes of the user's own files, which wait for
-    no review."""
+    """The effects of a command on the tree. `created`, `edited`, `deleted`: paths with a change that is pending now;
+    `generated`: the number of files that are only counted; `notes`: dropped effects and the reasons. All empty: it had
+    no lasting effect. `on_machine`: it ran outside the box, so these are changes of the user's own files, which wait
+    for no review."""
 
     call: str
     command: str
@@ -336,8 +336,8 @@ class CheckRecorded(Event, frozen=True, kw_only=True, tag="check.recorded"):
 
 
 class DiagnosticsReported(Event, frozen=True, kw_only=True, tag="diagnostics.reported"):
-    """The diagnostics that the pending version of a file has and the user's own has not, errors first; none: nothing is
-    new in it. `sources`: the servers that looked at it; `more_errors`, `more_warnings`: how many were not listed."""
+    """The diagnostics that the pending version of a file has and the user's version does not, errors first; none: there
+    are no new ones. `sources`: the servers that checked it; `more_errors`, `more_warnings`: how many are not listed."""
 
     path: str
     diagnostics: tuple[Diagnostic, ...] = ()

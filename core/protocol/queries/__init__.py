@@ -1,4 +1,5 @@
-"""Queries (clients -> core): questions without an effect, and their answers. None is listed: its class does that."""
+"""Queries (clients -> core): questions without an effect, and their answers. They are registered by their
+class alone."""
 
 from __future__ import annotations
 
@@ -19,6 +20,6 @@ from core.records import list_leaves
 if TYPE_CHECKING:
     AnyQuery = Query
     AnyAnswer = Answer
-else:  # what can be decoded: every class that is a query or an answer itself
+else:  # Every concrete query and answer can be decoded.
     AnyQuery = Union[(*list_leaves(Query),)]
     AnyAnswer = Union[(*list_leaves(Answer),)]

@@ -79,7 +79,7 @@ class FindAnswer(Answer, frozen=True, kw_only=True, tag="found"):
 
 
 class _PositionQuery(Query, frozen=True, kw_only=True):
-    """Base of the questions about a place in the pending version of a file: 1-indexed, in characters."""
+    """Base of the queries about a position in the pending version of a file: 1-indexed, in characters."""
 
     path: str
     line: int

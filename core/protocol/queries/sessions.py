@@ -1,4 +1,4 @@
-"""Queries about sessions, models, settings and permissions."""
+"""Queries about sessions, their forks, models, settings and permissions."""
 
 from __future__ import annotations
 
@@ -327,14 +327,15 @@ class MemoryAnswer(Answer, frozen=True, kw_only=True, tag="memory"):
 
 
 class ForkRow(NamedTuple):
-    """A session in the tree; `lead`: the lines that lead to it from its source."""
+    """A session in the tree; `lead`: the lines that connect it to its source."""
 
     lead: str
     session: SessionInfo
 
 
 def list_forks(sessions: Sequence[SessionInfo]) -> list[ForkRow]:
-    """Return the sessions that are forks or were forked, from the top down. The fork of one that is gone is a top."""
+    """Return the sessions that are forks or were forked, from the top down. A fork whose source is gone is at
+    the top."""
     sessions_by_id = {session.id: session for session in sessions}
     below = dict[str, list[SessionInfo]]()
     for session in sorted(sessions, key=lambda info: (info.started, info.id)):
