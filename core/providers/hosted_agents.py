@@ -93,8 +93,8 @@ _GEMINI: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "G
 
 
 KNOWN_AGENTS: Final[Mapping[str, HostedAgent]] = {
-    each.name: each
-    for each in (
+    agent.name: agent
+    for agent in (
         HostedAgent(
             name="claude",
             commands=(("claude-agent-acp",), ("claude-code-acp",)),

@@ -50,8 +50,8 @@ class Linter(Struct, frozen=True, kw_only=True):
 
 
 LINTERS: Final[Mapping[str, Linter]] = {
-    each.name: each
-    for each in (
+    linter.name: linter
+    for linter in (
         Linter(
             name="ruff",
             program="ruff",

@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from core.providers.base import ModelInfo
-from core.providers.catalog import reported as told
+from core.providers.catalog import reported
 from core.providers.catalog.capabilities import is_chat_model
 from core.providers.catalog.presets import Kind
 from core.providers.connection.addresses import is_loopback
@@ -46,8 +46,8 @@ async def fetch_models(endpoint: Endpoint, secret: Secret | None, kind: Kind) ->
         return f"{to_one_line(getattr(error, 'strerror', '') or str(error)) or type(error).__name__}.", []
     if status != 200:
         return f"It answers with status {status}.", []
-    await asyncio.to_thread(told.save_reported, endpoint.base_url, told.list_entries(body))
-    return "", [info for info in told.parse_model_infos(body) if is_chat_model(info.name)]
+    await asyncio.to_thread(reported.save_reported, endpoint.base_url, reported.list_entries(body))
+    return "", [info for info in reported.parse_model_infos(body) if is_chat_model(info.name)]
 
 
 async def fetch_capabilities(endpoint: Endpoint, secret: Secret | None, kind: Kind, model: str) -> None:
@@ -62,7 +62,7 @@ async def fetch_capabilities(endpoint: Endpoint, secret: Secret | None, kind: Ki
             entries = [{**answer, "id": model}] if isinstance(answer, dict) else []
     elif not is_openai_host(endpoint.base_url):
         await fetch_models(endpoint, secret, kind)
-    await asyncio.to_thread(told.save_reported, endpoint.base_url, entries, requested_model=model)
+    await asyncio.to_thread(reported.save_reported, endpoint.base_url, entries, requested_model=model)
 
 
 def _limit_time(endpoint: Endpoint) -> asyncio.Timeout:

@@ -88,7 +88,7 @@ class OpenAIProvider(SdkProvider):
         yield ending
 
     async def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
-        """Return the vector of each text, in their order. Raises `ProviderError`."""
+        """Return the vector of every text, in their order. Raises `ProviderError`."""
         try:
             client, _ = await self._open_client()
             body = {"model": model, "input": list(texts), "encoding_format": "float"}

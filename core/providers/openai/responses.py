@@ -302,7 +302,7 @@ class ResponsesAnswer:
         yield TextDelta(_BREAK + text if is_next else text)
 
     def _emit_reasoning(self, output: _Output, part: _Part, text: str, *, is_whole: bool = False) -> Iterator[Delta]:
-        """Yield a piece of reasoning. If the model summarises its reasoning, only the summary is shown."""
+        """Yield a piece of reasoning; if there is a summary, only that."""
         if text and (output.kind or part[0]) == part[0]:
             output.kind = part[0]
             is_next = bool(output.passed) and part not in output.passed

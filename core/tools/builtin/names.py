@@ -21,7 +21,7 @@ from core.text.lines import split_lines
 from core.tools.base import Editor, FileEditDetail, FileEditDetails, Reader, ReadTool, Tool, ToolOutcome
 from core.tools.builtin.editing.edit_targets import read_editable
 
-NEAR: Final = 5  # The name is also looked for this many lines around the given one.
+NEAR: Final = 5  # The name may be this many lines away from the line of the call.
 _NAMED: Final = 10
 PlacePath = Annotated[str, Meta(min_length=1, description="where it stands")]
 PlaceLine = Annotated[int, Meta(ge=0, description="0: anywhere")]

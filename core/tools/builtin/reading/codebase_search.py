@@ -16,7 +16,7 @@ _MOST_CHARACTERS: Final = 24_000
 """Of the whole answer: less than 8,000 tokens of code."""
 
 _WHOLE_HITS: Final = 5
-"""Places that are shown in whole; the others with their first lines."""
+"""The number of passages that are printed in whole; the others with their first lines."""
 
 _LONGEST: Final = 4_000
 _READ_LIMIT: Final = 1_000_000
