@@ -26,8 +26,8 @@ RECORD_LEVELS: Final = 50  # The nesting of the records around the plain data.
 TOO_DEEP: Final = f"it is nested deeper than {MAX_DEPTH} levels"
 EXPECTED_ID: Final = "is an id: letters, digits, '.', '_' and '-'"
 _NESTING: Final = (dict, list, tuple, msgspec.Struct)
-_LEARNING: Final = RLock()
-_learnt: set[Any] = set()
+_TYPE_LOCK: Final = RLock()
+_prepared_types: set[Any] = set()
 _PATTERN: Final = re.compile(r"`str` matching regex '[^']*\$\(\?!\\+n\)'")  # Ends as in `core/ids.py`.
 
 
@@ -54,7 +54,7 @@ def convert(data: object, kind: Any, *, strict: bool = True, from_attributes: bo
 
 def convert(data: object, kind: Any, *, strict: bool = True, from_attributes: bool = False) -> Any:
     """Return plain data as a value of a type, see `msgspec.convert`. Raises `msgspec.ValidationError`."""
-    _learn(kind)
+    _prepare_type(kind)
     try:
         return msgspec.convert(data, kind, strict=strict, from_attributes=from_attributes)
     except RecursionError:
@@ -95,14 +95,14 @@ def build_json_decoder(kind: Any) -> RecordDecoder[Any]: ...
 
 def build_json_decoder(kind: Any) -> RecordDecoder[Any]:
     """Build a decoder of JSON for frequent use."""
-    _learn(kind)
+    _prepare_type(kind)
     depth = MAX_DEPTH if kind is Any else MAX_DEPTH + RECORD_LEVELS
     return RecordDecoder(msgspec.json.Decoder(kind).decode, max_depth=depth)
 
 
 def build_msgpack_decoder(kind: type[T]) -> RecordDecoder[T]:
     """Build a decoder of MessagePack for frequent use."""
-    _learn(kind)
+    _prepare_type(kind)
     return RecordDecoder(msgspec.msgpack.Decoder(kind).decode, max_depth=None)
 
 
@@ -176,12 +176,12 @@ def _guard(parse: Callable[[], T]) -> T:
     return value
 
 
-def _learn(kind: Any) -> None:
+def _prepare_type(kind: Any) -> None:
     """Build the descriptions of a type and of all types in it before its first use."""
-    if kind not in _learnt:
-        with _LEARNING:
+    if kind not in _prepared_types:
+        with _TYPE_LOCK:
             msgspec.json.Decoder(kind)
-        _learnt.add(kind)
+        _prepared_types.add(kind)
 
 
 def list_leaves(base: type) -> Iterator[type]:

@@ -39,7 +39,7 @@ from core.providers.wire.wire_values import (
 
 Block = dict[str, Any]
 MARK: Final = {"type": "ephemeral"}
-GOES_ON: Final = "(the conversation goes on)"
+CONTINUATION: Final = "(the conversation goes on)"
 SEARCH: Final = "web_search_20250305"  # The version that every model with a search accepts.
 MAX_SEARCHES: Final = 5  # Per answer.
 THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
@@ -48,7 +48,7 @@ LONG_ANSWER: Final = 64_000  # For efforts with long thinking.
 THINKING_ROOM: Final = 16_000  # Room for thinking on top of an answer that the caller bounds.
 LEAST_BUDGET: Final = 1_024
 _BUDGETS: Final = {"minimal": 1_024, "low": 4_096, "medium": 10_000, "high": 20_000, "xhigh": 26_000, "max": 26_000}
-_LONG: Final = frozenset({"xhigh", "max"})
+_LONG_EFFORTS: Final = frozenset({"xhigh", "max"})
 # Optional fields, with words by which a compatible server refuses them; the narrowest pattern first.
 DISPENSABLE: Final = (
     ("display", ("display",)),
@@ -59,7 +59,7 @@ DISPENSABLE: Final = (
     ("thinking", ("thinking",)),
 )
 # Effects of the fields whose loss the user is notified of.
-LOWERED: Final = {
+LOSSES: Final = {
     "output_config": "an effort",
     "thinking": "thinking as it is asked for",
     "temperature": "a temperature",
@@ -119,7 +119,7 @@ class MessagesWire(Wire):
         return EncodedMessages(items=[{"role": "user", "content": content}] if content else [])
 
     def _encode_answer(self, message: AssistantMessage, before: EncodedHistory) -> EncodedMessages:
-        lead: list[Block] = [{"role": "user", "content": _build_text_blocks(GOES_ON)}] if before.is_empty else []
+        lead: list[Block] = [{"role": "user", "content": _build_text_blocks(CONTINUATION)}] if before.is_empty else []
         wire_answer = None if lead else self._find_reusable(message, binding=before.binding)
         blocks = wire_answer.items if wire_answer is not None else ()
         ids = [str(block.get("id")) for block in blocks if block.get("type") == "tool_use"]
@@ -200,7 +200,7 @@ def choose_answer_limit(request: ModelRequest, capabilities: Capabilities, *, th
     if request.max_tokens:
         limit = request.max_tokens + (THINKING_ROOM if thinks else 0)
     else:
-        limit = LONG_ANSWER if request.effort in _LONG else DEFAULT_ANSWER
+        limit = LONG_ANSWER if request.effort in _LONG_EFFORTS else DEFAULT_ANSWER
     return min(limit, capabilities.max_output or limit)
 
 

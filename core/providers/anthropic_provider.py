@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from core.errors import ContextOverflow, ProviderError
-from core.providers.anthropic_messages import DISPENSABLE, LOWERED, MessageAnswer, MessagesWire, build_options
+from core.providers.anthropic_messages import DISPENSABLE, LOSSES, MessageAnswer, MessagesWire, build_options
 from core.providers.base import AnswerReport, Delta, ModelRequest, RequestReport
 from core.providers.catalog.capabilities import Capabilities
 from core.providers.connection.endpoint import Endpoint
@@ -92,8 +92,8 @@ class AnthropicProvider(SdkProvider):
                 if not name:
                     raise failure from None
                 refused_names.add(name)
-                if name in LOWERED:
-                    self._pending_notice = f"{self._endpoint.label} does not take {LOWERED[name]}, so it is left out."
+                if name in LOSSES:
+                    self._pending_notice = f"{self._endpoint.label} does not take {LOSSES[name]}, so it is left out."
             else:
                 return events, request_bytes
 

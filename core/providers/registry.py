@@ -201,5 +201,5 @@ def preload_provider(model_id: str, settings: Settings | None = None) -> None:
     load_catalogue()
     sdk = find_kind(provider, settings or Settings())
     warm_up(lean_import.load_sdk(sdk), sdk)
-    if provider not in capabilities.FREE:
+    if provider not in capabilities.LOCAL:
         capabilities.load_prices()

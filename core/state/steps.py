@@ -395,9 +395,9 @@ def record_merged_change(state: SessionState, _: ev.Envelope, event: ev.ChangePr
     """Record a change as part of the current merge, if it comes from the merged subagent."""
     change = event.change
     for subagent in state.subagents.values():
-        is_theirs = change.origin is not None and change.origin.call == subagent.id
+        is_from_subagent = change.origin is not None and change.origin.call == subagent.id
         if subagent.state == "merging" and (
-            is_theirs or subagent.id in {other.by for other in change.competing_versions}
+            is_from_subagent or subagent.id in {other.by for other in change.competing_versions}
         ):
             subagent.joined.add(change.path)
 

@@ -17,7 +17,7 @@ from core.tools.arguments import build_offered_schema, convert_arguments, descri
 from core.tools.base import RegisteredTool, Tool, ToolType
 from core.tools.builtin import BUILTIN
 
-OTHERS: Final[EditFormat] = "search_replace"
+DEFAULT_FORMAT: Final[EditFormat] = "search_replace"
 # The name under which the tool of every format is offered, and that tool.
 OFFERED: Final[Mapping[EditFormat, tuple[str, str]]] = {
     format_: (name, tool.name) for tool in EDIT_TOOLS for format_, name in tool.offers.items()
@@ -33,7 +33,7 @@ def choose_edit_format(model: str, settings: Settings) -> EditFormat:
 
 def guess_edit_format(model: str) -> EditFormat:
     """Return the edit format that models of this name are best at."""
-    return find_canonical_capabilities(model).edits or OTHERS
+    return find_canonical_capabilities(model).edits or DEFAULT_FORMAT
 
 
 async def _return_at_once(_: str) -> None:

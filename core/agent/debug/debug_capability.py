@@ -112,7 +112,7 @@ class DebugCapability:
         verdict = await self._fix.ask_for_verdict(self._origin) if set(probe_ids) >= set(present) else None
         self._check()
         if verdict is not None and verdict.outcome == "broken":
-            return RemovedProbes(verdict_message=f"{verdict.message} The probes are in place still.")
+            return RemovedProbes(verdict=f"{verdict.message} The probes are in place still.")
         probe_ids = tuple(name for name in probe_ids if name in self._state.probes)
         if probe_ids:
             self._host.emit(ProbeRemoved(ids=probe_ids))
@@ -120,7 +120,7 @@ class DebugCapability:
             raise ToolFailed(
                 f"Marks of probes are left in {', '.join(marked_paths)}.", hint="Take them out by an edit."
             )
-        return RemovedProbes(gone=probe_ids, verdict_message=verdict.message if verdict else "")
+        return RemovedProbes(gone=probe_ids, verdict=verdict.message if verdict else "")
 
     def save_output(self, run: str, text: str) -> str:
         self._check()

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 FILE: Final = Path(__file__).with_name("models.toml")
 # Local servers: they choose the window themselves and are free of charge.
 LOCAL: Final = frozenset({"scripted", "ollama", "lmstudio", "llamacpp", "vllm"})
-FREE: Final = LOCAL
 _LISTED: Final = frozenset({"openai", "anthropic"})
 
 
@@ -150,7 +149,7 @@ def load_prices() -> None:
 
 def compute_cost(model_id: str, usage: Usage) -> float | None:
     """Return the US dollars for one call to `provider/name`; 0.0 for a local model, None if the price is unknown."""
-    if model_id.partition("/")[0] in FREE:
+    if model_id.partition("/")[0] in LOCAL:
         return 0.0
     cached_tokens, cache_write_tokens = usage.cached_tokens, usage.cache_write_tokens
     price = _find_price(model_id, usage.prompt_tokens, usage.completion_tokens, cached_tokens, cache_write_tokens)
@@ -180,7 +179,7 @@ def _find_price(
 def find_context_window(model_id: str) -> int:
     """Return the context window of `provider/name` in tokens, 0 = unknown. Never slow."""
     provider, _, name = model_id.partition("/")
-    if provider in FREE:
+    if provider in LOCAL:
         return 0
     if (context_window := find_canonical_capabilities(name).context_window) or provider not in _LISTED:
         return context_window

@@ -36,7 +36,7 @@ from core.providers.connection.addresses import is_loopback
 from core.providers.registry import BUILTIN_IDS, build_endpoint, find_kind, has_address, list_provider_ids
 
 CONFIGURED: Final = "your configuration"
-Found = tuple[ProviderStatus, list[ModelChoice]]
+ProviderModels = tuple[ProviderStatus, list[ModelChoice]]
 
 
 class DefaultModel(Struct, frozen=True, kw_only=True):
@@ -114,7 +114,7 @@ async def discover_models(settings: Settings, *, probe: bool = True) -> ModelsAn
     )
 
 
-async def _probe_provider(provider: str, settings: Settings, *, probe: bool) -> Found:
+async def _probe_provider(provider: str, settings: Settings, *, probe: bool) -> ProviderModels:
     preset = KNOWN.get(provider)
     label = preset.label if preset else provider
     if preset and not preset.base_url and not has_address(provider, settings):

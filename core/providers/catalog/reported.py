@@ -68,7 +68,7 @@ class _CacheEntry(Struct, kw_only=True):
     models: dict[str, ReportedCapabilities] = field(default_factory=dict)
 
 
-_read: dict[Path, _CacheEntry] = {}
+_cache: dict[Path, _CacheEntry] = {}
 
 
 def load_reported(origin: str, model: str) -> ReportedCapabilities | None:
@@ -88,7 +88,7 @@ def save_reported(origin: str, entries: Iterable[Mapping[str, Any]], *, requeste
     news = {str(entry.get("id")): parse_reported(entry) for entry in entries}
     models = before.models | {name: report for name, report in news.items() if report != ReportedCapabilities()}
     times = before.asked | dict.fromkeys([*models.keys() & news.keys(), *filter(None, (requested_model,))], now_ms())
-    cache_entry = _read[path] = _CacheEntry(origin=origin, asked=times, models=models)
+    cache_entry = _cache[path] = _CacheEntry(origin=origin, asked=times, models=models)
     with suppress(OSError):
         write_private(path, msgspec.json.encode(cache_entry))
 
@@ -178,12 +178,12 @@ def _parse_count(table: Mapping[str, Any], key: str) -> int:
 
 def _load_cache(origin: str) -> _CacheEntry:
     path = _cache_path(origin)
-    if path not in _read:
+    if path not in _cache:
         cache_entry = _CacheEntry()
         with suppress(OSError, ConfigError, msgspec.MsgspecError, UnicodeError):
             cache_entry = decode_json(read_private(path) or b"{}", _CacheEntry)
-        _read[path] = cache_entry if cache_entry.origin == origin else _CacheEntry(origin=origin)
-    return _read[path]
+        _cache[path] = cache_entry if cache_entry.origin == origin else _CacheEntry(origin=origin)
+    return _cache[path]
 
 
 def _cache_path(origin: str) -> Path:

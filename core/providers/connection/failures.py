@@ -24,21 +24,21 @@ from core.secrets import redact
 
 MAX_DETAIL: Final = 300
 MAX_DEPTH: Final = 8
-MOST_FAULTS: Final = 3
-_SAID: Final = ("error", "message", "detail", "msg", "errors")
+MAX_MESSAGES: Final = 3
+_MESSAGE_KEYS: Final = ("error", "message", "detail", "msg", "errors")
 LONG_WAIT: Final = 20.0  # Seconds from which on a wait is mentioned to the user.
 _MODEL: Final = re.compile(r"model|deployment", re.IGNORECASE)
 _PAGE: Final = re.compile(r"<(!doctype|html|head|body)\b", re.IGNORECASE)
 _DAILY: Final = re.compile(r"PerDay|free-models-per-day")
 _TIMEOUTS: Final = frozenset({"ReadTimeout", "WriteTimeout", "PoolTimeout", "ConnectTimeout", "TimeoutException"})
-_CONNECTING: Final = frozenset({"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"})
-_CUT: Final = frozenset({"RemoteProtocolError", "ReadError", "WriteError", "CloseError", "IncompleteRead"})
+_CONNECT_ERRORS: Final = frozenset({"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"})
+_CUT_ERRORS: Final = frozenset({"RemoteProtocolError", "ReadError", "WriteError", "CloseError", "IncompleteRead"})
 # Messages of TLS about plain bytes, and of TLS servers about a plain request;
 # the last row is how the HTTP library reports a TLS alert.
-_NO_TLS: Final = re.compile(
+_PLAIN_ANSWER: Final = re.compile(
     r"wrong[ _]version[ _]number|record[ _]layer[ _]failure|\[SSL: HTTP_REQUEST\]|unknown protocol", re.IGNORECASE
 )
-_WANTS_TLS: Final = re.compile(
+_TLS_REQUIRED: Final = re.compile(
     r"plain HTTP request was sent to HTTPS port|HTTP request to an HTTPS server|plain HTTP to an SSL-enabled server"
     r"|illegal request line|illegal status line: bytearray\(b'\\x1[56]\\x03",
     re.IGNORECASE,
@@ -60,7 +60,7 @@ _TYPES: Final = {
     "invalid_request_error": 400,
 }
 # Codes of a failed response that a retry would get again.
-_LASTING: Final = re.compile(r"(invalid|image|empty_image|unsupported|failed_to_download|data_residency)_|.*_policy")
+_PERMANENT: Final = re.compile(r"(invalid|image|empty_image|unsupported|failed_to_download|data_residency)_|.*_policy")
 
 
 class Api(Struct, frozen=True, kw_only=True):
@@ -79,8 +79,8 @@ class Api(Struct, frozen=True, kw_only=True):
     @property
     def address_hint(self) -> str:
         """The hint for an address that is not the API's."""
-        usual = "often ends in /v1" if self.prefixed else "stands without /v1, which is added"
-        return f"Check the base URL ({redact(self.base_url)}): the path of the API {usual}."
+        form = "often ends in /v1" if self.prefixed else "stands without /v1, which is added"
+        return f"Check the base URL ({redact(self.base_url)}): the path of the API {form}."
 
     @property
     def full_label(self) -> str:
@@ -112,11 +112,11 @@ def build_status_error(status: int, body: object, headers: Mapping[str, str], ap
     full_text = f"{extract_detail(clean_body)} {body_text}"
     if is_too_large(status, full_text):
         return build_overflow_error(api, detail)
-    match = _WANTS_TLS.search(full_text) if status == 400 else None
+    match = _TLS_REQUIRED.search(full_text) if status == 400 else None
     if match and (other := _build_scheme_error(api, "http://", match[0])) is not None:
         return other
     wait = parse_wait(headers, body, full_text) if status == 429 or status >= 498 else None
-    passes = status == 429 and wait is not None and not _DAILY.search(full_text)  # A per-minute quota recovers.
+    is_temporary = status == 429 and wait is not None and not _DAILY.search(full_text)  # A per-minute quota recovers.
     if isinstance(clean_body, str) and _PAGE.search(clean_body) and 400 <= status < 500:
         # Another server answers at the address, or a proxy does.
         if status in {404, 405}:
@@ -125,7 +125,7 @@ def build_status_error(status: int, body: object, headers: Mapping[str, str], ap
             f"Check the base URL ({redact(api.base_url)}), the proxy, the VPN, and whether that host wants a sign-in."
         )
         return _build_error(f"{api.label} answered with a web page ({status})", detail, code="page_answered", hint=hint)
-    refusal = None if passes else find_refusal(status, full_text)
+    refusal = None if is_temporary else find_refusal(status, full_text)
     if refusal is not None:
         return _build_refused(refusal, status, detail, api, wait)
     error = _classify_status(status, detail, full_text, api, wait)
@@ -136,7 +136,7 @@ def build_status_error(status: int, body: object, headers: Mapping[str, str], ap
 
 def _classify_status(status: int, detail: str, full_text: str, api: Api, wait: float | None) -> ProviderError:
     """Return the error that follows from the status alone."""
-    who, hint = api.full_label, "Try again in a moment."
+    label, hint = api.full_label, "Try again in a moment."
     if wait and wait >= LONG_WAIT:
         hint = f"It asks to be left alone for {format_duration(wait)}."
     match status:
@@ -147,13 +147,13 @@ def _classify_status(status: int, detail: str, full_text: str, api: Api, wait: f
         case 404 | 405:
             return _build_not_found_error(status, detail, full_text, api)
         case 429:
-            summary, code = f"{who} limits the rate of requests", "rate_limited"
+            summary, code = f"{label} limits the rate of requests", "rate_limited"
         case 498 | 503 | 529:
-            summary, code = f"{who} is overloaded", "overloaded"
+            summary, code = f"{label} is overloaded", "overloaded"
         case _ if status in {408, 409, 425} or status >= 500:
-            summary, code = f"{who} failed", "server_failed"
+            summary, code = f"{label} failed", "server_failed"
         case _:
-            summary, code = f"{who} refused the request", "request_invalid"
+            summary, code = f"{label} refused the request", "request_invalid"
             hint = "Choose another model with /model if this one does not support what was asked."
             if 300 <= status < 400:
                 hint = f"{redact(api.base_url)} redirects; set the base URL to the address it leads to."
@@ -196,8 +196,8 @@ def _build_not_found_error(status: int, detail: str, full_text: str, api: Api) -
 
 
 def build_overflow_error(api: Api, detail: str = "") -> ContextOverflow:
-    whom = api.full_label if api.model else "the model"
-    text = f"The conversation is too large for {whom}{': ' + detail if detail else ''}."
+    label = api.full_label if api.model else "the model"
+    text = f"The conversation is too large for {label}{': ' + detail if detail else ''}."
     return ContextOverflow(text, hint="Shorten it with /compact, or choose a model with a larger window.")
 
 
@@ -207,7 +207,7 @@ def build_event_error(body: object, api: Api) -> ProviderError:
     fault = fault if isinstance(fault, dict) else {}
     code, kind = (str(fault.get(key, "")) for key in ("code", "type"))
     status = int(code) if re.fullmatch("[45][0-9][0-9]", code) else _TYPES.get(code) or _TYPES.get(kind)
-    return build_status_error(status or (400 if _LASTING.match(code) else 500), body, {}, api)
+    return build_status_error(status or (400 if _PERMANENT.match(code) else 500), body, {}, api)
 
 
 def build_exception_error(error: BaseException, api: Api, *, has_started: bool = False) -> ProviderError:
@@ -229,16 +229,16 @@ def build_exception_error(error: BaseException, api: Api, *, has_started: bool =
 def _build_transport_error(chain: list[BaseException], api: Api, *, has_started: bool) -> ProviderError:
     names = {name for cause in chain for name in (kind.__name__ for kind in type(cause).__mro__)}
     words = " ".join(str(cause) for cause in chain)
-    for pattern, scheme in ((_NO_TLS, "https://"), (_WANTS_TLS, "http://")):
+    for pattern, scheme in ((_PLAIN_ANSWER, "https://"), (_TLS_REQUIRED, "http://")):
         match = pattern.search(words)
         if match and not has_started and (other := _build_scheme_error(api, scheme, match[0])) is not None:
             return other
-    if names & _CONNECTING or any(isinstance(cause, ConnectionRefusedError) for cause in chain):
+    if names & _CONNECT_ERRORS or any(isinstance(cause, ConnectionRefusedError) for cause in chain):
         return _build_unreachable_error(chain, api)
     if names & _TIMEOUTS or "TimeoutError" in names:
-        silent = next((cause for cause in chain if isinstance(cause, SilentTooLong)), SilentTooLong(api.stall_seconds))
-        return ProviderError(f"{api.full_label} sent {silent}.", code="stalled", retryable=True, hint="Try again.")
-    if names & _CUT or isinstance(chain[0], ConnectionError):
+        stall = next((cause for cause in chain if isinstance(cause, SilentTooLong)), SilentTooLong(api.stall_seconds))
+        return ProviderError(f"{api.full_label} sent {stall}.", code="stalled", retryable=True, hint="Try again.")
+    if names & _CUT_ERRORS or isinstance(chain[0], ConnectionError):
         error = build_cut_error(api, has_started=has_started)
         if "without sending a response" in words and redact(api.base_url).lower().startswith("http://"):
             error.hint = "Try again. If that server wants https, write it so in the base URL."
@@ -375,14 +375,14 @@ def _extract_message(body: Any, depth: int = 0) -> str:
         return _unpack(body, depth)
     if isinstance(body, list):
         return "; ".join(
-            [message for message in (_extract_message(part, depth + 1) for part in body[:MOST_FAULTS]) if message]
+            [message for message in (_extract_message(part, depth + 1) for part in body[:MAX_MESSAGES]) if message]
         )
     if not isinstance(body, dict):
         return ""
-    behind = body.get("metadata")
-    if isinstance(behind, dict) and (raw := _extract_message(behind.get("raw"), depth + 1)):
-        return f"{behind['provider_name']}: {raw}" if isinstance(behind.get("provider_name"), str) else raw
-    text = next(filter(None, (_extract_message(body.get(key), depth + 1) for key in _SAID)), "")
+    upstream = body.get("metadata")
+    if isinstance(upstream, dict) and (raw := _extract_message(upstream.get("raw"), depth + 1)):
+        return f"{upstream['provider_name']}: {raw}" if isinstance(upstream.get("provider_name"), str) else raw
+    text = next(filter(None, (_extract_message(body.get(key), depth + 1) for key in _MESSAGE_KEYS)), "")
     location = body.get("loc")
     return f"{'.'.join(map(str, location))}: {text}" if isinstance(location, list) and text else text
 

@@ -24,28 +24,28 @@ from core.user_dirs import get_state_dir
 
 SECONDS: Final = 15.0
 _SHOWN: Final = 200
-_found: dict[str, Secret] = {}
-_running = threading.Lock()
+_command_keys: dict[str, Secret] = {}
+_command_lock = threading.Lock()
 SERVICE: Final = "agent-tui"
 FILE_NAME: Final = "keys.json"
 KEYRING: Final = "the keyring"
 KEY_COMMAND: Final = "the key command"
 KEYRING_SECONDS: Final = 3.0
-_keyring_off = threading.Event()
+_keyring_disabled = threading.Event()
 
 
 def run_key_command(command: str, *, seconds: float | None = None) -> Secret:
     """Return the first line that a command prints, cached until `forget_key`. Blocks. Raises `ProviderError` with the
     reason."""
-    with _running:
-        if command not in _found:
-            _found[command] = _run(command, SECONDS if seconds is None else seconds)
-        return _found[command]
+    with _command_lock:
+        if command not in _command_keys:
+            _command_keys[command] = _run(command, SECONDS if seconds is None else seconds)
+        return _command_keys[command]
 
 
 def forget_key(command: str) -> None:
     """Drop the cached key of a command, since it was rejected."""
-    _found.pop(command, None)
+    _command_keys.pop(command, None)
 
 
 def _run(command: str, seconds: float) -> Secret:
@@ -141,7 +141,7 @@ def _is_stored(ring: Any, name: str, secret: Secret) -> str:
 
 def _ask_keyring(question: Callable[[Any], str | None], seconds: float) -> str | None:
     """Return the keyring's answer; None if it has none, fails, or takes too long (it is not asked again then)."""
-    if _keyring_off.is_set():
+    if _keyring_disabled.is_set():
         return None
     answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
@@ -158,7 +158,7 @@ def _ask_keyring(question: Callable[[Any], str | None], seconds: float) -> str |
         return answers.get(timeout=seconds)
     except queue.Empty:
         if seconds >= KEYRING_SECONDS:
-            _keyring_off.set()
+            _keyring_disabled.set()
         return None
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-_ANOTHER: Final = "choose another model with /model"
+_SWITCH_MODEL: Final = "choose another model with /model"
 _SPAN: Final = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
 _UNITS: Final = (86_400.0, 3_600.0, 60.0, 1.0, 0.001)
 _WORDS: Final = re.compile(
@@ -72,7 +72,7 @@ NEEDS_RESPONSES: Final = r"\bv1/responses\b"
 QUOTA: Final = Refusal(
     "quota_exhausted",
     "{who} refuses the request: the quota or the credit of this key is used up",
-    f"Look at the billing page of the account, or {_ANOTHER}.",
+    f"Look at the billing page of the account, or {_SWITCH_MODEL}.",
     r"insufficient_quota|exceeded your current quota|exceeded_current_quota|credit balance is too low"
     r"|insufficient (balance|credits|funds)|(requires|need) more credits|billing_(error|hard_limit|not_active)"
     r"|payment required|spend_limit|specified api usage limits|extra usage is required|free-models-per-day|\w*PerDay",
@@ -111,7 +111,7 @@ REFUSALS: Final = (
     Refusal(
         "access_denied",
         "{label} does not let this account use {model}",
-        f"Look at the account's settings (verification, model access, organization, project), or {_ANOTHER}.",
+        f"Look at the account's settings (verification, model access, organization, project), or {_SWITCH_MODEL}.",
         r"organization (must be verified|has been disabled)|does not have access to model"
         r"|endpoints found matching your (data|guardrail)|access to this model is (not|denied)",
         (400, 403, 404),
@@ -119,7 +119,7 @@ REFUSALS: Final = (
     Refusal(
         "content_filtered",
         "{who} refused what the conversation says",
-        f"Say it otherwise, go back to before it with /rewind, or {_ANOTHER}.",
+        f"Say it otherwise, go back to before it with /rewind, or {_SWITCH_MODEL}.",
         r"content_filter(?!_results)|ResponsibleAIPolicyViolation|content_policy_violation|content filtering policy"
         r"|content exists risk|data_inspection_failed|content violates usage guidelines|violating our usage policy"
         r"|flagged_input|cyber_policy",
@@ -140,7 +140,7 @@ REFUSALS: Final = (
     Refusal(
         "schema_refused",
         "{who} refused the definition of a tool",
-        f'Have it write its calls as text ([models."{{id}}"] dialect = "tags"), or {_ANOTHER}.',
+        f'Have it write its calls as text ([models."{{id}}"] dialect = "tags"), or {_SWITCH_MODEL}.',
         r"invalid schema for function|invalid_function_parameters|function_declarations\[|flavored json schema"
         r"|tools\.\d+\.(custom\.)?input_schema|tools\[\d+\](\.function)?\.(description|parameters|name)",
         (400, 422),

@@ -318,24 +318,24 @@ class ThinkTagSplitter:
     is dropped."""
 
     def __init__(self) -> None:
-        self._held = ""
-        self._inside = False
-        self._thought = False
-        self._begun = False  # The text itself has begun, so tags no longer count.
+        self._buffer = ""
+        self._in_reasoning = False
+        self._has_reasoning = False
+        self._text_begun = False  # The text itself has begun, so tags no longer count.
 
     def feed(self, piece: str) -> Iterator[Delta]:
-        if self._begun:
+        if self._text_begun:
             yield TextDelta(piece)
             return
-        self._held += piece
-        while self._held and not self._begun:
-            if self._inside:
-                reasoning, closing_tag, rest = self._held.partition(_THINK_CLOSE)
+        self._buffer += piece
+        while self._buffer and not self._text_begun:
+            if self._in_reasoning:
+                reasoning, closing_tag, rest = self._buffer.partition(_THINK_CLOSE)
                 sizes = (
                     size for size in range(len(_THINK_CLOSE) - 1, 0, -1) if reasoning.endswith(_THINK_CLOSE[:size])
                 )
                 tail_length = 0 if closing_tag else next(sizes, 0)  # Characters that may be the beginning of the tag.
-                reasoning, self._held = (
+                reasoning, self._buffer = (
                     reasoning[: len(reasoning) - tail_length],
                     rest or reasoning[len(reasoning) - tail_length :],
                 )
@@ -343,24 +343,24 @@ class ThinkTagSplitter:
                     yield ReasoningDelta(reasoning)
                 if not closing_tag:
                     return
-                self._inside = False
+                self._in_reasoning = False
                 continue
-            text = self._held.lstrip()
+            text = self._buffer.lstrip()
             if text.startswith(_THINK_OPEN):
-                self._inside = self._thought = True
-                self._held = text[len(_THINK_OPEN) :]
+                self._in_reasoning = self._has_reasoning = True
+                self._buffer = text[len(_THINK_OPEN) :]
             elif not text or _THINK_OPEN.startswith(text):
                 return
             else:
-                self._begun = True
+                self._text_begun = True
                 yield from self.flush()
 
     def flush(self) -> Iterator[Delta]:
         """Yield the rest at the end of the text."""
-        text = self._held.lstrip() if self._thought and not self._inside else self._held
-        self._held = ""
+        text = self._buffer.lstrip() if self._has_reasoning and not self._in_reasoning else self._buffer
+        self._buffer = ""
         if text:
-            yield ReasoningDelta(text) if self._inside else TextDelta(text)
+            yield ReasoningDelta(text) if self._in_reasoning else TextDelta(text)
 
 
 class ChatAnswer:

@@ -21,7 +21,7 @@ from core.providers.openai.chat import find_unknown_fields
 from core.providers.openai.server_quirks import BLANKS, ServerQuirks
 
 NAMES: Final[dict[WireProtocol, str]] = {"chat": "chat completions", "responses": "the Responses API"}
-_OTHER: Final[dict[WireProtocol, WireProtocol]] = {"chat": "responses", "responses": "chat"}
+_OTHER_WIRE: Final[dict[WireProtocol, WireProtocol]] = {"chat": "responses", "responses": "chat"}
 _LIMITS: Final = {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}
 _EFFORTS: Final = frozenset({"reasoning_effort", "reasoning.effort", "reasoning"})
 
@@ -38,7 +38,7 @@ _UNKNOWN_FIELD: Final = (
     r"extra (inputs|fields)|additional propert|(unknown|unsupported) (field|parameter|argument)|unrecognized"
 )
 _NEEDS_CHAT: Final = r"(use|only( supported)? in) (the )?/?v1/chat/completions"
-_DEMANDED: Final = {
+_REQUIRED_FIELDS: Final = {
     name: rf"{name}.{{0,60}}(missing|required|must be (passed|provided|included)|passed back)|missing.{{0,20}}{name}"
     for name in ("reasoning_content", "thought_signature")
 }
@@ -128,7 +128,7 @@ class Negotiation:
             is_missing = status in _NO_SUCH_PATH and failure.code != "model_unknown"
             needs_other = is_missing or matches_words(_NEEDS_CHAT, text)
         if needs_other:
-            other = self._wires[model] = _OTHER[wire]
+            other = self._wires[model] = _OTHER_WIRE[wire]
             self.notice = f"{self._label} takes {model} over {NAMES[other]} only; it is used from here on."
         return needs_other
 
@@ -158,8 +158,8 @@ class Negotiation:
 
     def _adapt_quirk(self, text: str, request: ModelRequest) -> bool:
         quirks = self.quirks
-        if demanded_fields := {name for name, pattern in _DEMANDED.items() if matches_words(pattern, text)}:
-            self.quirks = replace(quirks, required_fields=quirks.required_fields | demanded_fields)
+        if required_fields := {name for name, pattern in _REQUIRED_FIELDS.items() if matches_words(pattern, text)}:
+            self.quirks = replace(quirks, required_fields=quirks.required_fields | required_fields)
         elif matches_words(_SHORT_IDS, text):
             self.quirks = replace(quirks, short_ids=True)
         else:

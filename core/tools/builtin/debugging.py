@@ -54,7 +54,7 @@ class RemovedProbes(Struct, frozen=True, kw_only=True):
     """The removed probes, and the user's verdict on the fix before the last one was removed ("" = not asked)."""
 
     gone: tuple[str, ...] = ()
-    verdict_message: str = ""
+    verdict: str = ""
 
 
 class Debugger(Protocol):
@@ -206,7 +206,7 @@ class ProbeRemove(DebugTool, frozen=True, kw_only=True):
         remaining_ids = ", ".join(probe.id for probe in capability.probes())
         in_place = remaining_ids or "none, and no file has a mark of one"
         report = f"Removed: {', '.join(removed_ids) or 'nothing, there was none'}. In place: {in_place}."
-        return ToolOutcome(content=f"{removed_probes.verdict_message}\n{report}".strip(), summary=f"{len(removed_ids)} removed")
+        return ToolOutcome(content=f"{removed_probes.verdict}\n{report}".strip(), summary=f"{len(removed_ids)} removed")
 
 
 class Reproduce(DebugTool, frozen=True, kw_only=True):

@@ -190,7 +190,7 @@ SEEDS = [
     ("execute_bash", {"command": "ls", "is_input": "false"}, RUN, {"command": "ls"}),
     ("execute_ipython_cell", {"code": "1"}, "run_python", {"code": "1"}),
 ]
-OTHERS = [
+DEFAULT_FORMAT = [
     ("run_shell_command", {"command": "ls", "directory": "src"}, RUN, {"working_directory": "src"}),
     ("replace", {"file_path": "a", **EDIT, "expected_replacements": 2}, "search_replace", {"replace_all": True}),
     ("replace", {"file_path": "a", **EDIT, "expected_replacements": 1}, "search_replace", {"replace_all": False}),
@@ -214,7 +214,7 @@ def check(name: str, arguments: dict[str, Any]) -> None:
         call.check_questions()
 
 
-@pytest.mark.parametrize(("name", "arguments", "own", "values"), [*CLAUDE, *CURSOR, *CODEX, *SEEDS, *OTHERS])
+@pytest.mark.parametrize(("name", "arguments", "own", "values"), [*CLAUDE, *CURSOR, *CODEX, *SEEDS, *DEFAULT_FORMAT])
 def test_a_call_of_another_agents_tool_is_understood(name, arguments, own, values):
     call = parse(name, arguments)
     assert call.name == own

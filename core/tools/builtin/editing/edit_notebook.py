@@ -19,7 +19,13 @@ from core.syntax.flaws import describe_flaw, find_new_flaws
 from core.text.similarity import find_nearest_names
 from core.tools.base import Editor, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import describe_match, describe_slips
-from core.tools.builtin.editing.edit_targets import REPLACING, FilePath, SingleFileEdit, require_file, require_present
+from core.tools.builtin.editing.edit_targets import (
+    REPLACEMENT_NAMES,
+    FilePath,
+    SingleFileEdit,
+    require_file,
+    require_present,
+)
 
 _MAX_BYTES = 64_000_000
 _MAX_ROWS = 40
@@ -40,7 +46,7 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "edit_notebook"
     path_argument: ClassVar[str] = "target_notebook"
     argument_names: ClassVar = {
-        **{name: own for name, own in REPLACING.items() if own != "file_path"},
+        **{name: own for name, own in REPLACEMENT_NAMES.items() if own != "file_path"},
         **dict.fromkeys(("notebook_path", "file_path", "path", "target_file"), "target_notebook"),
         **dict.fromkeys(("cell_index", "cell_number"), "cell_idx"),
         "cell_type": "cell_language",

@@ -23,7 +23,7 @@ _MOST_SETTINGS = 100_000  # The size limit of an `.editorconfig`, in bytes.
 FilePath = Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
 # Aliases of the file argument and of the arguments of a replacement.
 FILE_NAMES = dict.fromkeys(("path", "target_file", "filePath", "filename", "file_name"), "file_path")
-REPLACING = {
+REPLACEMENT_NAMES = {
     **FILE_NAMES,
     "old_str": "old_string",
     "new_str": "new_string",

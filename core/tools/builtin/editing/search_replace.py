@@ -13,14 +13,20 @@ from core.errors import ToolInputInvalid
 from core.text.counting import count
 from core.tools.base import Editor, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import RUNGS, describe_edit, describe_match, describe_slips, propose_file
-from core.tools.builtin.editing.edit_targets import FILE_NAMES, REPLACING, FilePath, SingleFileEdit, read_editable
+from core.tools.builtin.editing.edit_targets import (
+    FILE_NAMES,
+    REPLACEMENT_NAMES,
+    FilePath,
+    SingleFileEdit,
+    read_editable,
+)
 
 _MAX_LINES = 20
 
 
 class SearchReplaceTool(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "search_replace"
-    argument_names: ClassVar = REPLACING
+    argument_names: ClassVar = REPLACEMENT_NAMES
     ignored_arguments: ClassVar = frozenset(("instruction", "instructions", "explanation"))
 
     file_path: FilePath
@@ -64,7 +70,7 @@ class ReplacementArgument(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 class MultiEdit(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "multi_edit"
-    argument_names: ClassVar = REPLACING
+    argument_names: ClassVar = REPLACEMENT_NAMES
 
     file_path: FilePath
     edits: Annotated[tuple[ReplacementArgument, ...], Meta(min_length=1, description="The replacements, in order.")]

@@ -234,13 +234,13 @@ def _decode_rows(reader: Reader, files: Mapping[str, list[MatchRow]]) -> dict[st
     """Return the rows with invalid UTF-8 decoded by the encoding of their file, else with U+FFFD."""
     decoded_files: dict[str, list[MatchRow]] = {}
     for path, rows in files.items():
-        strange = any(find_bytes(row.text) for row in rows)
+        is_invalid = any(find_bytes(row.text) for row in rows)
         file = None
-        if strange:
+        if is_invalid:
             with suppress(PathRefused):
                 file = decode_project_file(reader, path, reader.read_bytes(path, _MOST_DECODED))
         codec = file.encoding if file is not None else "utf-8"
-        decoded_files[path] = [replace(row, text=_decode_row(row.text, codec)) for row in rows] if strange else rows
+        decoded_files[path] = [replace(row, text=_decode_row(row.text, codec)) for row in rows] if is_invalid else rows
     return decoded_files
 
 
@@ -299,8 +299,8 @@ def _parse_row(row: bytes) -> MatchRow:
 
 
 def _describe_end(matches: GrepMatches) -> str:
-    late = f"\n[stopped after {_TIME_LIMIT:.0f} s; narrow the search by path or include_pattern]"
-    return late if matches.timed_out else ""
+    limit_note = f"\n[stopped after {_TIME_LIMIT:.0f} s; narrow the search by path or include_pattern]"
+    return limit_note if matches.timed_out else ""
 
 
 def _name_part(limit: int, offset: int) -> str:
@@ -308,10 +308,10 @@ def _name_part(limit: int, offset: int) -> str:
 
 
 def _format_outcome(pattern: str, matches: GrepMatches, limit: int, offset: int = 0) -> ToolOutcome:
-    files, late = matches.files, _describe_end(matches)
+    files, limit_note = matches.files, _describe_end(matches)
     total = sum(row.hit for rows in files.values() for row in rows)
     if not total:
-        return ToolOutcome(content=f"No matches for {pattern}{late}", summary="no matches")
+        return ToolOutcome(content=f"No matches for {pattern}{limit_note}", summary="no matches")
     is_incomplete = matches.cut or matches.timed_out
     is_incomplete = is_incomplete or any(sum(row.hit for row in rows) >= _PER_FILE for rows in files.values())
     count = f"{total:,}{'+' if is_incomplete else ''}"
@@ -319,7 +319,7 @@ def _format_outcome(pattern: str, matches: GrepMatches, limit: int, offset: int 
     note = f", {_name_part(limit, offset)} shown; narrow the pattern, path or include_pattern"
     note *= total > limit or bool(offset)
     body = "\n".join(_format_rows(_skip_hits(sorted(files.items()), offset), limit))
-    return ToolOutcome(content=f"{head}{note}\n{body}{late}", summary=head)
+    return ToolOutcome(content=f"{head}{note}\n{body}{limit_note}", summary=head)
 
 
 def _skip_hits(files: Iterable[tuple[str, list[MatchRow]]], count: int) -> Iterator[tuple[str, list[MatchRow]]]:

@@ -18,8 +18,8 @@ from core.errors import ToolFailed, ToolInputInvalid
 from core.workspace import IgnoreRules, Workspace
 
 _SCOPE = ("--hidden", "--glob=!.git", "--no-require-git", "--no-ignore-global", "--no-messages")
-BARE = {"PATH": os.defpath, "LANG": "C.UTF-8"}
-UNRULED = "--no-ignore"
+MINIMAL_ENV = {"PATH": os.defpath, "LANG": "C.UTF-8"}
+NO_IGNORE = "--no-ignore"
 _RULES = frozenset({".gitignore", ".ignore", ".rgignore"})
 _PROMPT = 1.0  # Seconds after which a slow run is diagnosed.
 _MOST = 500_000  # The limit for names that the diagnosis looks at.
@@ -85,7 +85,7 @@ async def run_ripgrep(arguments: Sequence[str], *, cwd: str, time_limit: float) 
     finally:
         running.cancel()
     await asyncio.wait([running])
-    return await _run([UNRULED, *arguments], cwd, time_limit)
+    return await _run([NO_IGNORE, *arguments], cwd, time_limit)
 
 
 def has_unusual_rules(root: str) -> bool:
@@ -123,7 +123,7 @@ async def _run(arguments: Sequence[str], cwd: str, time_limit: float) -> Ripgrep
         "--color=never",
         *arguments,
         cwd=cwd,
-        env=BARE,
+        env=MINIMAL_ENV,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

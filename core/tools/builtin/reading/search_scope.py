@@ -17,7 +17,7 @@ _MAX_STARS = 4
 _TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^]/]*\]|\{|\}|,|\\.|.", re.DOTALL)
 _SET = re.compile(r"\[!?\]?[^]/]*\]")
 _PLAIN = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-BESIDE = "read_file and list_dir reach it."
+OUTSIDE_HINT = "read_file and list_dir reach it."
 
 
 def compile_glob(pattern: str) -> re.Pattern[str]:
@@ -99,7 +99,7 @@ class SearchScope:
     def __init__(self, reader: Reader, path: str, *, include: str = "", exclude: str = "") -> None:
         self.path = reader.relative(path or ".")
         if self.path.startswith("/"):
-            raise ToolInputInvalid(f"{path} is beside the project, which is all that is searched.", hint=BESIDE)
+            raise ToolInputInvalid(f"{path} is beside the project, which is all that is searched.", hint=OUTSIDE_HINT)
         kind = require_present(reader, self.path).kind
         if kind == "other" or (kind == "symlink" and _leads_to_device(Path(reader.root, self.path))):
             raise ToolInputInvalid(f"{path} is a pipe or a device, which can't be searched.", hint="Name a file.")

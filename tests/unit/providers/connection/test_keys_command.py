@@ -14,7 +14,7 @@ from core.secrets import redact
 @pytest.fixture(autouse=True)
 def nothing_kept():
     yield
-    keys._found.clear()
+    keys._command_keys.clear()
 
 
 def key_of(command: str) -> str:
