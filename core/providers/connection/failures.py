@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from core.errors import AgentTuiError, ContextOverflow, ProviderError
 from core.providers.connection.addresses import NamedProxy, find_proxy
-from core.providers.connection.refusals import QUOTA, Refusal, drop_echoes, find_refusal, is_too_large
+from core.providers.connection.refusals import QUOTA, Refusal, drop_echoes, find_refusal, is_too_large, parse_wait
 from core.records import parse_json
 from core.secrets import redact
 
@@ -102,10 +102,6 @@ class SilentTooLong(TimeoutError):
 
 def build_status_error(status: int, body: object, headers: Mapping[str, str], api: Api) -> ProviderError:
     """Return the error for an HTTP answer of 300 or more; `body` is parsed JSON, text or None."""
-    from core.providers.connection.refusals import (
-        parse_wait,
-    )  # compiles many patterns
-
     detail = extract_detail(body)
     clean_body = drop_echoes(body, api.model)
     body_text = json.dumps(clean_body) if isinstance(clean_body, (dict, list)) else clean_body or ""
