@@ -130,7 +130,9 @@ class Change(Struct, frozen=True, kw_only=True):
         """The hunks that can be accepted now."""
         if not self.conflict:
             return self.hunks
-        return tuple(hunk for hunk in self.hunks if not hunk.clashes) if any(h.clashes for h in self.hunks) else ()
+        return (
+            tuple(hunk for hunk in self.hunks if not hunk.clashes) if any(hunk.clashes for hunk in self.hunks) else ()
+        )
 
     def is_hunk_clean(self, hunk: str) -> bool:
         """Return True if the hunk of this id can be accepted now."""

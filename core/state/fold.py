@@ -78,8 +78,8 @@ def _record_fix(state: SessionState, _: ev.Envelope, event: ev.ChangeProposed | 
     """Record an edit of the agent, but not another event about the same edit, nor the user's own edits."""
     debug, change, before = state.debug, event.change, state.review.changes.get(event.change.path)
     origin, previous_origin = change.origin, before.origin if before else None
-    is_agents = origin is not None and bool(origin.turn and origin.call) and origin.tool != "you"
-    if state.mode != "debug" or not debug.has_confirmed_cause or not is_agents:
+    is_by_agent = origin is not None and bool(origin.turn and origin.call) and origin.tool != "you"
+    if state.mode != "debug" or not debug.has_confirmed_cause or not is_by_agent:
         return
     if before is not None and before.pending == change.pending:
         return

@@ -340,8 +340,8 @@ def start_subagent(state: SessionState, _: ev.Envelope, event: ev.SubagentStarte
         candidate_of=event.candidate_of,
     )
     state.subagents[event.id] = previous_subagent or new
-    began = state.subagents[event.id]
-    began.state, began.model, began.call = "working", event.model, event.call
+    subagent = state.subagents[event.id]
+    subagent.state, subagent.model, subagent.call = "working", event.model, event.call
 
 
 def finish_subagent(state: SessionState, _: ev.Envelope, event: ev.SubagentFinished) -> None:

@@ -85,9 +85,9 @@ def save_reported(origin: str, entries: Iterable[Mapping[str, Any]], *, requeste
     """Store the reports in the entries of a models endpoint. `requested_model`: the one model that was asked for.
     Writes a file."""
     path, before = _cache_path(origin), _load_cache(origin)
-    news = {str(entry.get("id")): parse_reported(entry) for entry in entries}
-    models = before.models | {name: report for name, report in news.items() if report != ReportedCapabilities()}
-    times = before.asked | dict.fromkeys([*models.keys() & news.keys(), *filter(None, (requested_model,))], now_ms())
+    reports = {str(entry.get("id")): parse_reported(entry) for entry in entries}
+    models = before.models | {name: report for name, report in reports.items() if report != ReportedCapabilities()}
+    times = before.asked | dict.fromkeys([*models.keys() & reports.keys(), *filter(None, (requested_model,))], now_ms())
     cache_entry = _cache[path] = _CacheEntry(origin=origin, asked=times, models=models)
     with suppress(OSError):
         write_private(path, msgspec.json.encode(cache_entry))

@@ -124,9 +124,9 @@ def warm_up(client_module: Any, sdk: Sdk) -> None:
 
     The client connects to nothing, so it loads no certificates.
     """
-    nowhere = Endpoint(id="", label="", base_url="http://127.0.0.1")
+    endpoint = Endpoint(id="", label="", base_url="http://127.0.0.1")
     make = client_module.AsyncOpenAI if sdk == "openai" else client_module.AsyncAnthropic
-    make(api_key="none", base_url=nowhere.base_url, http_client=build_http_client(sdk, nowhere))
+    make(api_key="none", base_url=endpoint.base_url, http_client=build_http_client(sdk, endpoint))
 
 
 async def add_similar_names(error: ProviderError, provider: Provider, model: str) -> ProviderError:

@@ -39,7 +39,7 @@ class _Edited(Struct, frozen=True):
     data: bytes
     index: int
     before: str
-    how: str
+    description: str
 
 
 class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
@@ -82,10 +82,10 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
             edit = self._edit(capability, notebook)
         after = await to_thread(parse_notebook, self.target_notebook, edit.data)
         detail = capability.write(self.target_notebook, edit.data)
-        rows = [f"Edited {self.target_notebook}: {edit.how}"]
+        rows = [f"Edited {self.target_notebook}: {edit.description}"]
         if self.edit_mode != "delete":
             rows += await to_thread(_describe_result, after, after.cells[edit.index], edit.before)
-        return ToolOutcome(content="\n".join(rows), summary=edit.how.partition(".")[0], detail=detail)
+        return ToolOutcome(content="\n".join(rows), summary=edit.description.partition(".")[0], detail=detail)
 
     def _replace_source(self, source: str) -> EditNotebook:
         """Return this call with Claude's argument replaced."""

@@ -81,7 +81,7 @@ def _build_tree(reader: Reader, path: str, patterns: list[re.Pattern[str]]) -> _
     return root
 
 
-def _read_folder(reader: Reader, folder: _Folder, patterns: list[re.Pattern[str]], room: int) -> None:
+def _read_folder(reader: Reader, folder: _Folder, patterns: list[re.Pattern[str]], limit: int) -> None:
     try:
         entries = reader.list_dir(folder.path)
     except (OSError, PathRefused) as error:
@@ -91,7 +91,7 @@ def _read_folder(reader: Reader, folder: _Folder, patterns: list[re.Pattern[str]
         return
     paths = [(entry, entry.name if folder.path == "." else f"{folder.path}/{entry.name}") for entry in entries]
     visible_entries = [(entry, path) for entry, path in paths if not any(glob.fullmatch(path) for glob in patterns)]
-    cut = min(room, _PER_FOLDER)
+    cut = min(limit, _PER_FOLDER)
     folder.left_out = max(0, len(visible_entries) - cut)
     folder.entries = [(entry, _build_child(entry, path, folder.depth + 1)) for entry, path in visible_entries[:cut]]
 
@@ -150,11 +150,11 @@ class GlobFileSearch(ReadTool, frozen=True, kw_only=True):
         ]
         by_age = sorted(matching_paths, key=lambda path: (-_read_mtime(capability.root, path), path))
         pending = scope.list_pending_files()
-        room = max(0, _MAX_FILES - len(pending))
-        disk_paths = list(islice(filter(scope.is_searched_on_disk, by_age), room))
+        limit = max(0, _MAX_FILES - len(pending))
+        disk_paths = list(islice(filter(scope.is_searched_on_disk, by_age), limit))
         on_disk = (
             len(disk_paths)
-            if len(disk_paths) < room
+            if len(disk_paths) < limit
             else len([path for path in matching_paths if path not in scope.pending])
         )
         total = len(pending) + on_disk

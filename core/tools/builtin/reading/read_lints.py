@@ -111,11 +111,14 @@ class ReadLints(ReadTool, frozen=True, kw_only=True):
 
     async def _run_linter(self, reader: Reader, job: LintJob) -> _LintResult:
         try:
-            now, before = await asyncio.gather(reader.lint(job, pending=True), reader.lint(job, pending=False))
+            pending_run, disk_run = await asyncio.gather(
+                reader.lint(job, pending=True), reader.lint(job, pending=False)
+            )
         except AgentTuiError as problem:
             return _LintResult(name=job.linter, directory=job.directory, trouble=problem.format_with_hint())
         diagnostics, old = (
-            self._filter_problems(reader, parse_problems(job, run.output, reader.root)) for run in (now, before)
+            self._filter_problems(reader, parse_problems(job, run.output, reader.root))
+            for run in (pending_run, disk_run)
         )
         new = find_new_diagnostics(diagnostics, old)
         return _LintResult(
@@ -123,7 +126,7 @@ class ReadLints(ReadTool, frozen=True, kw_only=True):
             directory=job.directory,
             new=new,
             older=len(diagnostics) - len(new),
-            trouble=_describe_trouble(now, diagnostics),
+            trouble=_describe_trouble(pending_run, diagnostics),
         )
 
     def _filter_problems(self, reader: Reader, diagnostics: list[Diagnostic]) -> list[Diagnostic]:
