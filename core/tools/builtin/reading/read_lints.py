@@ -111,14 +111,11 @@ class ReadLints(ReadTool, frozen=True, kw_only=True):
 
     async def _run_linter(self, reader: Reader, job: LintJob) -> _LintResult:
         try:
-            pending_run, disk_run = await asyncio.gather(
-                reader.lint(job, pending=True), reader.lint(job, pending=False)
-            )
+            new_run, old_run = await asyncio.gather(reader.lint(job, pending=True), reader.lint(job, pending=False))
         except AgentTuiError as problem:
             return _LintResult(name=job.linter, directory=job.directory, trouble=problem.format_with_hint())
         diagnostics, old = (
-            self._filter_problems(reader, parse_problems(job, run.output, reader.root))
-            for run in (pending_run, disk_run)
+            self._filter_problems(reader, parse_problems(job, run.output, reader.root)) for run in (new_run, old_run)
         )
         new = find_new_diagnostics(diagnostics, old)
         return _LintResult(
@@ -126,7 +123,7 @@ class ReadLints(ReadTool, frozen=True, kw_only=True):
             directory=job.directory,
             new=new,
             older=len(diagnostics) - len(new),
-            trouble=_describe_trouble(pending_run, diagnostics),
+            trouble=_describe_trouble(new_run, diagnostics),
         )
 
     def _filter_problems(self, reader: Reader, diagnostics: list[Diagnostic]) -> list[Diagnostic]:
