@@ -1,4 +1,4 @@
-"""Small files that belong to the user alone: 0600, never through a link, replaced as a whole or not at all."""
+"""Small private files of the user: mode 0600, never through a link, replaced as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MAX_BYTES: Final = 256 * 1024
 
 
 def read_private(path: Path) -> bytes | None:
-    """The file's bytes, None if there is none; permissions of others are taken back. Raises `ConfigError` if not your
-    own."""
+    """Return the file's bytes, None if it does not exist; permissions of others are removed. Raises `ConfigError`
+    unless the user owns it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -35,6 +35,6 @@ def read_private(path: Path) -> bytes | None:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Replace the file's content; its directory is made. Raises OSError; the old file stands then."""
+    """Replace the file's content, and make its directory if needed. Raises OSError; the old file then remains."""
     make_private_directory(path.parent)
     replace_file(path, data)

@@ -1,4 +1,4 @@
-"""Checks: the counts of a test runner in an output, and the words for a check beside a file, for every front end.
+"""Checks: the counts of a test runner in its output, and the words for a check next to a file, for all front ends.
 
 A run of tests does not tell over which files it ran. So a file is never called tested: its tests *passed since* its
 last change. The other kinds do without that word only where the command named the files that it looked at.

@@ -1,4 +1,4 @@
-"""Arguments of tool calls: the JSON Schemas that describe them to a model, and the conversion of what it wrote."""
+"""Arguments of tool calls: the JSON Schemas that describe them to a model, and the conversion of a model's JSON."""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ class Asker(Protocol):
 
     @property
     def is_reachable(self) -> bool:
-        """True if there is somebody to ask."""
+        """True if a user can be asked."""
 
     async def ask(self, questions: tuple[Question, ...], title: str = "") -> tuple[QuestionAnswer, ...]:
         """Ask the user. The result is empty if they dismissed the questions or nobody can be asked. `title`: the

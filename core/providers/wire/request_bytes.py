@@ -116,8 +116,8 @@ class RequestBytes(Struct, frozen=True, kw_only=True):
 
 
 def find_unit_end(messages: Sequence[Message], start: int) -> int:
-    """Return where the unit that begins at `start` ends: the results of a step stay together, with whatever came
-    between them; any other message is a unit. A unit never reaches beyond an assistant's message."""
+    """Return the end of the unit that begins at `start`: the results of a step stay together, with everything between
+    them; any other message is a unit. A unit never reaches beyond an assistant's message."""
     end = start + 1
     if isinstance(messages[start], ToolMessage):
         for index in range(end, len(messages)):

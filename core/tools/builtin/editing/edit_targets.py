@@ -1,4 +1,4 @@
-"""The target files of tool calls, and the errors for a target that is not what the tool needs."""
+"""The target files of tool calls, and the errors for unsuitable targets."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ class RunPython(Tool[Runner], frozen=True, kw_only=True):
     )
 
     def subject(self) -> str:
-        """Return an equivalent shell command, so that rules and approvals treat the block as what it is."""
+        """Return an equivalent shell command, so that rules and approvals treat the block like one."""
         return f"python3 <<'PYTHON'\n{self.code}\nPYTHON"
 
     async def run(self, capability: Runner) -> ToolOutcome:
