@@ -36,7 +36,7 @@ from core.shell.disk_guard import DiskGuard
 from core.shell.shell_state import ShellState, ShellTracker, replace_undecodable
 from core.shell.verification.handed_on import find_changed_judges
 from core.shell.verification.single_check import NotACheck, parse_checks
-from core.state.checks import CountedTests, find_run_counts, printed_nothing
+from core.state.checks import CountedTests, find_run_counts, is_silent_run
 from core.workspace.secret_values import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
 
@@ -237,7 +237,7 @@ class Execution:
             not check_result.exit_code and counts is not None and (counts.failed or not counts.passed)
         ):
             return  # a runner that ends with 0 and tells of failures, or of no test at all, has shown nothing
-        if not check_result.exit_code and printed_nothing(order.command, self.output.render_text()):
+        if not check_result.exit_code and is_silent_run(order.command, self.output.render_text()):
             return  # nor has one that tells nothing
         self._tests = counts.format() if counts is not None else ""
         start_path = ground.workspace.root / self._start_directory

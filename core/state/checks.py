@@ -104,7 +104,7 @@ def find_run_counts(output: str, exit_code: int) -> CountedTests | None:
     return None if counts is not None and exit_code and not counts.failed else counts
 
 
-def printed_nothing(command: str, output: str) -> bool:
+def is_silent_run(command: str, output: str) -> bool:
     """Return True if a command that reports its runs has printed nothing, so that it ran nothing."""
     return not output.strip() and _TALKING.search(command) is not None
 

@@ -37,8 +37,7 @@ _BLANK: Final = b"\xef\xbb\xbf \t\r\n"
 
 @cache
 def build_stream_class(base: Any) -> Any:
-    """Return a subclass of an SDK's `AsyncStream` that skips empty events. `is_done`: the end mark `[DONE]` or a whole
-    answer came."""
+    """Subclass an SDK's `AsyncStream` to skip empty events. `is_done`: `[DONE]` or a whole answer came."""
     module = sys.modules[base._iter_events.__module__]
     make_event = module.ServerSentEvent
     needs_names = module.__name__.startswith("anthropic")  # The SDK skips events without a name.

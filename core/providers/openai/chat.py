@@ -61,7 +61,7 @@ from core.text.well_formed import map_texts
 # Placeholders for missing reasoning and its signature in calls of another model, as documented by the hosts.
 _NO_THOUGHT: Final = " "
 _NO_SIGNATURE: Final = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
-ATTACHED: Final = "(what the results above are accompanied by)"
+RESULT_ATTACHMENTS: Final = "(what the results above are accompanied by)"
 # Fields that are sent whole, possibly repeatedly; all other texts are streamed in pieces.
 _WHOLE: Final = frozenset({"role", "type", "id", "name", "format", "signature", "thought_signature", "model", "object"})
 # Fields in which equal pieces are legitimate; in any other field an equal piece is a repetition.
@@ -176,7 +176,7 @@ class ChatWire(OpenAIWire):
             for call_id, result in zip(ids, results, strict=True)
         ]
         if attachments := [attachment for result in results for attachment in result.attachments]:
-            items.append(self._encode_user_message(ATTACHED, attachments))
+            items.append(self._encode_user_message(RESULT_ATTACHMENTS, attachments))
         user_messages = [message for message in messages if isinstance(message, UserMessage)]
         return [
             *items,
@@ -202,11 +202,11 @@ class ChatWire(OpenAIWire):
         wire_message: Item = {"role": "assistant", "content": clean(message.content) or None}
         ids = [shorten_id(call.id) if self._quirks.short_ids else call.id for call in message.tool_calls]
         if message.tool_calls:
-            demanded_fields = self._quirks.required_fields
-            signature = _NO_SIGNATURE if "thought_signature" in demanded_fields else {}
+            required_fields = self._quirks.required_fields
+            signature = _NO_SIGNATURE if "thought_signature" in required_fields else {}
             pairs = zip(message.tool_calls, ids, strict=True)
             wire_message["tool_calls"] = [_build_call(call, call_id) | signature for call, call_id in pairs]
-            wire_message |= {"reasoning_content": _NO_THOUGHT} if "reasoning_content" in demanded_fields else {}
+            wire_message |= {"reasoning_content": _NO_THOUGHT} if "reasoning_content" in required_fields else {}
         calls = {call.id: SentCall(id=call_id) for call, call_id in zip(message.tool_calls, ids, strict=True)}
         return EncodedMessages(items=[wire_message], calls=calls, dropped_reasoning=int(has_reasoning(message.wire)))
 

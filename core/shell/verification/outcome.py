@@ -22,7 +22,7 @@ from core.shell.command_host import CommandHost
 from core.shell.verification.clean_run import list_whole_text
 from core.shell.verification.handed_on import find_changed_judges
 from core.shell.verification.single_check import parse_check
-from core.state.checks import CountedTests, find_run_counts, printed_nothing
+from core.state.checks import CountedTests, find_run_counts, is_silent_run
 from core.state.review import ReviewState
 
 _NOT_FOUND: Final = frozenset({126, 127})  # exit codes of a shell that could not start a program
@@ -68,7 +68,7 @@ def judge_run(command: str, kind: CheckKind, result: CommandResult, missing: Seq
 def has_run_nothing(command: str, output: str) -> bool:
     """Return True if a run of tests that counted none has not shown that any ran: it says so, it says nothing at all
     though it would, or its runner always counts."""
-    return bool(_COUNTING.search(command) or _NOTHING_RAN.search(output)) or printed_nothing(command, output)
+    return bool(_COUNTING.search(command) or _NOTHING_RAN.search(output)) or is_silent_run(command, output)
 
 
 def _judge_failure(command_text: str, code: int, missing: Sequence[str]) -> CleanOutcome:
