@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from benchmarks.table import Result
 from core.protocol.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, WireAnswer
 from core.protocol.messages import WireProtocol as WireName
-from core.providers.anthropic.options import build_options
-from core.providers.anthropic.request import MessagesWire
+from core.providers.anthropic_messages import MessagesWire, build_options
 from core.providers.base import ModelRequest, ToolSpec
 from core.providers.catalog.capabilities import find_capabilities
-from core.providers.openai.chat_request import ChatWire
-from core.providers.openai.responses_request import ResponsesWire
+from core.providers.openai.chat import ChatWire
+from core.providers.openai.responses import ResponsesWire
 from core.providers.wire.request_bytes import RequestEncoder
 
 TURNS = 200

@@ -53,7 +53,7 @@ SEARCH_REPLACE: Final = EditTool(
 )
 BLOCKS: Final = EditTool(
     name="edit_blocks",
-    location="core.tools.builtin.editing.edit_blocks:EditBlocks",
+    location="core.tools.builtin.editing.search_replace:EditBlocks",
     offers={"blocks": "editTool"},
     aliases=("editTool", "replace_in_file"),
     form=TextForm(
@@ -62,7 +62,7 @@ BLOCKS: Final = EditTool(
 )
 MULTI_EDIT: Final = EditTool(
     name="multi_edit",
-    location="core.tools.builtin.editing.multi_edit:MultiEdit",
+    location="core.tools.builtin.editing.search_replace:MultiEdit",
     offers={"multi_edit": "multi_edit"},
     aliases=("MultiEdit", "multi_str_replace"),
 )
@@ -90,7 +90,7 @@ LAZY: Final = EditTool(
 )
 DRAFT: Final = EditTool(
     name="file_edit",
-    location="core.tools.builtin.editing.file_edit:FileEditTool",
+    location="core.tools.builtin.editing.edit_file:FileEditTool",
     form=TextForm(
         tag="file_edit",
         path="path",

@@ -1,17 +1,17 @@
-"""Records and plain data made from bytes: the one door to JSON, to TOML, and to what msgspec does by a type.
+"""Conversion of bytes to records and plain data: all JSON and TOML parsing and all type-driven msgspec calls.
 
-msgspec works out a type at its first use, in steps between which other threads run, and one that uses the type
-meanwhile ends the process with a fault (seen with 0.22, in an engine whose first prompt came while models were read).
-So one thread at a time works out types, and nothing uses one before.
+msgspec builds the description of a type at its first use, in steps between which other threads run; a thread that uses
+the type meanwhile crashes the process (seen with 0.22, in an engine whose first prompt came while models were read). So
+one thread at a time builds descriptions, and no type is used before that is done.
 
-What is nested so deep that a parser gives up, or that a later reader of the value would, is not valid: foreign texts
-raise the same error for that as for a missing bracket, never `RecursionError` or `MemoryError`.
+Data that is nested too deeply for a parser, or for a later reader of the value, is invalid: foreign texts raise the
+same error for that as for a missing bracket, never `RecursionError` or `MemoryError`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
@@ -21,35 +21,40 @@ if TYPE_CHECKING:
     import json
 
 T = TypeVar("T")
-
-MAX_DEPTH: Final = 200  # of lists and objects in each other, in plain data
-RECORD_LEVELS: Final = 50  # of the records themselves, around the plain data that they hold
+MAX_DEPTH: Final = 200  # The nesting of lists and objects in plain data.
+RECORD_LEVELS: Final = 50  # The nesting of the records around the plain data.
 TOO_DEEP: Final = f"it is nested deeper than {MAX_DEPTH} levels"
-
 EXPECTED_ID: Final = "is an id: letters, digits, '.', '_' and '-'"
-
 _NESTING: Final = (dict, list, tuple, msgspec.Struct)
-_LEARNING: Final = RLock()
-_learnt: set[Any] = set()
-_PATTERN: Final = re.compile(r"`str` matching regex '[^']*\$\(\?!\\+n\)'")  # as `core/ids.py` ends one
+_TYPE_LOCK: Final = RLock()
+_prepared_types: set[Any] = set()
+_PATTERN: Final = re.compile(r"`str` matching regex '[^']*\$\(\?!\\+n\)'")  # Ends as in `core/ids.py`.
 
 
 @overload
 def decode_json(data: bytes | str | msgspec.Raw, kind: type[T]) -> T: ...
+
+
 @overload
 def decode_json(data: bytes | str | msgspec.Raw, kind: Any = Any) -> Any: ...
+
+
 def decode_json(data: bytes | str | msgspec.Raw, kind: Any = Any) -> Any:
-    """Return what JSON holds, as a value of a type, or as plain data. Raises `msgspec.DecodeError`."""
+    """Return the content of JSON as a value of a type, or as plain data. Raises `msgspec.DecodeError`."""
     return build_json_decoder(kind).decode(data)
 
 
 @overload
 def convert(data: object, kind: type[T], *, strict: bool = True, from_attributes: bool = False) -> T: ...
+
+
 @overload
 def convert(data: object, kind: Any, *, strict: bool = True, from_attributes: bool = False) -> Any: ...
+
+
 def convert(data: object, kind: Any, *, strict: bool = True, from_attributes: bool = False) -> Any:
     """Return plain data as a value of a type, see `msgspec.convert`. Raises `msgspec.ValidationError`."""
-    _learn(kind)
+    _prepare_type(kind)
     try:
         return msgspec.convert(data, kind, strict=strict, from_attributes=from_attributes)
     except RecursionError:
@@ -59,8 +64,9 @@ def convert(data: object, kind: Any, *, strict: bool = True, from_attributes: bo
 
 
 class RecordDecoder(Generic[T]):
-    """A decoder of a format, for values of a type. `max_depth`: None = of our own making, never measured. Foreign text
-    is measured, since the parser gives up at another depth in each version of Python, in some after thousands."""
+    """A decoder of a format for values of a type. `max_depth` None: the data is our own and is not measured. Foreign
+    text is measured, since the depth at which the parser gives up depends on the version of Python, and may be
+    thousands."""
 
     def __init__(self, decode: Callable[[Any], T], *, max_depth: int | None) -> None:
         self._decode, self._max_depth = decode, max_depth
@@ -81,37 +87,41 @@ class RecordDecoder(Generic[T]):
 
 @overload
 def build_json_decoder(kind: type[T]) -> RecordDecoder[T]: ...
+
+
 @overload
 def build_json_decoder(kind: Any) -> RecordDecoder[Any]: ...
+
+
 def build_json_decoder(kind: Any) -> RecordDecoder[Any]:
-    """Build a decoder of JSON, for what is decoded often."""
-    _learn(kind)
+    """Build a decoder of JSON for frequent use."""
+    _prepare_type(kind)
     depth = MAX_DEPTH if kind is Any else MAX_DEPTH + RECORD_LEVELS
     return RecordDecoder(msgspec.json.Decoder(kind).decode, max_depth=depth)
 
 
 def build_msgpack_decoder(kind: type[T]) -> RecordDecoder[T]:
-    """Build a decoder of MessagePack, for what is decoded often."""
-    _learn(kind)
+    """Build a decoder of MessagePack for frequent use."""
+    _prepare_type(kind)
     return RecordDecoder(msgspec.msgpack.Decoder(kind).decode, max_depth=None)
 
 
 def parse_json(text: str | bytes | bytearray, **options: Any) -> Any:
-    """Return what JSON holds as `json.loads` does, with its options. Raises ValueError, for what is nested too deep as
-    well."""
+    """Return the content of JSON as `json.loads` does, with its options. Raises ValueError, also for too deep
+    nesting."""
     import json
 
     return _guard(lambda: json.loads(text, **options))
 
 
 def parse_json_part(decoder: json.JSONDecoder, text: str, start: int = 0) -> tuple[Any, int]:
-    """Return the value that begins at a place of a text, and where it ends. Raises ValueError."""
+    """Return the value that begins at an offset of a text, and the offset of its end. Raises ValueError."""
     value: tuple[Any, int] = _guard(lambda: decoder.raw_decode(text, start))
     return value
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the table that a TOML text holds. Raises `tomllib.TOMLDecodeError`, a ValueError."""
+    """Return the table in a TOML text. Raises `tomllib.TOMLDecodeError`, a ValueError."""
     import tomllib
 
     try:
@@ -124,7 +134,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def is_too_deep(value: object, depth: int = MAX_DEPTH) -> bool:
-    """Return True for lists, objects and records that stand deeper in each other than this."""
+    """Return True for lists, objects and records that are nested deeper than `depth`."""
     level = [value] if isinstance(value, _NESTING) else []
     for _ in range(depth):
         if not level:
@@ -134,7 +144,7 @@ def is_too_deep(value: object, depth: int = MAX_DEPTH) -> bool:
 
 
 def _iterate_values(above: Any) -> Iterable[Any]:
-    """Return what stands directly in a list, an object or a record."""
+    """Return the direct elements of a list, an object or a record."""
     if isinstance(above, dict):
         return above.values()
     if isinstance(above, msgspec.Struct):
@@ -144,7 +154,7 @@ def _iterate_values(above: Any) -> Iterable[Any]:
 
 
 def _has_openings(data: bytes | str | msgspec.Raw, depth: int) -> bool:
-    """Return True if a JSON text opens more lists and objects than this in all; most need no other look."""
+    """Return True if a JSON text has more than `depth` opening brackets; most texts need no further check."""
     if isinstance(data, str):
         return data.count("[") + data.count("{") > depth
     text = bytes(data)
@@ -152,7 +162,7 @@ def _has_openings(data: bytes | str | msgspec.Raw, depth: int) -> bool:
 
 
 def _rephrase(problem: msgspec.ValidationError) -> msgspec.ValidationError:
-    """Return an error that names what it expected in words rather than by a pattern."""
+    """Return an error that names the expected value in words instead of a pattern."""
     return msgspec.ValidationError(_PATTERN.sub(f"`str` that {EXPECTED_ID}", str(problem)))
 
 
@@ -166,9 +176,16 @@ def _guard(parse: Callable[[], T]) -> T:
     return value
 
 
-def _learn(kind: Any) -> None:
-    """Have a type worked out, with all that it is made of, before it is used."""
-    if kind not in _learnt:
-        with _LEARNING:
+def _prepare_type(kind: Any) -> None:
+    """Build the descriptions of a type and of all types in it before its first use."""
+    if kind not in _prepared_types:
+        with _TYPE_LOCK:
             msgspec.json.Decoder(kind)
-        _learnt.add(kind)
+        _prepared_types.add(kind)
+
+
+def list_leaves(base: type) -> Iterator[type]:
+    """Iterate over the classes below `base` that have no subclasses themselves, in the order of their definition."""
+    below: list[type] = base.__subclasses__()
+    for subclass in below:
+        yield from list_leaves(subclass) if subclass.__subclasses__() else (subclass,)

@@ -19,7 +19,7 @@ from core.cli.parsing import Arguments, Front, build_parser, parse_directory
 from core.cli.streams.input import read_input
 from core.errors import ConfigError
 from core.exits import ExitCode
-from core.providers.connection.private_file import write_private
+from core.filesystem.private_file import write_private
 from core.user_dirs import get_state_dir
 
 IMAGE_TEXT = """\

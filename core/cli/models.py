@@ -17,7 +17,7 @@ from core.engine.session.model_routes import build_route_table
 from core.engine.shared.models import ModelAccess
 from core.exits import ExitCode
 from core.protocol.models import RouteRow
-from core.providers.catalog.choosing import find_default_model
+from core.providers.catalog.discovery import find_default_model
 from core.text.display_names import to_one_line
 
 MODELS_USAGE = "agent-tui models [DIR] [--json | --output-format FORMAT]"

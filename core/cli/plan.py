@@ -19,9 +19,8 @@ from core.exits import ExitCode
 from core.permissions.trust import TrustStore
 from core.plans.plan_store import PlanStore
 from core.plans.todo_graph import check_not_blocked, find_blockers, find_ready, list_problems
-from core.protocol.documents import Todo, TodoStatus
+from core.protocol.documents import Plan, Todo, TodoStatus
 from core.protocol.events import Envelope
-from core.protocol.plans import Plan
 from core.records import convert
 from core.text.display_names import display_name, to_one_line
 from core.text.exposure import expose_line, expose_text

@@ -14,8 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.plans.todo_graph import list_problems
-from core.protocol.documents import Todo
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan, Todo
 
 FieldValue = TypeVar("FieldValue")
 

@@ -25,8 +25,7 @@ from core.plans.plan_file import (
 )
 from core.plans.plan_merge import MergedPlan, merge_plans
 from core.plans.todo_graph import check_graph, make_plan_path
-from core.protocol.documents import Todo, TodoStatus
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan, Todo, TodoStatus
 
 
 class PlanFiles(Protocol):

@@ -1,1 +1,1 @@
-"""The wire: frozen plain data that survives JSON, and no behaviour."""
+"""The wire format: frozen plain data that survives JSON, without behaviour."""

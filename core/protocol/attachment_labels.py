@@ -1,6 +1,7 @@
-"""Names of pictures and PDFs in text: in a prompt, in a list, in place of their bytes.
+"""Labels of pictures and PDFs in texts: in a prompt, in a list, in place of their bytes.
 
-A label in a prompt stands for one attachment of its session: what is done to the text is done to the attachment.
+A label in a prompt represents one attachment of its session: deleting or copying the label does the same to the
+attachment.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def format_label(attachment: Attachment, number: int) -> str:
 
 
 def find_attachments(text: str, attachments_by_label: Mapping[str, Attachment]) -> tuple[Attachment, ...]:
-    """Return the attachments (`attachments_by_label`: by label) whose labels occur in a text, each once, in the text's
-    order."""
+    """Return the attachments whose labels occur in a text, without duplicates, in the text's order.
+    `attachments_by_label`: by label."""
     attachments = (
         {label: attachments_by_label[label] for label in LABEL_PATTERN.findall(text) if label in attachments_by_label}
         if attachments_by_label

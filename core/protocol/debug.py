@@ -14,7 +14,7 @@ CauseVerdict = Literal["confirmed", "rejected", "inconclusive"]
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
-    """One line of a run's log that a verdict cites. `line` is 1-indexed, `text` that line as it was shown."""
+    """A line of a run's log that a verdict cites. `line` is 1-indexed, `text` is that line as displayed."""
 
     run: str
     line: int
@@ -26,7 +26,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
 
 class Hypothesis(Struct, frozen=True, kw_only=True):
-    """A possible cause. `expects`: what a log would show if it were true; `reason`: why its verdict is what it is."""
+    """A possible cause. `expects`: what a log would contain if it were true; `reason`: the reason for its verdict."""
 
     id: str
     statement: str
@@ -37,9 +37,9 @@ class Hypothesis(Struct, frozen=True, kw_only=True):
 
 
 class Probe(Struct, frozen=True, kw_only=True):
-    """Lines that only log, to be run before line `line` (1-indexed) of a file. They are in no file: they are laid into
-    a copy of it for a run. `above` and `below` are the lines that they were put between, by which their place is found
-    again; None: the beginning or the end of the file."""
+    """Lines that only log, to be run before line `line` (1-indexed) of a file. They are in no file, but are inserted
+    into a copy of it for a run. `above` and `below` are the lines around them, by which their position is found again;
+    None: the beginning or the end of the file."""
 
     id: str
     path: str
@@ -65,9 +65,9 @@ class ProbeRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
 
 
 class ProbeRun(Struct, frozen=True, kw_only=True):
-    """One run with probes. `log` names the stored records (sha256), `records` counts them, `broken` the lines that were
-    none, `left` those that came after as many as are kept; `counts` are the records of each hypothesis. `after_fix`:
-    something was changed on evidence before it."""
+    """A run with probes. `log` names the stored records (sha256), `records` counts them, `broken` the invalid lines,
+    `left` the records over the limit; `counts` are the records of every hypothesis. `after_fix`: a change was made on
+    evidence before it."""
 
     id: Id
     command: str = ""
@@ -98,4 +98,4 @@ class ComparedLocation(Struct, frozen=True, kw_only=True):
     second_count: int = 0
 
 
-REPRODUCE_QUESTION, FIXED_QUESTION = "reproduce", "fixed"  # ids of the questions that a card of the board puts
+REPRODUCE_QUESTION, FIXED_QUESTION = "reproduce", "fixed"  # The ids of the questions on a card of the board.

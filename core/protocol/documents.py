@@ -237,7 +237,17 @@ class TodoUpdateDocument(Document, frozen=True, kw_only=True, tag="todo_update")
     metadata: TodoUpdateMetadata
 
 
+class Plan(Struct, frozen=True, kw_only=True):
+    """`path` is workspace-relative; `body` is the Markdown after the front matter."""
+
+    path: str
+    name: str
+    overview: str = ""
+    body: str = ""
+    todos: tuple[Todo, ...] = ()
+
+
 if TYPE_CHECKING:
     AnyDocument = Document
-else:  # what can be decoded: every document
+else:  # Every document can be decoded.
     AnyDocument = Union[(*Document.__subclasses__(),)]

@@ -1,4 +1,4 @@
-"""Findings about code, and places of names in it."""
+"""Diagnostics of code, and places of names in it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Severity = Literal["error", "warning", "information", "hint"]
 class Diagnostic(Struct, frozen=True, kw_only=True):
     """A finding of a language server or a linter in the pending version of a file.
 
-    `path` is relative to the workspace. Lines and columns are 1-indexed and counted in characters, `end_column` is the
-    one behind the last character. A line or column 0 is not known. `code` "" = none; `source`: who
-    says so ("ty", "ruff").
+    `path` is relative to the workspace. Lines and columns are 1-indexed and counted in characters; `end_column` is the
+    column after the last character. A line or column 0 is unknown. `code` "" = none; `source`: the tool that reported
+    it ("ty", "ruff").
     """
 
     path: str

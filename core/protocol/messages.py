@@ -29,9 +29,9 @@ class Attachment(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class WireAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An answer as its API gave it, to be sent back unchanged and in order. `items`: the output items (responses),
-    content blocks (messages) or the one message (chat). `binding`: the digest of all that had been sent before it, to
-    which its reasoning is bound; "" = its reasoning is bound to nothing."""
+    """An answer of an API, to be sent back unchanged and in order. `items`: the output items (responses), content
+    blocks (messages) or the one message (chat). `binding`: the digest of everything sent before it, to which its
+    reasoning is bound; "" = its reasoning is not bound."""
 
     wire: WireProtocol
     items: tuple[dict[str, Any], ...]
@@ -40,7 +40,7 @@ class WireAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`id` is ours and unique in the session; `arguments` is the JSON text exactly as the model wrote it. `wire_id`:
-    the provider's own id of the call, under which its result goes back beside the answer's own items."""
+    the provider's id of the call, which its result refers to among the answer's own items."""
 
     id: str
     name: str
@@ -49,7 +49,7 @@ class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ReasoningBlock(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The visible reasoning of a model. `signature` and `redacted` are opaque, and of older sessions only."""
+    """The visible reasoning of a model. `signature` and `redacted` are opaque, and only in older sessions."""
 
     text: str = ""
     signature: str = ""
@@ -57,7 +57,7 @@ class ReasoningBlock(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class UserMessage(Struct, frozen=True, kw_only=True, tag="user", tag_field="role"):
-    """`content` is sent as it stands. `origin` says who wrote it: the user, or the program (a reminder)."""
+    """`content` is sent unchanged. `origin`: its author, the user or the program (a reminder)."""
 
     content: str
     origin: str = "user"
@@ -65,9 +65,9 @@ class UserMessage(Struct, frozen=True, kw_only=True, tag="user", tag_field="role
 
 
 class AssistantMessage(Struct, frozen=True, kw_only=True, tag="assistant", tag_field="role", omit_defaults=True):
-    """`dialect`: the dialect in which `tool_calls` stand in the text of `content`, "" = they are function calls, but
-    for those whose ids are `in_text`: edits that a model with function calls wrote into its text. `model`:
-    `provider/name` of the model that answered; `wire`: its answer as it came, None = nothing to be kept of it."""
+    """`dialect`: the dialect of `tool_calls` in the text of `content`, "" = they are function calls, except for those
+    in `in_text`: edits that a model with function calls wrote into its text. `model`: `provider/name` of the model that
+    answered; `wire`: its unchanged answer, None = there is no need to store it."""
 
     content: str = ""
     reasoning: tuple[ReasoningBlock, ...] = ()

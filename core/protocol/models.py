@@ -1,4 +1,4 @@
-"""Models that can be chosen, their providers, and the job that each of them does."""
+"""Available models, their providers, and their jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of a run: a command line gives them, an engine takes them. Light, so that `--help` answers at once."""
+"""Options of a run, from a command line to an engine. Light, so that `--help` answers at once."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PromptKeys = Literal["default", "vim"]
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """Options on top of the configuration; None = not given, so that the configuration decides. `interactive`: a user
-    can be asked. `watch`: report changes on disk. `tier`: the one tier of box to use. `trust`: trust the project for
-    this run. `private`: keep nothing of it. `allow`: rules of the user that allow, in this run. `preload`: a prompt is
-    to come, so what it needs is made ready, and the index built beside it. `append_system_prompt`: stands at the end of
-    the system prompt of sessions that begin in this run. `home`: where its sessions lie, None = the state directory.
-    `program`: the argv prefix that starts this program again, () = it is not known. `add_dirs`: directories (absolute)
-    that may be read beside the project."""
+    """Options that override the configuration; None = the configuration decides. `interactive`: a user can be asked.
+    `watch`: report changes on disk. `tier`: the only tier of box to use. `trust`: trust the project for this run.
+    `private`: store nothing of it. `allow`: the user's additional allowing rules for this run. `preload`: a prompt will
+    come, so its resources are prepared and the index is built in the background. `append_system_prompt`: the end of the
+    system prompt of sessions that begin in this run. `home`: the directory of its sessions, None = the state directory.
+    `program`: the argv prefix that starts this program again, () = unknown. `add_dirs`: directories (absolute) that may
+    be read in addition to the project."""
 
     mode: str | None = None
     model: str | None = None

@@ -1,6 +1,6 @@
 """Renames among the pending changes: two paths with one verdict, listed and counted as one.
 
-Derived from the changes alone, so that every client sees the same pairs as the engine.
+They are derived from the changes alone, so that every client sees the same pairs as the engine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from core.protocol.review import Change
 from core.text.display_names import display_name
 
-MIN_GROUPED_RENAMES = 3  # renamed files that are told as a directory
+MIN_GROUPED_RENAMES = 3  # From this number on, renamed files are summed up as a directory.
 
 
 class RenamedDirectory(Struct, frozen=True):
@@ -44,7 +44,8 @@ class ListedChange(Protocol):
 
 
 def find_renames(changes: Mapping[str, Change]) -> dict[str, str]:
-    """Map the new path of each pending rename to its old one: they get one verdict, the hunks of the new their own."""
+    """Map the new path of every pending rename to its old one: they share one verdict, but the hunks of the new one
+    have their own."""
     renames = {
         path: change.renamed_from
         for path, change in changes.items()
@@ -65,19 +66,19 @@ def _is_rename(change: Change, changes: Mapping[str, Change]) -> bool:
 
 
 def are_apart(one: str, other: str) -> bool:
-    """True if neither path lies below the other."""
+    """Return True if neither path is below the other."""
     return not f"{one}/".startswith(f"{other}/") and not f"{other}/".startswith(f"{one}/")
 
 
 def map_conflicting_renames(changes: Mapping[str, Change]) -> dict[str, str]:
-    """Map new to old paths like `find_renames`, including pairs of which one path is in conflict."""
+    """Map new to old paths like `find_renames`, including pairs with one path in conflict."""
     removed_paths = {path for path, change in changes.items() if change.pending.kind == "absent"}
     return {path: change.renamed_from for path, change in changes.items() if change.renamed_from in removed_paths}
 
 
 def list_changes(changes: Mapping[str, Change]) -> tuple[Change, ...]:
     """Return the changes in the order of their paths, a rename as one. A rename in conflict counts as two changes,
-    since each path may have to be resolved; one whose old path is not deleted any more is a creation."""
+    since both paths may have to be resolved; one whose old path is no longer deleted is a creation."""
     pairs = {
         new: old for new, old in find_renames(changes).items() if not (changes[new].conflict or changes[old].conflict)
     }
@@ -104,7 +105,7 @@ def format_change_path(row: ListedChange) -> str:
 
 def group_renames(rows: Iterable[ListedChange]) -> list[RenamedDirectory]:
     """Group the listed changes into renamed directories, sorted by their new name. Only renames without other
-    differences count; what is protected or in conflict belongs to no group."""
+    differences count; protected changes and conflicts belong to no group."""
     groups: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row.renamed_from and not (row.protected or row.conflict or row.added or row.removed):

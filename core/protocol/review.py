@@ -1,4 +1,4 @@
-"""The pending review on the wire: changes and hunks by position and identity; their lines are asked for by a query."""
+"""The pending review on the wire: changes and hunks by position and identity. A query returns their lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.ids import Id, OptionalId
 
 Verdict = Literal["accept", "reject"]
 ReviewPolicy = Literal["end", "each", "later", "auto-accept"]
-COMMENTS_TITLE = "My comments on"  # how a prompt made of comments begins, behind a note of the user's
+COMMENTS_TITLE = "My comments on"  # The beginning of a prompt made of comments, after a note of the user.
 Operation = Literal["create", "edit", "delete", "rename", "mode"]
 
 
@@ -63,11 +63,11 @@ class CompetingVersion(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The name of whom it is by, for the user."""
+        """The name of the author, for the user."""
         return self.todo or (f"“{self.title}”" if self.title else self.by)
 
 
-# How the risk of a change begins that a rule denies.
+# The beginning of the risk of a change that a rule denies.
 WRITE_DENIED = "may not be written"
 
 
@@ -112,7 +112,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
     @property
     def obstacle(self) -> str:
-        """Return why the change is left by a verdict on everything; "" = it is not."""
+        """Return why a verdict on everything skips the change; "" = it does not."""
         return self.conflict.rstrip(".") or (self.risk if self.is_denied else "protected" if self.protected else "")
 
     @property
@@ -122,22 +122,24 @@ class Change(Struct, frozen=True, kw_only=True):
 
     @property
     def rename_source(self) -> tuple[str, FileState] | None:
-        """Of a rename: the old path and the project's state there."""
+        """The old path of a rename, and the project's state there."""
         return (self.renamed_from, self.source) if self.source is not None else None
 
     @property
     def clean_hunks(self) -> tuple[Hunk, ...]:
-        """The hunks that can be accepted as things are."""
+        """The hunks that can be accepted now."""
         if not self.conflict:
             return self.hunks
-        return tuple(hunk for hunk in self.hunks if not hunk.clashes) if any(h.clashes for h in self.hunks) else ()
+        return (
+            tuple(hunk for hunk in self.hunks if not hunk.clashes) if any(hunk.clashes for hunk in self.hunks) else ()
+        )
 
     def is_hunk_clean(self, hunk: str) -> bool:
-        """True if the hunk of this id can be accepted as things are."""
+        """Return True if the hunk of this id can be accepted now."""
         return not self.conflict or any(clean_hunk.id == hunk for clean_hunk in self.clean_hunks)
 
     def is_conflicted_at(self, index: int) -> bool:
-        """True if the hunk with this index can't be accepted; with an index out of range, if no hunk can."""
+        """Return True if the hunk with this index can't be accepted; with an index out of range, if no hunk can."""
         if 0 <= index < len(self.hunks):
             return not self.is_hunk_clean(self.hunks[index].id)
         return bool(self.conflict) and not self.clean_hunks
@@ -174,7 +176,7 @@ _PROSE_NAMES: Final = frozenset({"license", "licence", "copying", "notice", "aut
 
 
 def is_prose(path: str) -> bool:
-    """True for a file that people read and no check runs over, by its name."""
+    """Return True for a file of prose, which no check covers, by its name."""
     name = path.rpartition("/")[2].lower()
     return name.endswith(_PROSE_ENDINGS) or name in _PROSE_NAMES
 
@@ -188,7 +190,7 @@ class Check(Struct, frozen=True, kw_only=True):
     call: str
     command: str
     exit_code: int
-    paths: tuple[str, ...] = ()  # the files and directories that it looked at; () = the project
+    paths: tuple[str, ...] = ()  # The files and directories that it covered; () = the project.
     kind: CheckKind = "check"
     tests: str = ""
     directory: str = "."
@@ -196,7 +198,7 @@ class Check(Struct, frozen=True, kw_only=True):
     changed_here: tuple[str, ...] = ()
 
     def build_command(self) -> str:
-        """Return the command as it is run from the project's top."""
+        """Return the command as it is run from the project's root."""
         return self.command if self.directory == "." else f"cd {shlex.quote(self.directory)} && {self.command}"
 
     @property
@@ -215,7 +217,7 @@ class Check(Struct, frozen=True, kw_only=True):
         )
 
 
-# Directories that a run of tests, a type check or a build fills on its way, and fills again when they are gone.
+# Directories that a test run, a type check or a build fills, and fills again after their deletion.
 CACHES: Final = frozenset(
     {
         *("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".ipynb_checkpoints"),
@@ -225,12 +227,12 @@ CACHES: Final = frozenset(
 
 
 class Bulk(Struct, frozen=True, kw_only=True):
-    """Paths that are decided as one: what git ignores below a root (`generated`), one file that is too large to be
-    shown by its lines (`large`), or the state of git itself (`.git`).
+    """Paths that are decided as one: everything that git ignores below a root (`generated`), one file that is too large
+    for a line diff (`large`), or the state of git itself (`.git`).
 
     `root` names it. `files` were created or changed in it, `bytes` of content; `deleted` were removed. `risk`: why
-    it is accepted only when that is confirmed; "": it is not asked about. `stale`: why it may no longer fit the rest of
-    the project; "": nothing is known.
+    accepting it needs a confirmation; "": it needs none. `stale`: why it may no longer fit the rest of the project; "":
+    no reason is known.
     """
 
     root: str
@@ -245,12 +247,12 @@ class Bulk(Struct, frozen=True, kw_only=True):
 
     @property
     def needs_verdict(self) -> bool:
-        """True if it waits for a verdict. What git ignores is only kept beside the project."""
+        """True if it waits for a verdict. Ignored files are only stored outside the project."""
         return self.kind != "generated"
 
     @property
     def is_cache(self) -> bool:
-        """True if tools fill it again by themselves, so that nobody need hear of it."""
+        """True if tools fill it again by themselves, so that it is not reported."""
         return self.kind == "generated" and self.root.rpartition("/")[2] in CACHES
 
 
@@ -272,14 +274,14 @@ class VerdictRecord(Struct, frozen=True, kw_only=True):
     """One verdict on hunks of one file, with the states before and after it, so that it can be undone.
 
     Accepting moves the base (and the file on disk) from `base_before` to `base_after`; rejecting moves the pending
-    state from `pending_before` to `pending_after`. `excerpt` shows the model which lines were meant. `directories` were
-    made for the file when it was accepted, outermost first; they go with it when that is undone. With a `bulk`, the
+    state from `pending_before` to `pending_after`. `excerpt` identifies the lines for the model. `directories` were
+    created for the file when it was accepted, outermost first, and are removed when that is undone. With a `bulk`, the
     verdict is on that, `path` is its root, and it has no hunks and no states. `competing_versions` were rejected with
     the change, which came from `origin`. `beside`: the change stayed in conflict, so that the states on disk are not
-    those in which the hunks are counted. `settled`: no verdict but the resolution of a conflict; the change as it was
-    before. Of a rename, `moved_with` is the verdict on the other path, given and undone with this one; `renamed_from`,
-    `source` and `check` as in `Change`. `superseded`: nobody gave it; the bulk was set aside because the user's own
-    state of it is newer.
+    those in which the hunks are counted. `settled`: not a verdict but the resolution of a conflict; the change before
+    it. For a rename, `moved_with` is the verdict on the other path, which is given and undone with this one;
+    `renamed_from`, `source` and `check` as in `Change`. `superseded`: the bulk was set aside without a verdict, because
+    the user's own state of it is newer.
     """
 
     id: Id
@@ -333,8 +335,8 @@ class Comment(Struct, frozen=True, kw_only=True):
     """The user's comment on a hunk, or on lines of a plan, until all comments are sent as one message. One per path and
     hunk.
 
-    `start` and `lines` are the hunk's place in the pending file (1-indexed), `excerpt` its `-` and `+` lines. With
-    `on_plan` they are the place in the plan's body and the lines themselves, and `hunk` is an id of the comment's own.
+    `start` and `lines` are the hunk's position in the pending file (1-indexed), `excerpt` its `-` and `+` lines. With
+    `on_plan` they are the position in the plan's body and the lines themselves, and `hunk` is an id of the comment.
     """
 
     path: str
@@ -346,7 +348,8 @@ class Comment(Struct, frozen=True, kw_only=True):
     on_plan: bool = False
 
     def find_line(self, body: str) -> int:
-        """Return the line (1-indexed) of `body` where its lines stand now, nearest to where they were; 0: gone."""
+        """Return the line (1-indexed) of `body` that now has its lines, nearest to the original position; 0: they are
+        gone."""
         excerpt_lines, body_lines = self.excerpt.split("\n"), body.split("\n")
         places = (
             index + 1

@@ -1,4 +1,4 @@
-"""Tools on the wire: what a request lets one do, and how each is offered to the model."""
+"""Tools on the wire: the permissions of a request, and the way in which a tool is offered to the model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-OTHER_TOOLS: Final = "*"  # in a request: every tool that it does not name
+OTHER_TOOLS: Final = "*"  # In a request: every tool that it does not name.
 ToolScope = Literal["workspace", "changed"]
 
 
@@ -29,7 +29,7 @@ class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def is_narrowed(self) -> bool:
-        """True if it is kept to a part of the project."""
+        """True if it is limited to a part of the project."""
         return bool(self.allowed_paths) or self.scope != "workspace"
 
 

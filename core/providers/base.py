@@ -1,4 +1,4 @@
-"""The language of every provider: a request in, a stream of normalised deltas out."""
+"""The interface of all providers: a request in, a stream of normalised deltas out."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ FinishReason = Literal["stop", "tool_calls", "length", "refused", "context_full"
 
 
 class ToolSpec(Struct, frozen=True, kw_only=True):
-    """A tool as the model is told of it; `parameters`: a JSON Schema object; `freeform`: the one argument that a model
-    may write as free text where its API has such tools, "" = none."""
+    """A tool as it is described to the model. `parameters` is a JSON Schema object; `freeform` names the argument that
+    may be written as free text where the API has such tools, "" = none."""
 
     name: str
     description: str
@@ -24,25 +24,25 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
 
 
 def refuse_blob(digest: str) -> bytes:
-    """The attachments of a request that has none."""
+    """Raise `StateError`: a request without attachments has no blobs."""
     raise StateError(f"The bytes of an attachment ({digest[:12]}) are not there.", hint="Attach it again.")
 
 
 class HostedSearch(Struct, frozen=True):
-    """The wish that the API searches the web for an answer. `allowed`: pages of these domains alone, none = of any;
-    `blocked`: no pages of these."""
+    """A request for the API's own web search. `allowed`: only pages of these domains, () = of any; `blocked`: no pages
+    of these."""
 
     allowed: tuple[str, ...] = ()
     blocked: tuple[str, ...] = ()
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
-    """One model call. `system`, `tools` and the head of `messages` are the stable prefix that caches hit.
+    """One model call. `system`, `tools` and the head of `messages` are the stable prefix that prompt caches hit.
 
-    `max_tokens` bounds the answer, 0 = the provider's default. `session` is a stable key for cache routing. `effort`:
-    one that the model has (see `Capabilities`), "" = its default. `blobs` gives an attachment's bytes.
-    `private`: the API is asked to keep nothing, and told nothing that names the session. `search`: the API's own search
-    of the web, for a `SearchingProvider` alone.
+    `max_tokens` bounds the answer, 0 = the provider's default. `session` is a stable key for cache routing. `effort` is
+    one that the model has (see `Capabilities`), "" = its default. `blobs` returns the bytes of an attachment by its
+    digest. `private`: the API is asked to store nothing, and gets nothing that identifies the session. `search`: the
+    API's own web search, for a `SearchingProvider` only.
     """
 
     model: str
@@ -63,7 +63,7 @@ class TextDelta(Struct, frozen=True):
 
 
 class ReasoningDelta(Struct, frozen=True):
-    """Reasoning as it can be shown. `index` numbers the reasoning blocks of one answer."""
+    """Visible reasoning. `index` numbers the reasoning blocks of one answer."""
 
     text: str = ""
     signature: str = ""
@@ -72,7 +72,8 @@ class ReasoningDelta(Struct, frozen=True):
 
 
 class ToolCallDelta(Struct, frozen=True):
-    """`index` numbers the calls of one answer; `id` and `name` come once, `arguments` in pieces."""
+    """A piece of a tool call. `index` numbers the calls of one answer; `id` and `name` come once, `arguments` in
+    pieces."""
 
     index: int
     id: str = ""
@@ -81,14 +82,14 @@ class ToolCallDelta(Struct, frozen=True):
 
 
 class UsageReport(Struct, frozen=True):
-    """The latest count of this call's tokens; a later one replaces an earlier one."""
+    """The latest count of this call's tokens; a later report replaces an earlier one."""
 
     usage: Usage
 
 
 class RequestReport(Struct, frozen=True, kw_only=True):
-    """The fate of a request. `dropped_reasoning`: answers of the history whose reasoning was void and not sent;
-    `cache_miss`: why the API's cache was not hit, "" = nothing known; `notice`: what the user is to be told, once."""
+    """The outcome of a request. `dropped_reasoning`: answers of the history whose reasoning was void and not sent;
+    `cache_miss`: why the API's cache was not hit, "" = unknown; `notice`: a message for the user, sent once."""
 
     dropped_reasoning: int = 0
     cache_miss: str = ""
@@ -96,13 +97,13 @@ class RequestReport(Struct, frozen=True, kw_only=True):
 
 
 class AnswerReport(Struct, frozen=True):
-    """The whole answer as it came; just before `StreamEnd`, from a wire that wants it back."""
+    """The unchanged answer, just before `StreamEnd`, from a wire that needs it back in the next request."""
 
     wire: WireAnswer
 
 
 class StreamEnd(Struct, frozen=True):
-    """Always the last delta. A stream that ends without it was cut."""
+    """The last delta of every complete stream. A stream without it was cut."""
 
     reason: FinishReason
 
@@ -119,23 +120,23 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class EmbeddingProvider(Protocol):
-    """A model API that gives vectors of texts."""
+    """A model API that computes embeddings."""
 
     async def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
-        """Return the vector of each text, in their order. Raises `ProviderError`."""
+        """Return the vector of every text, in their order. Raises `ProviderError`."""
 
 
 class Provider(Protocol):
-    """One model API. Errors are `ProviderError` (with `retryable`) or `ContextOverflow`, never an SDK's own. Retrying
-    is the loop's, visibly."""
+    """One model API. Errors are `ProviderError` (with `retryable`) or `ContextOverflow`, never an SDK's own. The agent
+    loop retries, so that the user sees it."""
 
     name: str
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
-        """One call. Closing the iterator ends the connection."""
+        """Make one call. Closing the iterator ends the connection."""
 
     async def list_models(self) -> tuple[ModelInfo, ...]:
-        """The models that the API lists."""
+        """Return the models that the API lists."""
 
     async def close(self) -> None:
         """Release connections. Safe to call twice."""
@@ -143,14 +144,14 @@ class Provider(Protocol):
 
 @runtime_checkable
 class SearchingProvider(Protocol):
-    """A model API that may have a search of the web of its own."""
+    """A model API that may have its own web search."""
 
     def can_search(self, model: str) -> bool:
-        """True if a request with `search` to this model would be understood, as far as is known."""
+        """Return True if, as far as is known, the model understands a request with `search`."""
 
 
 class Suggestion(Struct, frozen=True, kw_only=True):
-    """A suggestion of what the user may say next, and the mode for it ("" = any)."""
+    """A suggestion for the user's next prompt, and the mode for it ("" = any)."""
 
     text: str
     mode: str = ""
@@ -158,6 +159,6 @@ class Suggestion(Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class SuggestingProvider(Protocol):
-    """A provider that knows what the user may say next."""
+    """A provider that can suggest the user's next prompt."""
 
     def suggest(self, messages: Sequence[Message]) -> Suggestion | None: ...

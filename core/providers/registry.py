@@ -1,7 +1,6 @@
-"""The registry of providers: from `provider/name` to a provider that is ready to stream.
+"""The registry of providers: resolves `provider/name` to a provider that is ready to stream.
 
-Nothing is imported, asked or connected here but what the chosen model needs; a provider looks for its key when it
-connects.
+Only what the chosen model needs is imported; nothing is connected, and a provider looks for its key when it connects.
 """
 
 from __future__ import annotations
@@ -26,31 +25,31 @@ from core.providers.hosted_agents import ACP, HostedAgentProvider, find_agent
 from core.secrets import register_secret
 
 SCRIPTED: Final = "scripted"
-OUR_OWN: Final = (ACP, SCRIPTED)  # ids behind which there is no API
+BUILTIN_IDS: Final = (ACP, SCRIPTED)  # Ids without an API.
 _COMMAND_LINE: Final = re.compile(r"[\s/\\'\"]")
-MODEL: Final = "{model}"  # in an address
+MODEL: Final = "{model}"  # The placeholder in an address.
 _SECRET_HEADER: Final = re.compile(r"auth|key|token|secret", re.IGNORECASE)
 
 
 def list_provider_ids(settings: Settings) -> list[str]:
-    """Every id that may stand before the slash of a model's id."""
-    return [*KNOWN, *(name for name in settings.providers if name not in KNOWN), *OUR_OWN]
+    """Return every id that may precede the slash of a model's id."""
+    return [*KNOWN, *(name for name in settings.providers if name not in KNOWN), *BUILTIN_IDS]
 
 
 def resolve_provider(model_id: str, settings: Settings | None = None) -> tuple[Provider, str]:
-    """The provider of `provider/name`, and the name. Raises `ConfigError` for an unknown one or a bad script."""
+    """Return the provider of `provider/name`, and the name. Raises `ConfigError` for an unknown one or a bad script."""
     settings = settings or Settings()
     _remember_keys(settings)
     provider, name = split_model_id(model_id, settings)
     if provider == SCRIPTED:
-        from core.providers.scripted.provider import ScriptedProvider
+        from core.providers.scripted_provider import ScriptedProvider
 
         return ScriptedProvider.from_file(name), name
     if provider == ACP:
         return HostedAgentProvider(find_agent(name, settings)), name
     endpoint = build_endpoint(provider, settings, name)
     if find_kind(provider, settings) == "anthropic":
-        from core.providers.anthropic.provider import AnthropicProvider
+        from core.providers.anthropic_provider import AnthropicProvider
 
         return AnthropicProvider(endpoint), name
     from core.providers.openai.provider import OpenAIProvider
@@ -59,7 +58,7 @@ def resolve_provider(model_id: str, settings: Settings | None = None) -> tuple[P
 
 
 def _remember_keys(settings: Settings) -> None:
-    """Every key of the environment is known before anything is written down, whichever model is used."""
+    """Register every key of the environment for redaction before anything is logged, whichever model is used."""
     all_settings = settings.providers.values()
     for variable in (
         *(provider_preset.key_variable for provider_preset in KNOWN.values()),
@@ -94,13 +93,13 @@ def names_file_or_command(model_id: str) -> bool:
 
 
 def find_kind(provider: str, settings: Settings) -> Kind:
-    """The dialect that a provider speaks."""
+    """Return the dialect that a provider speaks."""
     kind = _find_settings(provider, settings).kind
     return kind or find_preset(provider).kind
 
 
 def find_wire(provider: str, settings: Settings) -> WireProtocol:
-    """The protocol that a provider speaks by itself. Raises `ConfigError` for an address that is none."""
+    """Return the provider's default protocol. Raises `ConfigError` for an invalid address."""
     if find_kind(provider, settings) == "anthropic":
         return "messages"
     if wire := _find_settings(provider, settings).wire:
@@ -109,10 +108,10 @@ def find_wire(provider: str, settings: Settings) -> WireProtocol:
 
 
 def resolve_capabilities(model_id: str, settings: Settings) -> Capabilities:
-    """The capabilities of `provider/name`, as far as they are known here. Never slow, asks nobody, raises nothing."""
+    """Return the known capabilities of `provider/name`. Fast and offline; never raises."""
     try:
         provider, name = split_model_id(model_id, settings)
-        if provider in OUR_OWN:
+        if provider in BUILTIN_IDS:
             return Capabilities()
         origin = find_base_url(provider, settings)
         return find_capabilities(provider, name, wire=find_wire(provider, settings), origin=origin)
@@ -121,7 +120,7 @@ def resolve_capabilities(model_id: str, settings: Settings) -> Capabilities:
 
 
 def build_endpoint(provider: str, settings: Settings, model: str = "") -> Endpoint:
-    """The address of a provider and the way to its key. Raises `ConfigError` for an address that is none."""
+    """Return the address of a provider and the way to its key. Raises `ConfigError` for an invalid address."""
     provider_settings, preset = _find_settings(provider, settings), find_preset(provider)
     base_url = find_base_url(provider, settings)
     variable = provider_settings.api_key_env or preset.key_variable
@@ -148,15 +147,15 @@ def _read_variable(name: str) -> str:
 
 
 def has_address(provider: str, settings: Settings) -> bool:
-    """Return True if the user's own configuration says where a provider is, or the environment (of one that is not
-    local: `OLLAMA_HOST` is what a server listens on, whether or not it runs)."""
+    """Return True if the user's own configuration has the address of a provider, or the environment has that of a
+    remote one (`OLLAMA_HOST` is what a local server listens on, whether or not it runs)."""
     preset = find_preset(provider)
     host = not preset.local and _read_variable(preset.host_variable)
     return bool(host or _find_settings(provider, settings).base_url)
 
 
 def find_base_url(provider: str, settings: Settings) -> str:
-    """The environment's address, else the configured one, else the provider's own. Raises `ConfigError`."""
+    """Return the environment's address, else the configured one, else the provider's own. Raises `ConfigError`."""
     preset = find_preset(provider)
     host = _read_variable(preset.host_variable)
     source = preset.host_variable if host else f"providers.{provider}.base_url"
@@ -178,7 +177,8 @@ def find_base_url(provider: str, settings: Settings) -> str:
 
 
 def _parse_ollama_host(host: str) -> str:
-    """`OLLAMA_HOST` is what the server listens on: often without a scheme, a port or a reachable address."""
+    """Parse `OLLAMA_HOST`, which often lacks a scheme, a port or a reachable address, since it is what the server
+    listens on."""
     parts = urlsplit(host if "//" in host else f"http://{host}")
     name = "127.0.0.1" if parts.hostname in {"0.0.0.0", "::", None} else parts.hostname
     return f"{parts.scheme}://{name}:{parts.port or 11434}/v1"
@@ -189,16 +189,16 @@ def _find_settings(provider: str, settings: Settings) -> ProviderSettings:
 
 
 def preload_provider(model_id: str, settings: Settings | None = None) -> None:
-    """Import what a model needs, in a thread, while the user still types: the SDK, then the price list."""
+    """Import what a model needs, in a thread, while the user types: the SDK, then the price list."""
     provider = model_id.partition("/")[0]
-    if provider in OUR_OWN:
+    if provider in BUILTIN_IDS:
         return
-    from core.providers.catalog import pricing
+    from core.providers.catalog import capabilities
     from core.providers.connection import lean_import
     from core.providers.connection.endpoint import warm_up
 
     load_catalogue()
     sdk = find_kind(provider, settings or Settings())
     warm_up(lean_import.load_sdk(sdk), sdk)
-    if provider not in pricing.FREE:
-        pricing.load_prices()
+    if provider not in capabilities.LOCAL:
+        capabilities.load_prices()

@@ -36,7 +36,7 @@ from core.shell.long_output import CommandOutput
 from core.shell.shell_state import ShellState, ShellTracker, replace_undecodable
 from core.shell.verification.single_check import NotACheck, parse_checks
 from core.shell.verification.steering_files import find_changed_steering_files
-from core.state.test_counts import CountedTests, find_run_counts, is_silent
+from core.state.checks import CountedTests, find_run_counts, is_silent_run
 from core.workspace.secret_files import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
 
@@ -238,7 +238,7 @@ class Execution:
             not check_result.exit_code and counts is not None and (counts.failed or not counts.passed)
         ):
             return  # a runner that exits with 0 but reports failures, or no test at all, proves nothing
-        if not check_result.exit_code and is_silent(request.command, self.output.render_text()):
+        if not check_result.exit_code and is_silent_run(request.command, self.output.render_text()):
             return  # nor does a silent one
         self._tests = counts.format() if counts is not None else ""
         start_path = host.workspace.root / self._start_directory

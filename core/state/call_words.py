@@ -1,10 +1,10 @@
-"""Words for calls, while they run and when they have ended: no row shows the name of a tool of ours."""
+"""Descriptions of calls, while they run and after their end: no row has the name of one of our tools."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# While it runs, and when it has ended.
+# While it runs, and after its end.
 _WORDS: Final = {
     "read_file": ("Reading", "Read"),
     "list_dir": ("Listing", "Listed"),
@@ -55,11 +55,11 @@ _OPERATIONS: Final = {"create": "Created", "edit": "Edited", "delete": "Deleted"
 
 
 def describe_call(tool: str, *, is_running: bool) -> str:
-    """Return the words for a call of a tool; the name of one that is not ours as it is."""
+    """Return the description of a call; the name of a foreign tool is returned unchanged."""
     running, ended_label = _WORDS.get(tool, (tool, tool))
     return running if is_running else ended_label
 
 
 def describe_edit(operation: str, *, has_failed: bool) -> str:
-    """Return the word for what became of a file; for what should have become of it if that failed."""
+    """Return the word for the operation on a file: as a result, or as the aim of a failed edit."""
     return operation.capitalize() if has_failed else _OPERATIONS[operation]

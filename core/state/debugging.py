@@ -1,4 +1,4 @@
-"""Debugging in the session's state: hypotheses, the probes in place, the runs that were recorded.
+"""Debugging in the session's state: hypotheses, the probes in place, the recorded runs.
 
 No probe outlives its turn or Debug mode: the end of either drops all of them here, whatever else was recorded.
 """
@@ -16,11 +16,11 @@ from core.protocol.review import FileState
 class DebugState:
     """Debugging of a session: `hypotheses`, `probes` and `runs` by id, in order.
 
-    `fixes`: files changed since a hypothesis was confirmed, with the state that was pending before (None:
-    nothing); `is_fix_accepted`: one of them is in the project. `fix_run` is the latest run with the whole fix
-    in it, `fix_verdict` the user's verdict on it. `probed_paths`: files that ever had a probe,
-    `needs_probe_check`: one had since marks were looked for. `reproduction` waits for its end. The counts
-    give new ids; `checkpoints` holds the hypotheses at each checkpoint.
+    `fixes`: files changed since a hypothesis was confirmed, with their pending state before that (None: no change);
+    `is_fix_accepted`: one of them is in the project. `fix_run` is the latest run with the whole fix, `fix_verdict` the
+    user's verdict on it. `probed_paths`: files that ever had a probe; `needs_probe_check`: a probe was added since the
+    last search for marks. `reproduction`: the one that has not ended. The counts number new ids; `checkpoints` holds
+    the hypotheses at every checkpoint.
     """
 
     hypotheses: dict[str, Hypothesis] = field(default_factory=dict)
@@ -45,20 +45,20 @@ class DebugState:
 
     @property
     def has_fix(self) -> bool:
-        """True if something was changed on evidence."""
+        """True if a change was made on evidence."""
         is_fixed = self.fix_verdict is not None and self.fix_verdict.outcome == "fixed"
         return bool(self.fixes) or self.is_fix_accepted or is_fixed
 
     @property
     def awaits_fix_verdict(self) -> bool:
-        """True if a run has shown the fix and the user has given no verdict on it."""
+        """True if a run has tested the fix and the user has not judged it."""
         fix_verdict = self.fix_verdict
         return bool(self.fix_run) and (
             fix_verdict is None or (fix_verdict.outcome == "unsure" and fix_verdict.run != self.fix_run)
         )
 
     def reset_fix(self) -> None:
-        """Forget the fix and what is known of it."""
+        """Forget the fix."""
         self.fixes, self.is_fix_accepted, self.fix_run, self.fix_verdict = {}, False, "", None
 
     def drop_probes(self) -> None:

@@ -1,7 +1,8 @@
-"""Findings of a code review: read out of what the reviewer said, and how each of them stands.
+"""Findings of a code review: parsed from the reviewer's texts, with their state.
 
-A finding begins with a line that names its severity and its title. It is about the code reference right before that
-line, else about the first one behind it. A block of code marked as `suggestion` is to stand in the place of its lines.
+A finding begins with a line that names its severity and its title. It refers to the code reference right before that
+line, else to the first one after it. A code block marked as `suggestion` is a replacement for the lines of the
+reference.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from core.protocol.documents import AnyDocument, CodeBlockDocument, CodeReferenc
 from core.protocol.review import Finding, FindingStanding, Severity
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("high", "medium", "low")
-SUGGESTION: Final = "suggestion"  # the language of a block that is to stand in the place of the lines
+SUGGESTION: Final = "suggestion"  # The language of a block that replaces the lines.
 _HEAD: Final = re.compile(
     r"[#>*_\-\d.()\[\]` \t]*\b(?P<severity>high|medium|low)\b[\])*_`]*\s*(?:[:—–-]|\s[-—–])[*_\s]*(?P<title>\S.*)",
     re.IGNORECASE,
@@ -24,14 +25,14 @@ _HEAD: Final = re.compile(
 
 
 class SettledFinding(NamedTuple):
-    """`turn`: that which was asked to fix it, "" = none."""
+    """The decision on a finding. `turn`: the turn that was asked to fix it, "" = none."""
 
     standing: FindingStanding
     turn: str = ""
 
 
 class CodeReview(NamedTuple):
-    """The last code review: `turn` is that of the reviewer, `settled` has what was decided since, by id."""
+    """The last code review: `turn` is that of the reviewer, `settled` the decisions since, by id."""
 
     turn: str
     subject: str
@@ -40,16 +41,16 @@ class CodeReview(NamedTuple):
     settled: Mapping[str, SettledFinding] = {}
 
     def get_standing(self, finding: str) -> SettledFinding:
-        """Return how a finding stands."""
+        """Return the state of a finding."""
         return self.settled.get(finding, SettledFinding("open"))
 
     def list_open(self) -> list[Finding]:
-        """Return the findings that nothing was decided on, in order."""
+        """Return the undecided findings, in order."""
         return [finding for finding in self.findings if self.get_standing(finding.id).standing == "open"]
 
 
 class _Draft(Struct):
-    """A finding while it is read. `reference`: what it is about."""
+    """A finding while it is parsed. `reference`: the code that it is about."""
 
     severity: Severity
     title: str
@@ -59,9 +60,9 @@ class _Draft(Struct):
 
 
 def read_findings(documents: Iterable[AnyDocument]) -> list[Finding]:
-    """Return the findings of a review's documents, the gravest first; their ids count from 1."""
+    """Return the findings of a review's documents, the most severe first; their ids count from 1."""
     drafts = list[_Draft]()
-    before: CodeReferenceDocument | None = None  # a reference that no text has claimed yet
+    before: CodeReferenceDocument | None = None  # A reference that no text has claimed yet.
     for document in documents:
         match document:
             case CodeReferenceDocument():
@@ -96,7 +97,7 @@ def _read_text(text: str, drafts: list[_Draft], before: CodeReferenceDocument | 
 
 
 def _add_place(drafts: list[_Draft], reference: CodeReferenceDocument | None) -> None:
-    """Make a reference the place of the finding that is being read, or name it there if it has one."""
+    """Make a reference the location of the current finding, or name it in the text if there is a location already."""
     if reference is None or not drafts:
         return
     if drafts[-1].reference is None:

@@ -1,27 +1,126 @@
-"""The fold: a session's state is made by its durable events, applied in order to an empty one.
+"""The fold: the state of a session is made by its durable events, applied in order to an empty one.
 
-Every prefix of a log folds to the state the session had then. A new event that changes the state gets one row here.
+Every prefix of a log folds to the state that the session had then. A new event that changes the state gets one row
+here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from core.protocol import events as ev
 from core.state import steps
-from core.state.debug_steps import DEBUG_STEPS, Step
 from core.state.review import RESTORE_STEPS, REVIEW_STEPS
 from core.state.session import SessionState
 
+Step = Callable[[SessionState, ev.Envelope, Any], None]
 Steps = Mapping[type[ev.Event], tuple[Step, ...]]
-_LABELS: Final = (ev.SessionRenamed, ev.SessionTagged)  # a session is not used by being given one
+_LABELS: Final = (ev.SessionRenamed, ev.SessionTagged)  # Labelling a session does not count as using it.
 _APPLY_REVIEW: Final[tuple[Step, ...]] = (lambda state, _, event: state.review.apply(event),)
 
 
+def _set_hypotheses(state: SessionState, _: ev.Envelope, event: ev.HypothesesSet) -> None:
+    state.debug.hypotheses = {hypothesis.id: hypothesis for hypothesis in event.hypotheses}
+    state.debug.reset_fix()
+
+
+def _set_verdict(state: SessionState, _: ev.Envelope, event: ev.HypothesisJudged) -> None:
+    if event.hypothesis.id in state.debug.hypotheses:
+        state.debug.hypotheses = {**state.debug.hypotheses, event.hypothesis.id: event.hypothesis}
+
+
+def _add_probe(state: SessionState, _: ev.Envelope, event: ev.ProbeAdded) -> None:
+    if state.mode != "debug":
+        return
+    debug, probe = state.debug, event.probe
+    debug.probe_count += probe.id not in debug.probes
+    debug.probes = {**debug.probes, probe.id: probe}
+    debug.probed_paths[probe.path] = None
+    debug.needs_probe_check = True
+
+
+def _remove_probes(state: SessionState, _: ev.Envelope, event: ev.ProbeRemoved) -> None:
+    state.debug.probes = {name: probe for name, probe in state.debug.probes.items() if name not in event.ids}
+
+
+def _begin_reproduction(state: SessionState, _: ev.Envelope, event: ev.ReproduceRequested) -> None:
+    state.debug.reproduction = event
+    state.debug.run_count += 1
+
+
+def _end_reproduction(state: SessionState, _: ev.Envelope, __: ev.ReproduceEnded) -> None:
+    state.debug.reproduction = None
+
+
+def _add_run(state: SessionState, _: ev.Envelope, event: ev.RunRecorded) -> None:
+    debug, run = state.debug, event.run
+    debug.runs = {**debug.runs, run.id: run}
+    debug.fix_run = run.id if run.after_fix else debug.fix_run
+
+
+def _set_fix_verdict(state: SessionState, _: ev.Envelope, event: ev.FixJudged) -> None:
+    state.debug.fix_verdict = event
+    if event.outcome != "unsure":
+        state.debug.fixes = {}
+
+
+def _end_probe_check(state: SessionState, _: ev.Envelope, __: ev.ProbesChecked) -> None:
+    state.debug.needs_probe_check = False
+
+
+def _change_mode(state: SessionState, _: ev.Envelope, event: ev.ModeChanged) -> None:
+    if event.mode != "debug":
+        state.debug.drop_probes()
+
+
+def _record_fix(state: SessionState, _: ev.Envelope, event: ev.ChangeProposed | ev.ChangeRevised) -> None:
+    """Record an edit of the agent, but not another event about the same edit, nor the user's own edits."""
+    debug, change, before = state.debug, event.change, state.review.changes.get(event.change.path)
+    origin, previous_origin = change.origin, before.origin if before else None
+    is_by_agent = origin is not None and bool(origin.turn and origin.call) and origin.tool != "you"
+    if state.mode != "debug" or not debug.has_confirmed_cause or not is_by_agent:
+        return
+    if before is not None and before.pending == change.pending:
+        return
+    if before is None or previous_origin is None or previous_origin.strip_user_edit() != origin:
+        debug.fixes.setdefault(change.path, before.pending if before else None)
+        debug.fix_run, debug.fix_verdict = "", None
+
+
+def _accept_fix(state: SessionState, _: ev.Envelope, event: ev.FileWritten) -> None:
+    state.debug.is_fix_accepted |= event.path in state.debug.fixes
+    state.debug.fixes.pop(event.path, None)
+
+
+def _rewind(state: SessionState, _: ev.Envelope, event: ev.ConversationRewound) -> None:
+    state.debug.drop_probes()
+    state.debug.hypotheses = state.debug.checkpoints.get(event.checkpoint, {})
+    state.debug.reset_fix()
+
+
+# These steps have to see a change before the review applies it.
+DEBUG_STEPS: Final[dict[type[ev.Event], tuple[Step, ...]]] = {
+    ev.HypothesesSet: (_set_hypotheses,),
+    ev.HypothesisJudged: (_set_verdict,),
+    ev.ProbeAdded: (_add_probe,),
+    ev.ProbeRemoved: (_remove_probes,),
+    ev.ProbesChecked: (_end_probe_check,),
+    ev.ReproduceRequested: (_begin_reproduction,),
+    ev.ReproduceEnded: (_end_reproduction,),
+    ev.RunRecorded: (_add_run,),
+    ev.FixJudged: (_set_fix_verdict,),
+    ev.ModeChanged: (_change_mode,),
+    ev.ChangeProposed: (_record_fix,),
+    ev.ChangeRevised: (_record_fix,),
+    ev.FileWritten: (_accept_fix,),
+    ev.ConversationRewound: (_rewind,),
+}
+
+
 def apply_event(state: SessionState, envelope: ev.Envelope, table: Steps | None = None) -> bool:
-    """Apply one event; lossy events and repeated ones change nothing. Returns whether it was new. `table`: the steps to
-    take, None = all that an engine keeps."""
+    """Apply one event, and return whether it was new; lossy events and repeated ones change nothing. `table`: the steps
+    to take, None = all of an engine."""
     event = envelope.event
     if isinstance(event, ev.LossyEvent) or envelope.seq <= state.seq:
         return False
@@ -46,7 +145,7 @@ def _assign(*names: str, **renames: str) -> Step:
 
 
 def _keep(name: str) -> Step:
-    """Build a step that makes the event itself a field of the state."""
+    """Build a step that stores the event itself in a field of the state."""
 
     def keep(state: SessionState, _: ev.Envelope, event: object) -> None:
         setattr(state, name, event)
@@ -55,7 +154,7 @@ def _keep(name: str) -> Step:
 
 
 def _put(name: str) -> Step:
-    """Build a step that files the event by its id in a dictionary of the state."""
+    """Build a step that stores the event by its id in a dictionary of the state."""
 
     def put(state: SessionState, _: ev.Envelope, event: Any) -> None:
         getattr(state, name)[event.id] = event
@@ -91,7 +190,7 @@ def _combine_steps(*tables: Steps) -> dict[type[ev.Event], tuple[Step, ...]]:
     return steps_by_event
 
 
-# What an engine and a screen both keep.
+# The steps of both an engine and a screen.
 SHARED_STEPS: Final = _combine_steps(
     {
         ev.SessionStarted: (
@@ -165,7 +264,8 @@ SHARED_STEPS: Final = _combine_steps(
     dict.fromkeys(REVIEW_STEPS, _APPLY_REVIEW),
 )
 
-# What an engine keeps besides: what the model was sent and knows, and what is needed to restore files.
+
+# The steps of an engine alone: what the model was sent and knows, and what is needed to restore files.
 SESSION_STEPS: Final = _combine_steps(
     SHARED_STEPS,
     {

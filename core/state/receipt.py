@@ -1,7 +1,7 @@
-"""The receipt of a turn: which files it changed and what became of that, which checks ran, and what it took.
+"""The receipt of a turn: the files that it changed and their verdicts, the checks that ran, and its cost.
 
-A pure function of the state, also of a turn that is long over: whoever tells of it (a screen, `-p`, the text of a pull
-request) says the same.
+It is a pure function of the state, also of a turn long ago, so that all its readers (a screen, `-p`, the text of a pull
+request) agree.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from core.protocol.review import Hunk, VerdictRecord
 from core.state.session import CheckRun, SessionState, TurnState
 from core.text.display_names import display_name, shorten_model
 
-MAX_FILES: Final = 50  # in the text; a bulk of generated ones is a line anyway
-MAX_NAME: Final = 200  # characters of a path or a command
+MAX_FILES: Final = 50  # In the text; generated files are one line anyway.
+MAX_NAME: Final = 200  # The limit for a path or a command, in characters.
 
 
 class ReceiptFile(NamedTuple):
-    """One file with its lines, and how many of its hunks were accepted and rejected, and wait; `renamed_from`: what it
-    was called, "" = so."""
+    """One file with its lines, and the numbers of its hunks that were accepted, rejected, and wait; `renamed_from`: its
+    old path, "" = not renamed."""
 
     path: str
     added: int = 0
@@ -32,7 +32,7 @@ class ReceiptFile(NamedTuple):
     renamed_from: str = ""
 
     def add(self, other: ReceiptFile) -> ReceiptFile:
-        """Return both together."""
+        """Return the sum of both."""
         return ReceiptFile(
             self.path,
             self.added + other.added,
@@ -45,14 +45,14 @@ class ReceiptFile(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The verdict in words: one for all hunks, else how many have which."""
+        """The verdict in words: one for all hunks, else the number of hunks by verdict."""
         parts = [(self.accepted, "accepted"), (self.rejected, "rejected"), (self.waiting, "to review")]
         counts = [(number, word) for number, word in parts if number]
         return counts[0][1] if len(counts) == 1 else ", ".join(f"{number} {word}" for number, word in counts)
 
 
 class Receipt(NamedTuple):
-    """A turn that has ended, as it is told. `checks`: the last run of each command that checks, in order."""
+    """A turn that has ended. `checks`: the last run of every checking command, in order."""
 
     prompt: str
     model: str
@@ -65,7 +65,7 @@ class Receipt(NamedTuple):
 
 
 def build_receipt(state: SessionState, turn: TurnState) -> Receipt:
-    """Build the receipt of a turn, with the verdicts that stand now."""
+    """Build the receipt of a turn with the current verdicts."""
     files: dict[str, ReceiptFile] = {}
     for file in _list_files(state, turn.id):
         files[file.path] = files[file.path].add(file) if file.path in files else file
@@ -87,7 +87,7 @@ def _list_files(state: SessionState, turn: str) -> Iterator[ReceiptFile]:
             counts = (change.added, change.removed, 0, 0, max(len(change.hunks), 1))
             yield ReceiptFile(change.path, *counts, change.renamed_from)
     for record in state.review.verdicts:
-        is_old_name = bool(record.moved_with and not record.renamed_from)  # the new one tells of the rename
+        is_old_name = bool(record.moved_with and not record.renamed_from)  # The new path has the rename.
         if record.origin is not None and record.origin.turn == turn and record.settled is None and not is_old_name:
             yield _count_verdict(record)
 
@@ -105,8 +105,8 @@ def _count_lines(hunks: Iterable[Hunk]) -> tuple[int, int]:
 
 
 def describe_checks(state: SessionState, commands: Iterable[str], mark: str = "") -> list[str]:
-    """Describe checks that have passed, each with the tests that it counted: `pytest -q (12 passed)`. `mark` stands
-    around each command."""
+    """Describe passed checks with the tests that they counted: `pytest -q (12 passed)`. `mark` surrounds
+    every command."""
     turns = (*state.left_turns.values(), *state.turns)
     summaries = {name: run.told for turn in turns for name, run in turn.checks.items() if run.exit_code == 0}
     words = {name: f"{mark}{' '.join(name.split())}{mark}" for name in commands}
@@ -114,7 +114,7 @@ def describe_checks(state: SessionState, commands: Iterable[str], mark: str = ""
 
 
 def render_receipt(receipt: Receipt) -> str:
-    """Render a receipt as Markdown, as it is put into a pull request."""
+    """Render a receipt as Markdown, for a pull request."""
     parts = ["\n".join(f"> {line}".rstrip() for line in receipt.prompt.strip().splitlines()[:10])]
     if receipt.files:
         rows = [f"| {_render_name(file)} | +{file.added} −{file.removed} | {file.verdict} |" for file in receipt.files]
@@ -132,7 +132,7 @@ def _render_name(file: ReceiptFile) -> str:
 
 
 def _quote(text: str) -> str:
-    """Quote foreign text as code in a table, where neither a bar nor a backtick ends anything."""
+    """Quote foreign text as code in a table cell, with bars and backticks made harmless."""
     label = display_name(text).replace("`", "ˋ").replace("|", "¦")
     return f"`{label[:MAX_NAME]}{'…' if len(label) > MAX_NAME else ''}`"
 

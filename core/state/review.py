@@ -1,4 +1,4 @@
-"""The pending review in the session's state: changes by path, standing verdicts, comments, and the bulks."""
+"""The pending review in the session's state: changes by path, current verdicts, comments, and the bulks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from core.state.findings import CodeReview, SettledFinding
 
 
 class ReviewCheckpoint(Struct, frozen=True, kw_only=True):
-    """The review at a checkpoint; `written`: how many writes to the workspace came before it."""
+    """The review at a checkpoint; `written`: the number of earlier writes to the workspace."""
 
     changes: Mapping[str, Change]
     verdicts: tuple[VerdictRecord, ...]
@@ -27,12 +27,11 @@ class ReviewCheckpoint(Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class ReviewState:
-    """`changes` by path; `verdicts` in the order given, without those that were undone; `commits` that were made of
-    them; `layers` of commands' effects, lowest first, and the `bulks` in them; `comments` by path and hunk that the
-    model has not been sent; `diagnostics` by path, of the text that is pending now; `code_review`: the last one;
-    `verifications`: the last one of each command, and `verified_last` how the last of all ended. Only `apply` changes
-    it, and `version` with it. `writes`, `plan_paths` (of those that are plans) and `checkpoints` (by id) are kept for
-    restoring files."""
+    """The review. `changes` by path; `verdicts` in order, without undone ones; `commits` made of them; `layers` of
+    commands' effects, lowest first, and the `bulks` in them; `comments` by path and hunk that the model has not been
+    sent; `diagnostics` of the pending text by path; `code_review`: the last one; `verifications`: the last one of every
+    command; `verified_last`: the end of the last of all. Only `apply` changes it, and `version` with it. `writes`,
+    `plan_paths` (those of plans) and `checkpoints` (by id) serve to restore files."""
 
     version: int = 0
     changes: dict[str, Change] = field(default_factory=dict)
@@ -51,11 +50,11 @@ class ReviewState:
 
     @property
     def committed(self) -> set[str]:
-        """The ids of the verdicts of which something was committed in this session."""
+        """The ids of the verdicts of which a part was committed in this session."""
         return {edit.partition(".")[0] for commit in self.commits for edit in commit.edits}
 
     def apply(self, event: ev.AnyEvent) -> None:
-        """Apply one event; those that are not about the review change nothing."""
+        """Apply one event; events that are not about the review change nothing."""
         step = REVIEW_STEPS.get(type(event)) or RESTORE_STEPS.get(type(event))
         if step is not None:
             self.version += 1
@@ -68,7 +67,7 @@ ReviewStep = Callable[[ReviewState, Any], None]
 def _set_change(review: ReviewState, event: ev.ChangeProposed | ev.ChangeRevised) -> None:
     previous_change = review.changes.get(event.change.path)
     review.changes[event.change.path] = event.change
-    if previous_change is None or previous_change.pending != event.change.pending:  # they spoke of another text
+    if previous_change is None or previous_change.pending != event.change.pending:  # They are about another text.
         review.diagnostics.pop(event.change.path, None)
 
 
@@ -113,7 +112,7 @@ def _set_check(review: ReviewState, event: ev.CheckRecorded) -> None:
 
 
 def _add_verification(review: ReviewState, event: ev.VerificationRecorded) -> None:
-    """Mark the changes whose text it was about, and no later one; a run that says nothing of them marks none."""
+    """Mark the changes whose text was checked, and no later one; an inconclusive run marks none."""
     result = event.result
     review.verifications[result.command] = result
     if result.outcome == "unclear":
@@ -190,7 +189,7 @@ REVIEW_STEPS: dict[type[ev.Event], ReviewStep] = {
     ev.FindingsReported: _set_code_review,
     ev.FindingsSettled: _settle_findings,
 }
-# What only who restores files needs.
+# Needed only to restore files.
 RESTORE_STEPS: dict[type[ev.Event], ReviewStep] = {
     ev.FileWritten: _add_write,
     ev.PlanWritten: _add_plan_write,

@@ -1,28 +1,40 @@
-"""The state of a session as records: what its events amount to. `fold` alone changes them."""
+"""The state of a session as records. Only `fold` changes them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Literal
+from typing import Final, Literal
 
 from core.errors import StateError
 from core.protocol import events as ev
-from core.protocol.documents import AnyDocument, TerminalCommandDocument, Todo
+from core.protocol.documents import AnyDocument, Plan, TerminalCommandDocument, Todo
 from core.protocol.messages import Attachment, Effort, Message, Usage
-from core.protocol.plans import Plan
 from core.protocol.review import Change, VerdictRecord
 from core.state.debugging import DebugState
 from core.state.review import ReviewState
-from core.state.usage import add_usage
 
-# Reads the records with these sequence numbers, in this order.
+_COUNTS: Final = tuple(name for name in Usage.__struct_fields__ if name != "cost")
+# Returns the records with these sequence numbers, in this order.
 Recall = Callable[[Sequence[int]], Iterable[ev.Envelope]]
 
 
+def subtract_usage(total: Usage, part: Usage) -> Usage:
+    """Return `total` minus `part`."""
+    cost = None if total.cost is None else total.cost - (part.cost or 0.0)
+    return Usage(**{name: getattr(total, name) - getattr(part, name) for name in _COUNTS}, cost=cost)
+
+
+def add_usage(first: Usage, second: Usage) -> Usage:
+    """Return the sum of tokens and cost; the cost is None if neither is known."""
+    costs = [usage.cost for usage in (first, second) if usage.cost is not None]
+    counts = {name: getattr(first, name) + getattr(second, name) for name in _COUNTS}
+    return Usage(**counts, cost=sum(costs) if costs else None)
+
+
 def refuse_recall(records: Sequence[int]) -> Iterable[ev.Envelope]:
-    """Refuse to read records: the state is not made from a log. Raises `StateError`."""
+    """Refuse to read records, since the state is not made from a log. Raises `StateError`."""
     if records:
         raise StateError("there is no log to go back in.")
     return ()
@@ -30,8 +42,8 @@ def refuse_recall(records: Sequence[int]) -> Iterable[ev.Envelope]:
 
 @dataclass(frozen=True, slots=True)
 class CheckRun:
-    """A command that checks (tests, a build, a linter), as it ended; `told`: what tests it counted, "" = none; `call`:
-    the call that ran it."""
+    """The end of a command that checks (tests, a build, a linter); `told`: the tests that it counted, "" = none;
+    `call`: the call that ran it."""
 
     exit_code: int
     told: str = ""
@@ -40,8 +52,8 @@ class CheckRun:
 
 @dataclass(slots=True, kw_only=True)
 class TurnState:
-    """One turn: `documents` in order, until the next turn begins; `reason` is "" while it runs. `seq` is that of the
-    record that began it; `step` the one at work, `steps` those that have ended; `checks` by command. Times in ms."""
+    """One turn: `documents` in order, until the next turn begins; `reason` is "" while it runs. `seq` is that of its
+    first record; `step` the current step, `steps` the finished ones; `checks` by command. Times in ms."""
 
     id: str
     seq: int
@@ -61,13 +73,13 @@ class TurnState:
     message: str = ""
 
     def list_finished_documents(self) -> list[AnyDocument]:
-        """Return the documents that have ended, in the order in which they began."""
+        """Return the finished documents in the order of their start."""
         return [document for document in self.documents.values() if document is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class UnreportedAnswer:
-    """A question and its answer, which the model does not know yet."""
+    """A question and its answer, which the model has not been sent yet."""
 
     asked: ev.QuestionAsked
     answered: ev.QuestionAnswered
@@ -75,7 +87,7 @@ class UnreportedAnswer:
 
 @dataclass(slots=True)
 class Branch:
-    """The path from the root (0) to `tip`, in the tree that all records of a kind make by their `parents`."""
+    """The path from the root (0) to `tip` in the tree of all records of a kind, which `parents` describes."""
 
     tip: int = 0
     parents: dict[int, int] = field(default_factory=dict)
@@ -94,17 +106,18 @@ class Branch:
         return records[::-1]
 
     def has_record(self, record: int) -> bool:
-        """True if this record is on the branch, or is the root."""
+        """Return True if this record is on the branch, or is the root."""
         ancestor = self.tip
-        while ancestor > record:  # a record is younger than its parent
+        while ancestor > record:  # A record is younger than its parent.
             ancestor = self.parents[ancestor]
         return ancestor == record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationCheckpoint:
-    """A checkpoint in the conversation: number of `messages` in the history, the records of the last message and the
-    last turn, and the verdicts that the model knew. `questions` were open, or their answers unreported. `at` in ms."""
+    """A checkpoint in the conversation: the number of `messages` in the history, the records of the last message
+    and the last turn, and the verdicts that the model knew. `questions` were open, or their answers unreported.
+    `at` in ms."""
 
     id: str
     seq: int
@@ -123,9 +136,9 @@ class ConversationCheckpoint:
 
 @dataclass(slots=True, kw_only=True)
 class ModelChoices:
-    """The user's choices beside the model of the session, and the usage of all models. `effort` "" = not chosen;
-    `models` and `efforts` by the mode that they are chosen for. `route`: the model that answers, None = the session's
-    at its default effort. `usage` by job and model: `chat openai/gpt-5`."""
+    """The user's choices apart from the model of the session, and the usage of all models. `effort` "" = not chosen;
+    `models` and `efforts` by mode. `route`: the model that answers, None = the session's at its default effort. `usage`
+    by job and model: `chat openai/gpt-5`."""
 
     effort: Effort | Literal[""] = ""
     models: dict[str, str] = field(default_factory=dict)
@@ -146,11 +159,11 @@ class ModelChoices:
 
 @dataclass(slots=True, kw_only=True)
 class SubagentState:
-    """One subagent, at a todo of a plan, as an `agent` at a task, or as a candidate of the turn `candidate_of`.
+    """A subagent that works on a todo of a plan, as an `agent` on a task, or as a candidate of the turn `candidate_of`.
 
-    `call` is that by which it was last given its task. It is "closed" when its todo is in progress no more, or is begun
-    anew. `joined`: paths that its unfinished merge has recorded; `conflicts`: those of its merge; `usage`: as counted
-    here; `said`: its last words.
+    `call` is the call of its latest task. It is "closed" when its todo is no longer in progress, or is begun again.
+    `joined`: paths that its unfinished merge has recorded; `conflicts`: those of its merge; `usage`: as counted here;
+    `said`: its last words.
     """
 
     id: str
@@ -176,11 +189,11 @@ class SubagentState:
 class SessionState:
     """The state of a session at one moment. `seq` is that of the last durable event.
 
-    `jobs` run now, `job_count` were ever started; `unreported_commands` and `pending_steers` are not known to the model
-    yet. Of the conversation, `messages` alone are held: `message_branch` names their records, and `recall` reads
-    others. `turns` are those of the conversation as it stands, `left_turns` those that were left, by `seq`;
-    `hook_results` holds the last run of each hook, by its id, `command_history` every command, in order, `last_run`
-    the last one with its output, `verifications` the latest run of each todo's command.
+    `jobs` run now, `job_count` is the number ever started; `unreported_commands` and `pending_steers` are still unknown
+    to the model. Of the conversation only `messages` are in memory: `message_branch` names their records, and `recall`
+    reads others. `turns` are those of the current conversation, `left_turns` those of abandoned branches, by `seq`;
+    `hook_results` holds the last run of every hook, by its id, `command_history` every command, in order, `last_run`
+    the last one with its output, `verifications` the latest run of every todo's command.
     """
 
     review: ReviewState = field(default_factory=ReviewState)
@@ -259,14 +272,14 @@ class SessionState:
 
     @property
     def trust_state(self) -> str:
-        """The state of trust in the project; "trusted" if nothing is known of it."""
+        """The state of trust in the project; "trusted" if unknown."""
         return self.trust.state if self.trust is not None else "trusted"
 
     @property
     def tier(self) -> str:
-        """The tier of the box, "" = not found yet."""
+        """The tier of the box, "" = not determined yet."""
         return self.box.tier if self.box is not None else ""
 
     def is_checkpoint_left(self, checkpoint: ConversationCheckpoint) -> bool:
-        """True if the conversation was taken back behind a checkpoint."""
+        """Return True if the conversation was rewound to before a checkpoint."""
         return not self.turn_branch.has_record(checkpoint.last_turn)

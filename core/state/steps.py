@@ -1,12 +1,12 @@
-"""Steps of the fold: what each kind of event does to a session's state.
+"""Steps of the fold: the effect of every kind of event on a session's state.
 
-Nothing of a conversation is forgotten: a checkpoint on a branch that was left brings it back. Conversations are
-branches of a tree whose nodes are records of the log; a rewind continues from another node. Messages on branches that
-were left are not held in memory, but read again from the log when they are needed.
+No part of a conversation is lost: a checkpoint on an abandoned branch restores it. Conversations are branches of a tree
+whose nodes are records of the log; a rewind continues from another node. Messages on abandoned branches are not in
+memory, but are read from the log when they are needed.
 
 A lasting question stays open when its turn ends and when the program does. Its answer is delivered by the result of the
 call that asked, or by a report; until then no interrupt and no kill loses it. A message to a running turn waits until a
-model was sent it or the user has it back; logs of older programs give it no id, and then it is not waited for.
+model was sent it or the user has it back; logs of older programs give it no id, and then it does not wait.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from core.state.session import (
     SubagentState,
     TurnState,
     UnreportedAnswer,
+    add_usage,
 )
-from core.state.usage import add_usage
 
 
 def resume(state: SessionState, _: ev.Envelope, event: ev.SessionResumed) -> None:
@@ -171,17 +171,17 @@ def finish_document(state: SessionState, envelope: ev.Envelope, event: ev.Docume
 
 
 def _drop_older_run(turn: TurnState, run: TerminalCommandMetadata) -> None:
-    """Drop what an earlier run of a command has shown, if its last run has shown nothing: it did not end, say."""
+    """Drop the report of an earlier run of a command if its last run has none, because it did not end, for example."""
     check_run = turn.checks.get(run.command)
     if check_run is not None and check_run.call and check_run.call != run.tool_call_id:
         del turn.checks[run.command]
 
 
 def record_check(state: SessionState, _: ev.Envelope, event: ev.CheckRecorded) -> None:
-    """Note that a command checked. Only this event makes a check of a command: what a command prints does not."""
+    """Note that a command checked. Only this event makes a command a check, never its output."""
     if (turn := state.current_turn) is not None:
         check = event.check
-        turn.checks.pop(check.command, None)  # the last run is the last one in order, too
+        turn.checks.pop(check.command, None)  # The last run also has to be the last one in order.
         turn.checks[check.command] = CheckRun(check.exit_code, check.tests, check.call)
 
 
@@ -198,7 +198,7 @@ def finish_call(state: SessionState, _: ev.Envelope, event: ev.ToolFinished) -> 
 
 
 def _is_outside_turn(state: SessionState, envelope: ev.Envelope) -> bool:
-    """True if an event belongs to no turn: a command of the user's own, also while a turn runs."""
+    """Return True if an event belongs to no turn: a command of the user, also while a turn runs."""
     return not envelope.turn and bool(state.turns) and bool(state.turns[-1].id)
 
 
@@ -236,7 +236,7 @@ def drop_spans(state: SessionState, envelope: ev.Envelope, event: ev.ContextDrop
 
 
 def _replace_spans(messages: list[Message], event: ev.ContextDropped) -> None:
-    """Put the note in the place of each span; from the last one on, so that the others stay where they are."""
+    """Replace every span by the note, from the last one on, so that the indexes of the others stay valid."""
     for span in sorted(event.spans, key=lambda dropped_span: (dropped_span.message, dropped_span.start), reverse=True):
         message = messages[span.message] if span.message < len(messages) else None
         if isinstance(message, UserMessage | ToolMessage):
@@ -251,7 +251,7 @@ def drop_reasoning(state: SessionState, envelope: ev.Envelope, _: ev.ReasoningDr
 
 
 def _strip_reasoning(messages: Iterable[Message]) -> list[Message]:
-    """Return the same messages without what only their API can read: answers go back as text and calls."""
+    """Return the messages without the parts that only their API can read: answers go back as text and calls."""
     return [replace(message, wire=None) if isinstance(message, AssistantMessage) else message for message in messages]
 
 
@@ -286,7 +286,7 @@ def add_checkpoint(state: SessionState, envelope: ev.Envelope, event: ev.Checkpo
 
 
 def rewind_turns(state: SessionState, _: ev.Envelope, event: ev.ConversationRewound) -> None:
-    """Take the turns back to a checkpoint, and open its questions again."""
+    """Rewind the turns to a checkpoint, and reopen its questions."""
     checkpoint = state.checkpoints.get(event.checkpoint)
     if checkpoint is None:
         return
@@ -295,12 +295,12 @@ def rewind_turns(state: SessionState, _: ev.Envelope, event: ev.ConversationRewo
     state.turns[:] = [turns_by_seq.pop(record) for record in state.turn_branch.list_records()]
     state.left_turns = turns_by_seq
     state.unreported_answers.clear()
-    state.agent_sessions.clear()  # they know more than what is left
+    state.agent_sessions.clear()  # They know messages that were rewound.
     state.questions = {question.id: question for question in checkpoint.questions}
 
 
 def rewind_messages(state: SessionState, _: ev.Envelope, event: ev.ConversationRewound) -> None:
-    """Take the history back to a checkpoint; verdicts that were reported after it are unreported again."""
+    """Rewind the history to a checkpoint; verdicts that were reported after it are unreported again."""
     checkpoint = state.checkpoints.get(event.checkpoint)
     if checkpoint is None:
         return
@@ -340,8 +340,8 @@ def start_subagent(state: SessionState, _: ev.Envelope, event: ev.SubagentStarte
         candidate_of=event.candidate_of,
     )
     state.subagents[event.id] = previous_subagent or new
-    began = state.subagents[event.id]
-    began.state, began.model, began.call = "working", event.model, event.call
+    subagent = state.subagents[event.id]
+    subagent.state, subagent.model, subagent.call = "working", event.model, event.call
 
 
 def finish_subagent(state: SessionState, _: ev.Envelope, event: ev.SubagentFinished) -> None:
@@ -370,7 +370,7 @@ def finish_merge(state: SessionState, _: ev.Envelope, event: ev.SubagentMerged) 
 
 
 def close_subagents(state: SessionState, _: ev.Envelope, event: ev.TodoChanged) -> None:
-    """Close the subagents whose todos are not in progress any more."""
+    """Close the subagents whose todos are no longer in progress."""
     working = {todo.id for todo in event.todos if todo.status == "in_progress"}
     for subagent in state.subagents.values():
         if (
@@ -383,7 +383,7 @@ def close_subagents(state: SessionState, _: ev.Envelope, event: ev.TodoChanged) 
 
 
 def drop_merged_subagents(state: SessionState, _: ev.Envelope, __: ev.CheckpointRestored) -> None:
-    """Forget merged subagents: their changes may be gone, so that their todos begin anew. A candidate can be taken
+    """Forget merged subagents: their changes may be gone, so that their todos begin again. A candidate can be taken
     again."""
     for subagent in state.subagents.values():
         if subagent.candidate_of and subagent.state == "merged":
@@ -392,27 +392,27 @@ def drop_merged_subagents(state: SessionState, _: ev.Envelope, __: ev.Checkpoint
 
 
 def record_merged_change(state: SessionState, _: ev.Envelope, event: ev.ChangeProposed | ev.ChangeRevised) -> None:
-    """Record a change as part of the merge that is under way, if it comes from the merged subagent."""
+    """Record a change as part of the current merge, if it comes from the merged subagent."""
     change = event.change
     for subagent in state.subagents.values():
-        is_theirs = change.origin is not None and change.origin.call == subagent.id
+        is_from_subagent = change.origin is not None and change.origin.call == subagent.id
         if subagent.state == "merging" and (
-            is_theirs or subagent.id in {other.by for other in change.competing_versions}
+            is_from_subagent or subagent.id in {other.by for other in change.competing_versions}
         ):
             subagent.joined.add(change.path)
 
 
 def activate_skill(state: SessionState, _: ev.Envelope, event: ev.SkillActivated) -> None:
-    """File a skill by its name, the one that was opened last behind the others."""
+    """Store a skill by its name; the last one opened comes last."""
     state.skills.pop(event.name, None)
     state.skills[event.name] = event
 
 
 def add_foreign_source(state: SessionState, _: ev.Envelope, event: ev.ForeignReceived) -> None:
-    """Remember for good where text of strangers came from: what it asked for may be obeyed much later."""
+    """Record permanently the source of foreign text, since the model may follow its instructions much later."""
     state.foreign_sources.setdefault(event.source)
 
 
 def open_agent_session(state: SessionState, _: ev.Envelope, event: ev.AgentSessionOpened) -> None:
-    """Note in which session of its own a hosted agent works."""
+    """Record the session of a hosted agent."""
     state.agent_sessions[event.agent] = event.id

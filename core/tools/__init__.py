@@ -1,1 +1,1 @@
-"""Tools: one module each; a tool declares one Access and is handed only what that Access allows."""
+"""Tools. Every tool declares one Access and gets only the capability of that Access."""

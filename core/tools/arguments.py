@@ -1,13 +1,9 @@
-"""A tool's arguments: from the JSON text of a model to a checked record, or an error in words that it can act on.
-
-Tolerant where the meaning is certain (null for an optional argument, or "" and "null" where no text can stand, "5" for
-5, a list sent as a string, names and forms that other agents' tools have for an argument); strict everywhere else:
-unknown or doubled arguments are refused, and only what a tool names (`ignored_arguments`) is dropped.
-"""
+"""Arguments of tool calls: the JSON Schemas that describe them to a model, and the conversion of a model's JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NoReturn
 
 import msgspec
@@ -17,16 +13,94 @@ from core.records import convert, decode_json, parse_json
 from core.text.similarity import find_nearest_names
 from core.tools.base import Tool, ToolType
 from core.tools.external import ExternalTool
-from core.tools.schema import build_offered_schema, build_parameters, describe_schema
 
+SENT = ("type", "description", "enum", "items", "properties", "required")
 MAX_BYTES = 5_000_000
-_NOTHING = frozenset({"", "null", "none", "undefined"})  # as models write that they give no value
+_NOTHING = frozenset({"", "null", "none", "undefined"})  # The values that models write for an omitted argument.
 _NO_TEXTS = frozenset({"integer", "number", "boolean", "array", "object", "null"})
 
 
+@cache
+def build_parameters(tool: ToolType) -> dict[str, Any]:
+    """Return the schema of a tool's arguments. It is shared: copy it before changing it."""
+    schema = msgspec.json.schema(tool)
+    definitions = schema.pop("$defs", {})
+    flat = _inline_definitions(schema, definitions)
+    return {
+        "type": "object",
+        "properties": flat.get("properties", {}),
+        "required": flat.get("required", []),
+        "additionalProperties": False,
+    }
+
+
+@cache
+def build_offered_schema(tool: ToolType) -> dict[str, Any]:
+    """Return the schema that a model is sent: arguments with a description, reduced to the keywords in `SENT`. It is
+    shared, as above."""
+    return _simplify(build_parameters(tool)) | {"type": "object"}
+
+
+def describe_schema(schema: Mapping[str, Any]) -> str:
+    """Describe a type in a few words: `list of {statement, expected}`."""
+    if "enum" in schema:
+        return " | ".join(schema["enum"])
+    if "items" in schema:
+        return f"list of {describe_schema(schema['items'])}"
+    if "properties" in schema:
+        required_names = schema.get("required", ())
+        parts = (
+            f"{name}{'' if name in required_names else '?'}: {describe_schema(field)} ({field['description']})"
+            for name, field in schema["properties"].items()
+        )
+        return "{" + "; ".join(parts) + "}"
+    return str(schema["type"])
+
+
+def _simplify(schema: dict[str, Any]) -> dict[str, Any]:
+    simple_schema = {key: schema[key] for key in SENT if schema.get(key)}
+    if "items" in simple_schema:
+        simple_schema["items"] = _simplify(simple_schema["items"])
+    if schema.get("type") == "object":
+        inner = schema.get("properties", {})
+        simple_schema["properties"] = {
+            name: _simplify(field) for name, field in inner.items() if "description" in field
+        }
+    return simple_schema
+
+
+def _inline_definitions(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """Replace references by their definitions; keywords next to a reference override those of the definition."""
+    if "$ref" in schema:
+        siblings = {key: value for key, value in schema.items() if key != "$ref"}
+        schema = definitions[schema["$ref"].rsplit("/", 1)[-1]] | siblings
+    result = {key: value for key, value in schema.items() if key != "title" and value not in ("", None, [], ())}
+    for key in ("items", "additionalProperties"):
+        if isinstance(result.get(key), dict):
+            result[key] = _inline_definitions(result[key], definitions)
+    if "anyOf" in result:
+        choices = [
+            _inline_definitions(choice, definitions) for choice in result["anyOf"] if choice.get("type") != "null"
+        ]
+        result = _merge_choices(result, choices)
+    if "enum" in result:
+        result = {"type": "string"} | result | {"enum": [value for value in result["enum"] if value is not None]}
+    if "properties" in result:
+        result["properties"] = {
+            name: _inline_definitions(inner, definitions) for name, inner in result["properties"].items()
+        }
+    return result
+
+
+def _merge_choices(schema: dict[str, Any], choices: list[dict[str, Any]]) -> dict[str, Any]:
+    """Reduce "this type or null" to this type, since an argument may be omitted anyway."""
+    rest = {key: value for key, value in schema.items() if key != "anyOf"}
+    return choices[0] | rest if len(choices) == 1 else rest | {"anyOf": choices}
+
+
 def convert_arguments(tool: ToolType, arguments: str) -> Tool[Any]:
-    """The call as a record of `tool`. Raises `ToolInputInvalid`."""
-    if issubclass(tool, ExternalTool):  # what a server's tool takes is checked by the server
+    """Return the call as a record of `tool`. Raises `ToolInputInvalid`."""
+    if issubclass(tool, ExternalTool):  # A server checks the arguments of its own tools.
         return tool(arguments=_decode_object(tool, arguments))
     raw_arguments = _decode_object(tool, arguments)
     _refuse_null(tool, raw_arguments)
@@ -57,7 +131,7 @@ def _decode_object(tool: ToolType, arguments: str) -> dict[str, Any]:
     if not arguments.strip():
         return {}
     try:
-        decode_json(arguments)  # stricter than json about surrogates, and it bounds the nesting
+        decode_json(arguments)  # Stricter than `json` about surrogates, and bounded in depth.
         value = parse_json(arguments, object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
         raise _build_error(tool, f"this is no valid JSON ({error})") from error
@@ -67,7 +141,7 @@ def _decode_object(tool: ToolType, arguments: str) -> dict[str, Any]:
 
 
 def _is_nothing(value: Any, schema: dict[str, Any]) -> bool:
-    """True for null, and for its words where the argument can be no text."""
+    """Return True for null, and for its spellings where the argument can't be a text."""
     if not isinstance(value, str):
         return value is None
     if value.strip().lower() not in _NOTHING:
@@ -77,7 +151,8 @@ def _is_nothing(value: Any, schema: dict[str, Any]) -> bool:
 
 
 def _refuse_null(tool: ToolType, arguments: Mapping[str, Any]) -> None:
-    """Raise `ToolInputInvalid` for a NUL character in a text at any depth: the system ends a path or a word there."""
+    """Raise `ToolInputInvalid` for a NUL character in a text at any depth: the system ends a path or an
+    argument there."""
     for name, value in arguments.items():
         if _holds_null(value):
             problem = "holds a NUL character (U+0000), which no path, pattern or text may have here"
@@ -125,7 +200,7 @@ def _rename_arguments(tool: ToolType, arguments: dict[str, Any]) -> dict[str, An
 
 
 def _normalize_items(tool: ToolType, value: Any, properties: dict[str, Any]) -> Any:
-    """A list argument: also one that was sent as its JSON text, and with the other names in use inside its items."""
+    """Return a list argument, which may come as its JSON text, with the aliases inside its items resolved."""
     if isinstance(value, str):
         try:
             value = parse_json(value, object_pairs_hook=_reject_duplicates)

@@ -1,7 +1,7 @@
-"""The base of tools: a record whose fields are its arguments, one Access, and the capability that goes with it.
+"""The base of tools: a record whose fields are its arguments, with one Access and the capability for it.
 
-A tool never sees the engine, the log or the workspace object: `run` is given the one capability of its Access, so a
-READ tool has nothing in its hands that could write.
+A tool never sees the engine, the log or the workspace object. `run` gets only the capability of its Access, so a READ
+tool has no means to write.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from msgspec import Struct
 from core.attachments.preparation import PreparedAttachment
 from core.modes import Access
 from core.plans.todo_graph import TodoChange
-from core.protocol.documents import FileEditDiff, FileOperation, Question, QuestionAnswer, Todo, TodoStatusUpdate
+from core.protocol.documents import FileEditDiff, FileOperation, Plan, Question, QuestionAnswer, Todo, TodoStatusUpdate
 from core.protocol.events import DiagnosticsReported
 from core.protocol.language import Place
-from core.protocol.plans import Plan
 from core.protocol.queries import SearchAnswer, SearchQuery
 from core.protocol.review import Hunk
 from core.sandbox.results import CommandResult, JobReport
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
 
 
 class FileEditDetail(Struct, frozen=True, kw_only=True):
-    """One file that a PROPOSE tool edited, for its `file_edit` document; `hunks` are those of the edit, where it is of
-    text. `renamed_from`: its old path, for the operation "rename"."""
+    """A file that a PROPOSE tool edited, for its `file_edit` document; `hunks` are those of the edit, if it is of text.
+    `renamed_from`: its old path, for the operation "rename"."""
 
     path: str
     operation: FileOperation
@@ -44,7 +43,7 @@ class FileEditDetail(Struct, frozen=True, kw_only=True):
 
 
 class FileEditDetails(Struct, frozen=True):
-    """The files that one call edited, in the order in which it names them: two at least."""
+    """The files that one call edited, in the order of the call: at least two."""
 
     edits: tuple[FileEditDetail, ...]
 
@@ -65,10 +64,11 @@ Detail = FileEditDetail | FileEditDetails | TerminalDetail | Plan | tuple[TodoSt
 
 
 class ToolOutcome(Struct, frozen=True, kw_only=True):
-    """`content` goes to the model; `summary` is one short line for the user ("214 lines"); `detail` feeds the document.
+    """The result of a call. `content` is for the model; `summary` is one short line for the user ("214 lines");
+    `detail` fills the document.
 
-    `failed`: the call ran but did not reach its aim (a command that exits non-zero is not a failure of the tool).
-    `spilled` names the file in which the whole of a clipped output is kept; `attachments` go to the model with it.
+    `failed`: the call ran but did not succeed (a command that exits non-zero is not a failure of the tool). `spilled`
+    names the file that holds the whole of a clipped output; `attachments` go to the model too.
     """
 
     content: str
@@ -87,18 +87,18 @@ class Tool(Struct, Generic[Capability_contra], frozen=True, kw_only=True, forbid
 
     name: ClassVar[str]
     access: ClassVar[Access]
-    # Other names that models use for an argument, by the name it has here.
+    # Aliases that models use for an argument, by alias.
     argument_names: ClassVar[Mapping[str, str]] = {}
-    # Arguments that models know from other agents' tools of this kind, and that change nothing here.
+    # Arguments of similar tools of other agents that have no effect here.
     ignored_arguments: ClassVar[frozenset[str]] = frozenset()
-    # The one argument that a model may write as free text, "" = none.
+    # The argument that a model may write as free text, "" = none.
     freeform: ClassVar[str] = ""
 
     @classmethod
     def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments with those that other agents' tools take in another form in the form of this one.
+        """Return the arguments with the forms of other agents' tools converted to the form of this one.
 
-        What is not understood stays as given, for the check to refuse it. Raises `ToolInputInvalid`.
+        Unknown forms are left for the validation to reject. Raises `ToolInputInvalid`.
         """
         return arguments
 
@@ -106,16 +106,16 @@ class Tool(Struct, Generic[Capability_contra], frozen=True, kw_only=True, forbid
         raise NotImplementedError
 
     def subject(self) -> str:
-        """One line that tells the user what this call is about: a path, a pattern, a command."""
+        """Return one line about this call for the user: a path, a pattern, a command."""
         raise NotImplementedError
 
     def paths(self) -> tuple[str, ...]:
-        """The files that this call names, as the model wrote them: those that a rule or the user is asked about."""
+        """Return the files that this call names, as the model wrote them, for rules and approvals."""
         return ()
 
 
 class LintRun(Struct, frozen=True, kw_only=True):
-    """A linter that was run. `exit_code` None: it was stopped, and `ended` says why."""
+    """A run of a linter. `exit_code` None: it was stopped, and `ended` is the reason."""
 
     exit_code: int | None
     output: str
@@ -123,8 +123,8 @@ class LintRun(Struct, frozen=True, kw_only=True):
 
 
 class FetchedRules(Struct, frozen=True, kw_only=True):
-    """The rules that were asked for: their `texts` as the model is sent them, the `paths` of those that were found, the
-    names that are `unknown`, and those that are `known`."""
+    """The requested rules: their `texts` for the model, the `paths` of the existing ones, the names that are `unknown`,
+    and those that are `known`."""
 
     texts: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
@@ -133,7 +133,7 @@ class FetchedRules(Struct, frozen=True, kw_only=True):
 
 
 class SkillRequest(Struct, frozen=True):
-    """The wish for a skill's text, with words for it, or for a `file` of its folder."""
+    """A request for a skill's text, with arguments for it, or for a `file` of its folder."""
 
     name: str
     arguments: str = ""
@@ -141,7 +141,7 @@ class SkillRequest(Struct, frozen=True):
 
 
 class SkillText(Struct, frozen=True, kw_only=True):
-    """The text of a skill or of a file of it, as the model is sent it, and the path of that."""
+    """The text of a skill or of one of its files for the model, and its path."""
 
     text: str
     path: str
@@ -158,46 +158,46 @@ class Reader(Protocol):
         """The workspace's absolute path."""
 
     def relative(self, path: str, /) -> str:
-        """The normalised workspace-relative form of a path ("." for the workspace)."""
+        """Return the normalised workspace-relative form of a path ("." for the workspace)."""
 
     def stat(self, path: str) -> PathStat | None:
-        """None: nothing is there."""
+        """Return the status of a path; None: it does not exist."""
 
     def read_bytes(self, path: str, limit: int) -> bytes:
-        """At most `limit` bytes of a regular file."""
+        """Return at most `limit` bytes of a regular file."""
 
     def list_dir(self, path: str, /) -> tuple[DirectoryEntry, ...]:
-        """Directories first, then the rest, each by name."""
+        """Return the entries of a directory: directories first, then the rest, sorted by name."""
 
     def pending_paths(self) -> Mapping[str, str]:
-        """Pending change by path: "create", "edit", "delete", …"""
+        """Return the pending change by path: "create", "edit", "delete", …"""
 
     def read_spilled(self, path: str, /) -> bytes | None:
-        """The content of a clipped output that was put aside for the model, by the path it was given."""
+        """Return the content of a clipped output that was saved for the model, by its path."""
 
     def mark_read(self, path: str) -> None:
-        """Note that the model has seen this file's present content."""
+        """Note that the model has seen the present content of a file."""
 
     async def diagnose(self, paths: tuple[str, ...], /) -> tuple[DiagnosticsReported, ...]:
-        """The new diagnostics of language servers in the pending texts of these files; none without servers."""
+        """Return the new diagnostics of language servers in the pending texts of these files; none without servers."""
 
     async def find_places(self, kind: LocationKind, position: NamePosition, /) -> tuple[Place, ...]:
-        """The places where a name is defined or used. Raises `ToolFailed`: no language server knows."""
+        """Return the places where a name is defined or used. Raises `ToolFailed` if no language server knows."""
 
     async def describe_name(self, position: NamePosition, /) -> str:
-        """Signature and documentation of a name, "" = none. Raises `ToolFailed`."""
+        """Return signature and documentation of a name, "" = none. Raises `ToolFailed`."""
 
     async def search(self, query: SearchQuery, /) -> SearchAnswer:
-        """Search the project; nothing that may not be read is in the answer."""
+        """Search the project; the answer leaves out everything that may not be read."""
 
     async def fetch_rules(self, names: tuple[str, ...], /) -> FetchedRules:
-        """Find rules by path or name, with what they import."""
+        """Return rules by path or name, with their imports."""
 
     async def open_skill(self, request: SkillRequest, /) -> SkillText:
-        """Open a skill, which is recorded. Raises `ToolInputInvalid`, `ToolFailed`."""
+        """Open a skill and record that. Raises `ToolInputInvalid`, `ToolFailed`."""
 
     async def lint(self, job: LintJob, *, pending: bool) -> LintRun:
-        """Run a linter where nothing of it stays: over what is `pending`, or on disk. Raises `ToolFailed`."""
+        """Run a linter in a disposable layer over the `pending` files, or over those on disk. Raises `ToolFailed`."""
 
 
 class ReadTool(Tool[Reader], frozen=True, kw_only=True):
@@ -207,7 +207,7 @@ class ReadTool(Tool[Reader], frozen=True, kw_only=True):
 
 
 class EditRequest(Struct, frozen=True):
-    """An edit that could not be decided by rules: the file's text, what was wanted, and why it was not decided."""
+    """An edit that the rules could not decide: the file's text, the instructions, and the reason."""
 
     path: str
     text: str
@@ -217,7 +217,7 @@ class EditRequest(Struct, frozen=True):
 
 
 class Editor(Reader, Protocol):
-    """PROPOSE: reads, and writes that land in the shadow only."""
+    """PROPOSE: reads, and writes to the shadow only."""
 
     def write(self, path: str, data: bytes) -> FileEditDetail:
         """Create or replace a file. Protected and unreachable paths raise `PathRefused`."""
@@ -225,16 +225,16 @@ class Editor(Reader, Protocol):
     def delete(self, path: str) -> FileEditDetail: ...
 
     def move(self, path: str, target: str, data: bytes) -> FileEditDetail:
-        """Rename a file, and give it these bytes. Raises `PathRefused` as `write` does, with nothing changed."""
+        """Rename a file and replace its content. Raises `PathRefused` as `write` does, with nothing changed."""
 
     def has_read_current(self, path: str) -> bool:
         """Return True if the model has read (or written) this file in its present state."""
 
     async def plan_rename(self, position: NamePosition, new_name: str, /) -> Mapping[str, str]:
-        """The new texts by path. Raises `ToolFailed`; nothing is written."""
+        """Return the new texts by path. Raises `ToolFailed`; nothing is written."""
 
     async def apply_with_model(self, order: EditRequest) -> str:
-        """The text that a model makes of the order, checked to change nothing else. Raises `EditError`."""
+        """Return the text that a model makes of the request, checked to change nothing else. Raises `EditError`."""
 
 
 class Asker(Protocol):
@@ -242,20 +242,21 @@ class Asker(Protocol):
 
     @property
     def is_reachable(self) -> bool:
-        """True if there is somebody to ask."""
+        """True if a user can be asked."""
 
     async def ask(self, questions: tuple[Question, ...], title: str = "") -> tuple[QuestionAnswer, ...]:
-        """Empty when the user dismissed the question or nobody can be asked. `title`: what stands over them."""
+        """Ask the user. The result is empty if they dismissed the questions or nobody can be asked. `title`: the
+        heading."""
 
     async def request_mode(self, mode: str, explanation: str) -> bool: ...
 
     async def propose_note(self, text: str, reason: str) -> None:
-        """Ask the user to keep a note about the project, without waiting. Raises `CommandRejected`."""
+        """Ask the user to save a note about the project, without waiting. Raises `CommandRejected`."""
 
 
 class SubagentTask(Struct, frozen=True, kw_only=True):
-    """A task for a subagent of the kind `agent`. `model` "" = that of its kind; `resume`: an earlier one that shall go
-    on."""
+    """A task for a subagent of the kind `agent`. `model` "" = that of its kind; `resume`: an earlier subagent to
+    continue."""
 
     description: str
     prompt: str
@@ -266,7 +267,7 @@ class SubagentTask(Struct, frozen=True, kw_only=True):
 
 
 class SubagentReport(Struct, frozen=True, kw_only=True):
-    """The end of a task, as the model is told it that gave the task. `attachments`: pictures that belong to it."""
+    """The end of a task for the model that gave it. `attachments`: pictures that belong to it."""
 
     text: str
     summary: str = ""
@@ -282,7 +283,7 @@ class Spawner(Protocol):
 
 
 class TodosUpdated(Struct, frozen=True, kw_only=True):
-    """A task list after it was set. `notes`: what is not as it was wanted; `failed`: a todo's command did not pass."""
+    """A task list after an update. `notes`: differences from the request; `failed`: a todo's command did not pass."""
 
     todos: tuple[Todo, ...]
     notes: tuple[str, ...] = ()
@@ -290,7 +291,7 @@ class TodosUpdated(Struct, frozen=True, kw_only=True):
 
 
 class PlanChange(Struct, frozen=True, kw_only=True):
-    """The wanted changes of a plan; None and empty leave it as it is. `path` "" = the active plan."""
+    """The changes to make in a plan; None and empty leave a part as it is. `path` "" = the active plan."""
 
     path: str = ""
     name: str | None = None
@@ -310,49 +311,50 @@ class TodoBoard(Protocol):
         """The file of the plan that the list belongs to, "" = none."""
 
     async def set_todos(self, todos: tuple[Todo, ...]) -> TodosUpdated:
-        """Replace the list. Raises `ToolInputInvalid`: a cycle, an unknown or doubled id, a todo before its time."""
+        """Replace the list. Raises `ToolInputInvalid` for a cycle, an unknown or duplicate id, or a todo that still
+        waits for others."""
 
 
 class Planner(TodoBoard, Protocol):
     """PLAN: the plan files of the workspace."""
 
     def create_plan(self, plan: Plan) -> Plan:
-        """Write a new plan file; `plan.path` is ignored and set in the answer."""
+        """Write a new plan file; `plan.path` is ignored and set in the result."""
 
     async def update_plan(self, change: PlanChange) -> tuple[Plan, TodosUpdated]:
-        """Change a plan file; what its user changed in it meanwhile stays."""
+        """Change a plan file; concurrent changes of the user are preserved."""
 
 
 class Runner(Protocol):
-    """EXEC: run exactly what the gate has let through, once. The screen gets output as it comes."""
+    """EXEC: run exactly what the gate has approved, once. The screen gets the output while it comes."""
 
     async def run_command(self, command: str, *, time_limit: float) -> CommandResult: ...
 
     async def run_python(self, code: str, subject: str, *, time_limit: float) -> CommandResult:
-        """Run a block in the session's Python. `subject` is the call's subject, as the gate let it through."""
+        """Run a block in the session's Python. `subject` is the call's subject, as the gate approved it."""
 
     async def start_job(self, command: str, *, wait: float) -> CommandResult:
-        """Start a command in the background and look at it for `wait` seconds; it goes on if the result has a `job`."""
+        """Start a command in the background and watch it for `wait` seconds; it continues if the result has a `job`."""
 
     async def send(self, job: str, text: str, *, wait: float) -> JobReport:
-        """Put text on the standard input of a job, and look at it for `wait` seconds."""
+        """Write text to the standard input of a job, and watch it for `wait` seconds."""
 
 
 class JobWatcher(Protocol):
-    """JOB: commands that run in the background already."""
+    """JOB: commands that already run in the background."""
 
     def list(self) -> tuple[JobReport, ...]:
-        """All of them, in the order in which they were begun."""
+        """Return all jobs in the order of their start."""
 
     async def read(self, job: str, wait: float) -> JobReport:
-        """Return what it wrote since it was last read, after its end or `wait` seconds."""
+        """Return the output since the last read, after the job's end or `wait` seconds."""
 
     async def stop(self, job: str, *, interrupt: bool) -> JobReport:
-        """End it, or interrupt it as Ctrl+C does."""
+        """End a job, or interrupt it as Ctrl+C does."""
 
 
 class PageRequest(Struct, frozen=True, kw_only=True):
-    """The page that is wanted, and what of it: an answer, a part, words, or its source."""
+    """A request for a page, or for a part of it: an answer, a range, matching passages, or its source."""
 
     url: str
     prompt: str = ""
@@ -362,7 +364,7 @@ class PageRequest(Struct, frozen=True, kw_only=True):
 
 
 class ShownPage(Struct, frozen=True, kw_only=True):
-    """The part of a page that is shown: `text` as the model is sent it, marked as foreign."""
+    """A part of a page: `text` as the model is sent it, marked as foreign."""
 
     text: str
     summary: str
@@ -370,22 +372,22 @@ class ShownPage(Struct, frozen=True, kw_only=True):
 
 
 class WebVisitor(Protocol):
-    """NET: pages of the public web, from hosts that were granted or that the user says yes to."""
+    """NET: pages of the public web, from hosts that were granted or that the user approves."""
 
     async def visit(self, request: PageRequest) -> ShownPage:
         """Fetch a page. Raises `WebFailed`."""
 
     async def search(self, query: WebQuery, /) -> ShownPage:
-        """Search the web by the engine that is configured. Raises `WebFailed`."""
+        """Search the web with the configured engine. Raises `WebFailed`."""
 
 
 ToolType = type[Tool[Any]]
 
 
 class RegisteredTool(Struct, frozen=True):
-    """A tool of a toolset. `location`: `module:Class`; `aliases`: other names that models call it by.
+    """A tool of a toolset. `location`: `module:Class`; `aliases`: other names that models use for it.
 
-    `is_listed` False: it is no part of the list that a model is sent. `is_essential`: it is in the short list, too.
+    `is_listed` False: it is not in the list that a model is sent. `is_essential`: it is also in the short list.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""EXTERNAL: tools of MCP servers. What such a tool is stands in its class, which is made from what its server said.
+"""EXTERNAL: tools of MCP servers. The class of such a tool is generated from the server's description.
 
-Nothing that a server says of itself widens rights: that a tool only reads is a hint, and where it counts (Plan and Ask)
-what it writes is thrown away.
+A server's statements never widen rights: that a tool only reads is a hint, and in the modes where it matters (Plan and
+Ask) its writes are discarded.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from core.modes import Access
 from core.text.counting import count
 from core.tools.base import Tool, ToolOutcome, ToolType
 
-_SHOWN = 2_000  # characters of arguments in a question
+_SHOWN = 2_000  # The limit for arguments in a question, in characters.
 
 
 class ExternalCaller(Protocol):
-    """The capability of a call that leads to a server."""
+    """The capability of a call to a server."""
 
     async def call(self, name: str, arguments: dict[str, Any], /) -> ToolOutcome:
-        """Call a tool by its whole name. Raises `ToolFailed`."""
+        """Call a tool by its full name. Raises `ToolFailed`."""
 
     async def read_resource(self, server: str, uri: str, /) -> ToolOutcome:
         """Read a resource. Raises `StateError`, `ToolFailed`."""
 
     async def find_host(self, server: str, /) -> str:
-        """Return the host of a remote server, "" = it is none."""
+        """Return the host of a remote server, "" = it is local."""
 
     async def describe_tools(self, query: str, /) -> str:
-        """Return the tools that a query speaks of, with their arguments; "" = none."""
+        """Return the tools that match a query, with their arguments; "" = none."""
 
 
 class ExternalTool(Tool[ExternalCaller], frozen=True, kw_only=True):
-    """A tool of a server. `target`: `server:tool`, as rules name it; `is_reading`: its server says that it changes
-    nothing; `must_ask`: the user is asked about each call; `host`: where a remote server is, which no box holds.
-    `is_own`: the server is the program's own, which records itself whose text it takes in."""
+    """A tool of a server. `target`: `server:tool`, as rules name it; `is_reading`: its server declares that it changes
+    nothing; `must_ask`: the user is asked about every call; `host`: the host of a remote server, which runs outside any
+    box. `is_own`: the server is the program's own, and records foreign text itself."""
 
     access: ClassVar[Access] = Access.EXTERNAL
     target: ClassVar[str] = ""
@@ -50,13 +50,13 @@ class ExternalTool(Tool[ExternalCaller], frozen=True, kw_only=True):
 
     @property
     def explanation(self) -> str:
-        """The arguments, for the question whether it may be called."""
+        """Return the arguments, for the approval question."""
         text = json.dumps(self.arguments, ensure_ascii=False, indent=1)
         return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} […]"
 
     @property
     def source(self) -> str:
-        """The source of its results: the host of a remote server, or the server; "" = they have none of their own."""
+        """The source of its results: the host of a remote server, or the server; "" = the program's own."""
         if self.is_own:
             return ""
         return self.host or f"the MCP server {self.target.partition(':')[0]}"
@@ -71,8 +71,8 @@ class ExternalTool(Tool[ExternalCaller], frozen=True, kw_only=True):
 def build_external_tool(
     full_name: str, subject: str, *, reads: bool, asks: bool, remote_host: str = "", is_internal: bool = False
 ) -> ToolType:
-    """Build the class of a tool of a server. `remote_host`: the host of a remote one; `is_internal`: it is the
-    program's."""
+    """Build the class of a server's tool. `remote_host`: the host of a remote server; `is_internal`: the server is the
+    program's own."""
 
     class ServerTool(ExternalTool, frozen=True, kw_only=True):
         name: ClassVar[str] = full_name

@@ -1,7 +1,8 @@
-"""The linters that a project brings: which of them speak of a file, how each is run, and what its output says.
+"""The linters that a project brings: the choice of linters for a file, their command lines, and the parsing of their
+output.
 
-A linter is the project's own when its configuration lies beside the file or above it. It is looked for in the project's
-environments first, then on PATH. Ruff is asked without a configuration, too, for what is wrong in any project.
+A linter is chosen if its configuration is in the file's directory or above it. It is looked for in the project's
+environments first, then on PATH. Ruff also runs without a configuration, for errors that are errors in any project.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from msgspec import Struct, field
 from core.protocol.language import Diagnostic
 from core.records import parse_json_part
 
-NOT_INSTALLED: Final = 113  # exit code of `script` when there is no such program
+NOT_INSTALLED: Final = 113  # The exit code of the script if the program does not exist.
 PLACES: Final = (".venv/bin", "venv/bin", "node_modules/.bin")
 SIDES: Final = ("disk", "pending")
 _CACHE: Final = '"${XDG_CACHE_HOME:-$HOME/.cache}"'
@@ -29,10 +30,11 @@ _SCRIPTS: Final = frozenset(["js", "jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts
 
 
 class Linter(Struct, frozen=True, kw_only=True):
-    """A linter and its arguments, `words`. `marks`: files that configure it; `within`: words that do in shared ones.
+    """A linter and its arguments, `words`. `marks`: files that configure it; `within`: words that do so in shared
+    files.
 
-    `bare`: further arguments where nothing does, "" = it is not run there. `named`: it is given the files; else it
-    looks at the whole project. `cache`: the option that names a directory to keep what it knows, one for each side.
+    `bare`: further arguments without a configuration, "" = it is not run then. `named`: it gets the files as arguments;
+    else it checks the whole project. `cache`: the option that names its cache directory, one for every side.
     """
 
     name: str
@@ -48,8 +50,8 @@ class Linter(Struct, frozen=True, kw_only=True):
 
 
 LINTERS: Final[Mapping[str, Linter]] = {
-    each.name: each
-    for each in (
+    linter.name: linter
+    for linter in (
         Linter(
             name="ruff",
             program="ruff",
@@ -113,7 +115,7 @@ LINTERS: Final[Mapping[str, Linter]] = {
 
 
 class LintJob(Struct, frozen=True, kw_only=True):
-    """A linter in a directory of the workspace ("." = its root), of which `files` are relative; see `Linter.bare`."""
+    """A linter in a directory of the workspace ("." = its root), to which `files` are relative; see `Linter.bare`."""
 
     linter: str
     directory: str
@@ -122,7 +124,7 @@ class LintJob(Struct, frozen=True, kw_only=True):
 
 
 def plan_jobs(files: Iterable[str], is_configured: Callable[[Linter, str], bool]) -> list[LintJob]:
-    """Return what there is to run for these files, in the order of the table. `configured(linter, directory)`."""
+    """Return the jobs for these files, in the order of the table. `is_configured(linter, directory)`."""
     files_by_job: dict[tuple[str, str, bool], list[str]] = {}
     files = list(files)
     for linter in LINTERS.values():
@@ -140,13 +142,13 @@ def plan_jobs(files: Iterable[str], is_configured: Callable[[Linter, str], bool]
 
 
 def format_command(job: LintJob) -> str:
-    """The command as a rule of the user would speak of it."""
+    """Return the command as the user's rules name it."""
     linter = LINTERS[job.linter]
     return " ".join(filter(None, (linter.program, linter.words, linter.bare if job.bare else "", *_quote_files(job))))
 
 
 def build_script(job: LintJob, side: str) -> str:
-    """The shell command of a job, to be run in its directory."""
+    """Return the shell command of a job, to be run in its directory."""
     linter = LINTERS[job.linter]
     depth = 0 if job.directory == "." else len(PurePosixPath(job.directory).parts)
     places = [f"{'../' * up}{bin_directory}/{linter.program}" for up in range(depth + 1) for bin_directory in PLACES]
@@ -159,14 +161,14 @@ def build_script(job: LintJob, side: str) -> str:
 
 
 def _quote_files(job: LintJob) -> list[str]:
-    """The files as the shell is given them: below `./`, so that none is taken for an option."""
+    """Return the quoted files with the prefix `./`, so that none is parsed as an option."""
     if not LINTERS[job.linter].named:
         return []
     return [shlex.quote(f"./{posixpath.relpath(path, job.directory)}") for path in job.files]
 
 
 def parse_problems(job: LintJob, output: str, root: str) -> list[Diagnostic]:
-    """Return what the output of a job says, in its order. `root` is the workspace's absolute path."""
+    """Return the problems in the output of a job, in order. `root` is the workspace's absolute path."""
     rows = _parse_json(output) if LINTERS[job.linter].reads_json else _parse_lines(output)
     diagnostics = []
     for path, line, column, text in rows:
@@ -186,13 +188,13 @@ def _parse_lines(output: str) -> Iterator[tuple[str, int, int, str]]:
 
 
 def _parse_json(output: str) -> Iterator[tuple[str, int, int, str]]:
-    """ESLint's format: a list of files, each with its messages."""
+    """Parse ESLint's format: a list of files with their messages."""
     start = output.find("[")
     try:
         files: Any = parse_json_part(json.JSONDecoder(), output, start)[0] if start >= 0 else []
         for file in files:
             for message in file["messages"]:
-                if not message.get("ruleId") and not message.get("line"):  # such as: this file is ignored
+                if not message.get("ruleId") and not message.get("line"):  # Such as the note that a file is ignored.
                     continue
                 text = f"{message.get('ruleId') or 'error'} {message['message']}"
                 yield str(file["filePath"]), int(message.get("line") or 0), int(message.get("column") or 0), text

@@ -1,27 +1,43 @@
-"""The tools of a session, in one fixed order, so that the list a model is sent never changes."""
+"""The tools that a request offers: which ones, in which order, and in which format a model edits."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any, cast
+from typing import Any, Final, cast
 
-from core.edit_formats import SEARCH_REPLACE, EditFormat
+from core.config.settings import Settings
+from core.edit_formats import EDIT_TOOLS, SEARCH_REPLACE, EditFormat
 from core.errors import ToolInputInvalid
 from core.modes import Mode
 from core.providers.base import ToolSpec
+from core.providers.catalog.capabilities import find_canonical_capabilities
 from core.text.similarity import find_nearest_names
-from core.tools.arguments import convert_arguments
+from core.tools.arguments import build_offered_schema, convert_arguments, describe_schema
 from core.tools.base import RegisteredTool, Tool, ToolType
 from core.tools.builtin import BUILTIN
-from core.tools.edit_format_choice import OFFERED
-from core.tools.schema import build_offered_schema, describe_schema
 
-EDITOR = SEARCH_REPLACE.name  # its place in the list is that of whichever edit format is offered
+DEFAULT_FORMAT: Final[EditFormat] = "search_replace"
+# The name under which the tool of every format is offered, and that tool.
+OFFERED: Final[Mapping[EditFormat, tuple[str, str]]] = {
+    format_: (name, tool.name) for tool in EDIT_TOOLS for format_, name in tool.offers.items()
+}
+EDITOR = SEARCH_REPLACE.name  # The position of the edit tool in the list, whichever format is offered.
 
 
-async def _wait_for_nothing(_: str) -> None:
-    """Return at once: there are no servers."""
+def choose_edit_format(model: str, settings: Settings) -> EditFormat:
+    """Return the edit format for a model, by its id `provider/name`."""
+    edit_format = settings.models[model].edits if model in settings.models else ""
+    return edit_format or guess_edit_format(model)
+
+
+def guess_edit_format(model: str) -> EditFormat:
+    """Return the edit format that models of this name are best at."""
+    return find_canonical_capabilities(model).edits or DEFAULT_FORMAT
+
+
+async def _return_at_once(_: str) -> None:
+    """Return at once: there are no servers to wait for."""
 
 
 def _fold_name(name: str) -> str:
@@ -29,14 +45,13 @@ def _fold_name(name: str) -> str:
 
 
 class Toolset(Mapping[str, ToolType]):
-    """Tool classes by name; a tool's module is imported when its class is asked for.
+    """Tool classes by name; a tool's module is imported when its class is requested.
 
-    `listed` are the names in the list that every request carries; `essential` those in the list of a model whose
-    window is small. The others are called through `call_tool`: those that a mode alone needs (`deferred`) are described
-    with that mode, and the rest is what a dialect or an edit format has words of its own for. A model is told of none
-    that is `disabled_names`; one is found all the same, so that who calls it hears why it is not run. `find_external`
-    finds the tools of servers, which come and go: they are offered beside the list. `wait_for_external` waits for the
-    server of a name that is still starting.
+    `listed` are the names in the list of every request; `essential` those in the list for a model with a small window.
+    The others are called through `call_tool`: those that only a mode needs (`deferred`) are described with that mode,
+    and the rest belongs to a dialect or an edit format. Tools in `disabled_names` are never described to the model, but
+    can be looked up, so that a call of one gets a reason. `find_external` looks up the tools of servers, which come and
+    go and are offered apart from the list. `wait_for_external` waits for the server of a name that is still starting.
     """
 
     def __init__(self, tools: Iterable[RegisteredTool] = BUILTIN, *, disabled_names: Collection[str] = ()) -> None:
@@ -47,17 +62,18 @@ class Toolset(Mapping[str, ToolType]):
         self._folded = {_fold_name(name): tool_name for name, tool_name in names.items()}
         modes = {mode.value: mode.rules.tools for mode in Mode if mode.rules.tools}
         self.deferred: Mapping[str, tuple[str, ...]] = {
-            mode: tool_names for mode, names in modes.items() if (tool_names := self._keep(names))
+            mode: tool_names for mode, names in modes.items() if (tool_names := self._list_enabled(names))
         }
         later = {name for names in modes.values() for name in names}
         listed_names = [tool.name for tool in self._tools.values() if tool.is_listed and tool.name not in later]
-        self.listed = self._keep(listed_names)
-        self.essential = self._keep(tool.name for tool in self._tools.values() if tool.is_essential)
+        self.listed = self._list_enabled(listed_names)
+        self.essential = self._list_enabled(tool.name for tool in self._tools.values() if tool.is_essential)
         self.find_external: Callable[[str], ToolType | None] = lambda _: None
-        self.wait_for_external: Callable[[str], Awaitable[None]] = _wait_for_nothing
+        self.wait_for_external: Callable[[str], Awaitable[None]] = _return_at_once
 
-    def _keep(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Those that are not disabled; which tool stands in the editor's place, the edit format says later."""
+    def _list_enabled(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the names that are not disabled; the edit format later decides which tool takes the editor's
+        position."""
         return tuple(name for name in names if name == EDITOR or name not in self.disabled)
 
     def disable(self, names: Collection[str]) -> Toolset:
@@ -67,8 +83,8 @@ class Toolset(Mapping[str, ToolType]):
         return toolset
 
     def explain_unknown(self, locations: Mapping[str, str]) -> tuple[str, ...]:
-        """Return a sentence about each name that is the own name of none, and of no tool of a server. `locations`: each
-        with the place where it stands."""
+        """Return a sentence about every name that belongs to no tool and no server. `locations`: where every name is
+        configured."""
         sentences = []
         for name, location in locations.items():
             if name in self._tools or name.startswith("mcp__"):
@@ -80,7 +96,7 @@ class Toolset(Mapping[str, ToolType]):
         return tuple(sentences)
 
     def __getitem__(self, name: str) -> ToolType:
-        module, _, tool = self._tools[name].location.partition(":")  # a name that a model made up loads no module
+        module, _, tool = self._tools[name].location.partition(":")  # A name that a model invented loads no module.
         return cast(ToolType, getattr(import_module(module), tool))
 
     def __iter__(self) -> Iterator[str]:
@@ -90,15 +106,16 @@ class Toolset(Mapping[str, ToolType]):
         return len(self._tools)
 
     def resolve_name(self, name: str) -> str:
-        """Return the tool's own name, however its letters and underscores are written; as given if it is of none."""
+        """Return the tool's own name for any spelling of case and underscores; an unknown name is returned
+        unchanged."""
         return name if name in self._tools else self._aliases.get(name) or self._folded.get(_fold_name(name), name)
 
     def list_aliases(self, name: str) -> tuple[str, ...]:
-        """List the other names that a tool is called by."""
+        """List the other names of a tool."""
         return self._tools[name].aliases
 
     def find(self, name: str) -> ToolType:
-        """Return the tool of that name or alias. Raises `ToolInputInvalid`, which names near ones."""
+        """Return the tool of that name or alias. Raises `ToolInputInvalid`, which suggests similar names."""
         tool_name = self.resolve_name(name)
         if tool_name in self._tools:
             return self[tool_name]
@@ -114,7 +131,8 @@ class Toolset(Mapping[str, ToolType]):
         )
 
     def parse(self, name: str, arguments: str) -> Tool[Any]:
-        """Return a checked call of `arguments`, JSON as text. Raises `ToolInputInvalid` in words for a model."""
+        """Return a checked call of `arguments`, JSON as text. Raises `ToolInputInvalid` with a message for
+        the model."""
         return convert_arguments(self.find(name), arguments)
 
     def build_specs(
@@ -123,9 +141,9 @@ class Toolset(Mapping[str, ToolType]):
         edits: EditFormat = "search_replace",
         names: Sequence[str] | None = None,
     ) -> tuple[ToolSpec, ...]:
-        """Return the list that a model is sent: `names`, by default `listed`. `load_text(name)` is a tool's text.
+        """Return the list that a model is sent: `names`, by default `listed`. `load_text(name)` returns a tool's text.
 
-        Of the tools that edit a file the one of the format `edits` is in it, under the name that models know it by.
+        Of the edit tools only the one of the format `edits` is in it, under the name that models know.
         """
         selected_names = self.listed if names is None else names
         name_pairs = [OFFERED[edits] if name == EDITOR else (name, name) for name in selected_names]
@@ -141,7 +159,7 @@ class Toolset(Mapping[str, ToolType]):
         )
 
     def describe(self, name: str, text: str) -> str:
-        """Return a tool in prose, for a model that is told of it outside of the list: its text and its arguments."""
+        """Return a tool in prose, for a model that learns of it outside the list: its text and its arguments."""
         schema = build_offered_schema(self[name])
         required_names = schema.get("required", ())
         lines = [

@@ -13,10 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
-from core.protocol.client import EngineGone
+from core.protocol.client import ABSENT, EngineFrame, EngineGone
 from core.protocol.commands import AnyCommand, Reject, Reply
 from core.protocol.events import Envelope
-from core.protocol.frames import ABSENT, EngineFrame
 from core.protocol.queries import AnyAnswer, AnyQuery
 from core.records import build_json_decoder
 from core.tasks import TaskOwner

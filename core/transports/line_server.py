@@ -11,9 +11,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from core.protocol.client import Client
+from core.protocol.client import ABSENT, Client, ClientFrame, Subscribe
 from core.protocol.commands import AnyCommand, Reject
-from core.protocol.frames import ABSENT, ClientFrame, Subscribe
 from core.protocol.queries import AnyQuery, RefusedAnswer
 from core.records import RecordDecoder, build_json_decoder
 from core.tasks import TaskOwner

@@ -142,7 +142,7 @@ AGES = frozenset(
     {
         "core.sandbox.tiers.selection",
         "core.providers.catalog.reported",
-        "core.providers.connection.retry_delay",
+        "core.providers.connection.refusals",
         "core.cli.image",
         "core.cli.upkeep.clean",
         "core.cli.remote.agents",

@@ -9,8 +9,8 @@ import pytest
 
 from core.protocol import documents as d
 from core.protocol import events as e
+from core.protocol.documents import Plan
 from core.protocol.models import ModelChoice, ProviderStatus
-from core.protocol.plans import Plan
 from core.protocol.queries import ModelsAnswer, ModelsQuery
 from tests.contract.source_tree import modules
 from tests.support import recorded

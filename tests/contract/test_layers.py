@@ -100,7 +100,7 @@ SLOW = (
 )
 # Plan files, model scripts and dialect texts are YAML; their readers are siblings and do not know each other.
 SHARED = {
-    "ruamel": {"core.plans.yaml_parser", "core.providers.scripted.script_file", "core.prompts.command_templates"},
+    "ruamel": {"core.plans.yaml_parser", "core.providers.script_file", "core.prompts.command_templates"},
     # a connection, what logs it in, and the server that we are ourselves
     "mcp": {"core.mcp.wire.sdk_connection", "core.mcp.login_flow", "core.transports.mcp.sdk_server"},
 }

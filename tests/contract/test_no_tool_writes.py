@@ -16,10 +16,10 @@ from core.engine.subagents.task_agents import TaskSpawner
 from core.errors import ToolFailed
 from core.mcp.session_servers import SessionServers
 from core.modes import Access
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan
 from core.protocol.review import Origin
 from core.tools import base
-from core.tools.builtin.debugging.debugger import Debugger
+from core.tools.builtin.debugging import Debugger
 from core.tools.external import ExternalCaller
 from core.tools.toolset import Toolset
 from tests.support.agent_case import Case

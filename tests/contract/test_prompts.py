@@ -12,13 +12,12 @@ from core.config.settings import Settings
 from core.dialects.tag_reader import CALL_TAGS, FRAME_TAGS
 from core.modes import Mode, find_modes_granting
 from core.prompts import ROOT, PromptMissing, list_prompts, load_tool_text, render
-from core.protocol.documents import Todo, TodoStatus
+from core.protocol.documents import Plan, Todo, TodoStatus
 from core.protocol.events import ModeName
-from core.protocol.plans import Plan
 from core.protocol.review import Change, FileState, Finding
 from core.shell.probe_overlay import LOG_VARIABLE, URL_PLACEHOLDER
+from core.tools.arguments import build_parameters
 from core.tools.builtin import BUILTIN
-from core.tools.schema import build_parameters
 from core.tools.toolset import Toolset
 
 TOOLS = Toolset()

@@ -13,7 +13,7 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.providers.catalog import listing
-from core.providers.catalog.choosing import find_default_model
+from core.providers.catalog.discovery import find_default_model
 from core.providers.connection.keys import store_key
 from core.user_dirs import get_config_dir
 from tests.support.open_session import run_turn

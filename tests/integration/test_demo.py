@@ -16,7 +16,7 @@ from core.engine import Engine, EngineOptions
 from core.errors import StateError
 from core.protocol import commands as cmd
 from core.protocol import queries as q
-from core.providers.scripted.provider import ScriptedProvider
+from core.providers.scripted_provider import ScriptedProvider
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
 from tui.chat.transcript import Greeting

@@ -10,8 +10,7 @@ from core.engine import Engine, EngineOptions
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
-from core.protocol.documents import Todo
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan, Todo
 
 OPTIONS = EngineOptions(model="scripted/none.yaml", watch=False)
 

@@ -71,7 +71,7 @@ async def test_n16e_a_fault_in_a_turn_is_named_in_its_message(tmp_path, monkeypa
 
 async def test_n16e_a_fault_in_a_tool_is_kept_and_the_turn_goes_on(tmp_path, monkeypatch):
     case = Case(tmp_path, calls(("list_dir", {})), says("I see."))
-    monkeypatch.setattr("core.tools.builtin.reading.list_dir.ListDir.run", broken)
+    monkeypatch.setattr("core.tools.builtin.reading.list_files.ListDir.run", broken)
     assert (await case.turn()).reason == "done"
     [path] = kept()
     assert path.name in case.results()[0]

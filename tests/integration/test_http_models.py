@@ -10,8 +10,8 @@ import pytest
 
 from core.errors import ConfigError
 from core.protocol import commands as cmd
-from core.protocol.unions import list_leaves
 from core.providers.registry import resolve_provider
+from core.records import list_leaves
 from core.transports.http.access import Grant
 from core.transports.http.sessions.commands import find_needed_grant
 from tests.support.agent_case import says

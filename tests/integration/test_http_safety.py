@@ -16,7 +16,7 @@ from litestar.routes import HTTPRoute
 from core.cli.remote.serve import parse
 from core.errors import ConfigError
 from core.protocol import commands as cmd
-from core.protocol.unions import list_leaves
+from core.records import list_leaves
 from core.transports.http.access import FAILURES_COUNTED, Grant
 from core.transports.http.app import build_routes
 from core.transports.http.connection import READER_LIMIT, GuardedProtocol

@@ -11,7 +11,7 @@ from core.engine import Engine
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan
 from tests.support.agent_case import Step, calls, says
 from tests.support.open_session import read_until, run_turn, session_in, submit
 from tests.support.story import TODOS, access, project_at

@@ -199,7 +199,7 @@ async def test_its_own_host_is_asked_why_its_cache_was_missed(monkeypatch):
     async with provider_server(steps) as server:
         elsewhere = connect(server, "anthropic")
         await ask(elsewhere, request(session="s"))
-        monkeypatch.setattr("core.providers.anthropic.provider.OFFICIAL_HOST", "127.0.0.1")
+        monkeypatch.setattr("core.providers.anthropic_provider.OFFICIAL_HOST", "127.0.0.1")
         provider = connect(server, "anthropic")
         second = await ask(provider, request(session="s"))
         await ask(provider, request(session="s"))

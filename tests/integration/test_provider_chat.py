@@ -13,8 +13,7 @@ from core.errors import ProviderError
 from core.protocol.messages import AssistantMessage, Attachment, ToolCall, ToolMessage, UserMessage
 from core.providers.base import ToolCallDelta
 from core.providers.connection.failures import Api
-from core.providers.openai.chat_answer import ChatAnswer
-from core.providers.openai.chat_request import shorten_id
+from core.providers.openai.chat import ChatAnswer, shorten_id
 from tests.support.model_server.step import Say, Think
 from tests.support.provider_calls import ask, connect, request
 from tests.support.provider_server import provider_server

@@ -13,7 +13,7 @@ from core.errors import ContextOverflow, ProviderError
 from core.protocol.messages import AssistantMessage, Attachment, ToolCall, ToolMessage, UserMessage, WireAnswer
 from core.providers.base import ToolCallDelta, ToolSpec
 from core.providers.connection.failures import Api
-from core.providers.openai.responses_answer import ResponsesAnswer
+from core.providers.openai.responses import ResponsesAnswer
 from tests.support.model_server.step import Say, Think
 from tests.support.provider_calls import GREP, ask, connect, request
 from tests.support.provider_server import provider_server

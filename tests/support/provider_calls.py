@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.protocol.messages import AssistantMessage, Message, ToolCall, Usage, UserMessage, WireAnswer, WireProtocol
-from core.providers.anthropic.options import build_options
-from core.providers.anthropic.provider import AnthropicProvider
-from core.providers.anthropic.request import MessagesWire
+from core.providers.anthropic_messages import MessagesWire, build_options
+from core.providers.anthropic_provider import AnthropicProvider
 from core.providers.base import (
     AnswerReport,
     Delta,

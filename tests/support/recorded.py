@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from core.protocol import documents as d
 from core.protocol import events as e
+from core.protocol.documents import Plan
 from core.protocol.messages import Usage
-from core.protocol.plans import Plan
 from core.protocol.review import Change, Check, FileState, Hunk
 
 TODOS = (

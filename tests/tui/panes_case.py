@@ -8,8 +8,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.widget import Widget
 
-from core.protocol.documents import Todo
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan, Todo
 from core.protocol.queries import FileAnswer, SessionInfo, TreeAnswer, TreeEntry
 from tui.files.file_tree import FileTree
 from tui.files.messages import FileSelected, MentionRequested

@@ -8,8 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 from textual.app import App
 
-from core.protocol.documents import Todo
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan, Todo
 from core.protocol.queries import TreeAnswer, TreeEntry
 from core.protocol.review import ChangeDiff
 from tests.tui.panes_case import PaneApp, plan_app

@@ -9,9 +9,8 @@ import pytest
 from core.protocol import commands as cmd
 from core.protocol import events as e
 from core.protocol import queries as q
-from core.protocol.documents import Todo
+from core.protocol.documents import Plan, Todo
 from core.protocol.messages import Usage
-from core.protocol.plans import Plan
 from core.protocol.review import Change, CompetingVersion, ConflictRegion, ConflictSides, FileState, Hunk
 from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp

@@ -7,10 +7,9 @@ from msgspec import json
 
 from core.protocol import documents as d
 from core.protocol import events as e
-from core.protocol.documents import ErrorDocument, ErrorMetadata, TextDocument
+from core.protocol.documents import ErrorDocument, ErrorMetadata, Plan, TextDocument
 from core.protocol.events import Envelope, LossyEvent
 from core.protocol.messages import Usage
-from core.protocol.plans import Plan
 from core.state.session import TurnState
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from textual.message import Message
 from textual.widgets import TextArea
 
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan
 from tui.keymap import get_bindings
 from tui.plan import messages
 from tui.widgets.input_line import InputLine, InputPurpose

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from textual.message import Message
 
 from core.protocol.commands import PlanBuild
-from core.protocol.documents import Todo, TodoStatus
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan, Todo, TodoStatus
 
 
 class PlanWanted(Message, namespace="plan_panel"):

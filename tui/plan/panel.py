@@ -10,9 +10,8 @@ from textual.app import ComposeResult
 from textual.widgets import Input, Static
 
 from core.protocol.commands import MAX_SUBAGENTS, PlanBuild, PlanComment
-from core.protocol.documents import Todo
+from core.protocol.documents import Plan, Todo
 from core.protocol.events import TodoVerified
-from core.protocol.plans import Plan
 from core.protocol.review import Comment
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.panes import StatePane

@@ -17,7 +17,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan
 from core.protocol.review import Comment
 from core.text.counting import count as count_things
 from tui.keymap import get_bindings, insert_keys

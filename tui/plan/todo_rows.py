@@ -10,9 +10,8 @@ from typing import Final
 
 from textual.content import Content
 
-from core.protocol.documents import Todo
+from core.protocol.documents import Plan, Todo
 from core.protocol.events import TodoVerified
-from core.protocol.plans import Plan
 from core.protocol.review import Change
 from tui.state import ViewState
 from tui.text import fit_line

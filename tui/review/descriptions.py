@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from core.protocol.events import DiagnosticsReported
 from core.protocol.review import Bulk, Change, Check, FileState, Origin
-from core.state.check_words import FAILING, NO_CHECK, can_be_marked, describe_changed_judge, get_check_words
+from core.state.checks import FAILING, NO_CHECK, can_be_marked, describe_changed_tests, get_check_words
 from core.text.counting import count
 from tui.keymap import insert_keys
 from tui.quantities import format_size
@@ -145,7 +145,7 @@ def describe_check(change: Change, length: int = COMMAND_LENGTH) -> Part:
         words, style = get_check_words(change.check).sentence, get_check_style(change.check)
         if change.check.changed_here:
             path = format_path(change.check.changed_here[0], 40)
-            return f"✓ {words}: {ran}, {describe_changed_judge(change.check, path)}", style
+            return f"✓ {words}: {ran}, {describe_changed_tests(change.check, path)}", style
         rerun_note = ", run again in a clean layer" if change.check.is_verified else ""
         return f"✓ {words}: {ran}{rerun_note}", style
     return f"✗ {FAILING}: {ran} ended with {change.check.exit_code}", "$text-error"

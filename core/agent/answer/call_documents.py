@@ -23,6 +23,7 @@ from core.protocol.documents import (
     FileEditDocument,
     FileEditMetadata,
     FileOperation,
+    Plan,
     PlanDocument,
     PlanMetadata,
     Question,
@@ -37,7 +38,6 @@ from core.protocol.documents import (
     ToolResult,
 )
 from core.protocol.messages import Attachment
-from core.protocol.plans import Plan
 from core.records import parse_json
 from core.shadow.content.blob_store import get_blob_path
 from core.shadow.diff.hunks import compare_texts

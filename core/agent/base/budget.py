@@ -11,7 +11,7 @@ from core.config.settings import TurnLimits
 from core.errors import AgentTuiError
 from core.modes import Access
 from core.protocol.messages import Usage
-from core.state.usage import add_usage
+from core.state.session import add_usage
 
 # A subagent writes no plans (PLAN) and starts no subagents (SPAWN).
 DEFAULT_ACCESSES: Final = frozenset(

@@ -29,7 +29,7 @@ from core.protocol.messages import UserMessage
 from core.protocol.review import VerdictRecord
 from core.sandbox.results import describe_end
 from core.state.session import SessionState
-from core.tools.builtin.planning.ask_question import format_answers
+from core.tools.builtin.dialogue import format_answers
 from core.tools.toolset import Toolset
 
 NO_CONTEXT = SteerContext("")

@@ -34,7 +34,7 @@ from core.syntax.flaws import describe_flaw, find_new_flaws
 from core.syntax.python_parser import find_compile_error
 from core.syntax.symbols import find_position
 from core.text.lines import split_lines
-from core.tools.builtin.debugging.debugger import RemovedProbes, Reproduction, ReproductionReport
+from core.tools.builtin.debugging import RemovedProbes, Reproduction, ReproductionReport
 
 _PYTHON = (".py", ".pyi", ".pyw")
 _HINT = "Nothing was put in place. Give the statement anew, or another line."
@@ -73,7 +73,7 @@ class DebugCapability:
         self._host.emit(HypothesesSet(hypotheses=hypotheses, taken_back=taken_back))
         return taken_back
 
-    def give_verdict(self, name: str, verdict: CauseVerdict, evidence: tuple[str, ...], reason: str) -> Hypothesis:
+    def judge_hypothesis(self, name: str, verdict: CauseVerdict, evidence: tuple[str, ...], reason: str) -> Hypothesis:
         self._check()
         hypothesis = find_hypothesis(self.hypotheses(), name)
         cited_runs = {reference.partition(":")[0].strip() for reference in evidence}
@@ -122,7 +122,7 @@ class DebugCapability:
         verdict = await self._fix.ask_for_verdict(self._origin) if set(probe_ids) >= set(present) else None
         self._check()
         if verdict is not None and verdict.outcome == "broken":
-            return RemovedProbes(said=f"{verdict.message} The probes are in place still.")
+            return RemovedProbes(verdict=f"{verdict.message} The probes are in place still.")
         probe_ids = tuple(name for name in probe_ids if name in self._state.probes)
         if probe_ids:
             self._host.emit(ProbeRemoved(ids=probe_ids))
@@ -130,7 +130,7 @@ class DebugCapability:
             raise ToolFailed(
                 f"Marks of probes are left in {', '.join(marked_paths)}.", hint="Take them out by an edit."
             )
-        return RemovedProbes(gone=probe_ids, said=verdict.message if verdict else "")
+        return RemovedProbes(gone=probe_ids, verdict=verdict.message if verdict else "")
 
     def save_output(self, run: str, text: str) -> str:
         self._check()

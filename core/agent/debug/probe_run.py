@@ -37,7 +37,7 @@ from core.sandbox.results import CommandResult
 from core.shell.command_host import CommandRequest
 from core.shell.log_collector import LogCollector
 from core.shell.probe_overlay import URL_PLACEHOLDER, URL_VARIABLE, LogTail, ProbeMount, ProbeOverlay, read_chunks
-from core.tools.builtin.debugging.debugger import Reproduction, ReproductionReport
+from core.tools.builtin.debugging import Reproduction, ReproductionReport
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 
 MAX_SECONDS = 600.0

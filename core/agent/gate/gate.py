@@ -45,7 +45,7 @@ from core.protocol.review import Origin
 from core.shell.long_output import clip_text
 from core.tools.arguments import convert_arguments
 from core.tools.base import Tool
-from core.tools.builtin.terminal.command_arguments import go_to
+from core.tools.builtin.terminal.command_arguments import prefix_cd
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 from core.tools.toolset import Toolset
 
@@ -157,7 +157,7 @@ class Gate(Struct):
         with suppress(PathRefused):
             rel = terminal.host.workspace.to_relative(directory)
             directory = str(terminal.host.workspace.root / rel) if rel != terminal.shell.directory else ""
-        text = go_to(directory, command.command) if directory else command.command
+        text = prefix_cd(directory, command.command) if directory else command.command
         return cast("Tool[object]", replace(command, command=text, working_directory=""))
 
     # authorize

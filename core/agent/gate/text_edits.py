@@ -25,8 +25,8 @@ from core.protocol.messages import AssistantMessage, ToolCall
 from core.state.session import SessionState
 from core.tools.base import Tool
 from core.tools.builtin.editing.apply_patch import ApplyPatch
-from core.tools.builtin.editing.edit_blocks import EditBlocks
 from core.tools.builtin.editing.edit_targets import read_editable
+from core.tools.builtin.editing.search_replace import EditBlocks
 from core.tools.toolset import Toolset
 
 

@@ -29,9 +29,8 @@ from core.plans.todo_graph import (
     find_cancelled,
     find_newly_completed,
 )
-from core.protocol.documents import Option, Question, QuestionAnswer, Todo, TodoStatus
+from core.protocol.documents import Option, Plan, Question, QuestionAnswer, Todo, TodoStatus
 from core.protocol.events import PlanCreated, QuestionAsked, TodoChanged, ToolOutput
-from core.protocol.plans import Plan
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult
 from core.shell.command_host import CommandHost

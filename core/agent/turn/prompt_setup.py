@@ -34,8 +34,7 @@ from core.protocol.events import Notice, RulesLoaded
 from core.protocol.messages import AssistantMessage, Message
 from core.secrets import mask_secrets
 from core.state.session import SessionState
-from core.tools.edit_format_choice import choose_edit_format
-from core.tools.toolset import Toolset
+from core.tools.toolset import Toolset, choose_edit_format
 from core.user_dirs import get_config_dir
 
 CALLS_IN_TEXT = "{} takes no function calls, so it writes what it wants done into its text (tags)."

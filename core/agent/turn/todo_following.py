@@ -26,14 +26,13 @@ from core.modes import Access
 from core.plans.plan_file import parse_plan_file, rewrite_plan
 from core.plans.todo_graph import find_in_progress, find_ready, sort_topologically
 from core.prompts import render
-from core.protocol.documents import Todo, TodoStatus
+from core.protocol.documents import Plan, Todo, TodoStatus
 from core.protocol.events import AnyEvent, Notice
-from core.protocol.plans import Plan
 from core.protocol.review import Change, FileState, Origin
 from core.shadow.shadow import Shadow
 from core.state.session import SessionState
 from core.tools.base import FileEditDetail, FileEditDetails
-from core.tools.builtin.planning.todo_write import format_todos
+from core.tools.builtin.plans import format_todos
 from core.tools.toolset import Toolset
 
 # Finished todos come first, so that others can begin.

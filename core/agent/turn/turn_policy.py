@@ -26,7 +26,7 @@ from core.plans.todo_graph import DONE, find_ready
 from core.prompts import render
 from core.protocol.events import AnyEvent, Notice, SteerReturned
 from core.state.session import SessionState
-from core.tools.builtin.planning.todo_write import format_todos
+from core.tools.builtin.plans import format_todos
 
 MAX_REMINDERS = 2  # reminders to continue a build in a row without progress
 PLAN_ENDING_TOOLS = frozenset({"create_plan", "update_plan", "switch_mode"})

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from core.protocol.queries import SessionInfo
-from core.protocol.queries.forks import list_forks
+from core.protocol.queries.sessions import list_forks
 from core.text.display_names import display_name, to_one_line
 
 _HEADS = ("SESSION", "LAST USED", "TURNS", "PENDING", "MODE", "TITLE")

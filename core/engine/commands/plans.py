@@ -18,9 +18,8 @@ from core.plans.plan_merge import MergedPlan
 from core.plans.todo_graph import DONE, check_not_blocked, find_blockers, list_problems, select_current
 from core.prompts import render
 from core.protocol import commands as cmd
-from core.protocol.documents import Todo
+from core.protocol.documents import Plan, Todo
 from core.protocol.events import ContextCompacted, ModeChanged, PlanCommented, PlanUpdated, TodoChanged
-from core.protocol.plans import Plan
 from core.protocol.review import Comment
 
 MAX_COMMENT = 20_000  # characters

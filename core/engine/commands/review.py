@@ -25,8 +25,8 @@ from core.errors import AgentTuiError, CommandRejected, StateError
 from core.ids import new_id
 from core.prompts import render
 from core.protocol import commands as cmd
+from core.protocol.documents import Plan
 from core.protocol.events import CommentsSent, Notice, ReviewPolicyKept
-from core.protocol.plans import Plan
 from core.protocol.renames import format_change_path, list_changes
 from core.protocol.review import COMMENTS_TITLE, Bulk, Change, Comment, Origin, Verdict
 from core.shadow.content.paths import format_paths

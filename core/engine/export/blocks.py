@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from core.engine.export.record import ExportedChange, ExportedSession, ExportedTurn
 from core.protocol import documents as d
 from core.protocol.review import Check, DiffLine, is_prose
-from core.state.check_words import describe_changed_judge, get_check_words
+from core.state.checks import describe_changed_tests, get_check_words
 from core.text.exposure import BLANK_SIGN, TAB_SIGN, expose_blanks
 
 BlockKind = Literal["prose", "line", "code", "diff"]
@@ -153,7 +153,7 @@ def _describe_check(check: Check) -> str:
         return f"failed (exit {check.exit_code}): {command}"
     summary = f"{get_check_words(check).sentence}: {command}"
     if check.changed_here:
-        return f"{summary}, {describe_changed_judge(check, format_line(check.changed_here[0]))}"
+        return f"{summary}, {describe_changed_tests(check, format_line(check.changed_here[0]))}"
     return f"{summary}, run again in a clean layer" if check.is_verified else summary
 
 

@@ -27,8 +27,7 @@ from core.git.layout import read_small_file
 from core.permissions.rules import PermissionRule, parse_rule
 from core.protocol.events import Notice
 from core.protocol.review import Origin
-from core.providers.hosted_agents import HostedAgent
-from core.providers.hosted_modes import ModeOffer, read_mode_offer
+from core.providers.hosted_agents import HostedAgent, ModeOffer, read_mode_offer
 from core.sandbox.box import BoxService
 from core.shell.network_grants import NetworkGrants
 from core.shell.server_process import ServerLog, ServerProcess

@@ -19,13 +19,13 @@ def _resolve(model: str, settings: Settings) -> tuple[Provider, str]:
 
 
 def _compute_cost(model: str, usage: Usage) -> float | None:
-    from core.providers.catalog.pricing import compute_cost
+    from core.providers.catalog.capabilities import compute_cost
 
     return compute_cost(model, usage)
 
 
 def _find_window(model: str) -> int:
-    from core.providers.catalog.pricing import find_context_window
+    from core.providers.catalog.capabilities import find_context_window
 
     return find_context_window(model)
 
@@ -43,7 +43,7 @@ def _preload(model: str) -> None:
 
 
 async def _choose_default(settings: Settings) -> str:
-    from core.providers.catalog.choosing import find_default_model
+    from core.providers.catalog.discovery import find_default_model
 
     return (await find_default_model(settings)).id
 

@@ -24,7 +24,7 @@ from core.errors import ToolFailed
 from core.filesystem.atomic_write import is_temporary_name
 from core.shadow.content.paths import collect_directories
 from core.text.similarity import find_nearest_names
-from core.tools.builtin.reading.ripgrep import BARE, UNRULED, find_program, has_unusual_rules, list_scope
+from core.tools.builtin.reading.ripgrep import MINIMAL_ENV, NO_IGNORE, find_program, has_unusual_rules, list_scope
 from core.workspace import IgnoreRules, Workspace
 from core.workspace.file_names import from_os_name
 
@@ -82,11 +82,11 @@ class FileList:
 def _list_files(root: Path) -> list[str]:
     try:
         command = [find_program(), "--no-config", "--files", "--null", *list_scope(str(root))]
-        command += [UNRULED] if has_unusual_rules(str(root)) else []
+        command += [NO_IGNORE] if has_unusual_rules(str(root)) else []
     except ToolFailed:
         return _walk_files(root)
     result = subprocess.run(
-        command, cwd=root, env=BARE, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
+        command, cwd=root, env=MINIMAL_ENV, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
     )
     names = result.stdout.split(b"\0")[:MAX_FILES]
     return sorted(from_os_name(name.removeprefix(b"./")) for name in names if name)

@@ -27,7 +27,7 @@ from core.protocol.events import EffortChanged, ModelChanged, SubagentFinished, 
 from core.protocol.messages import Effort, Usage
 from core.protocol.renames import list_changes
 from core.state.call_words import describe_call
-from core.state.usage import add_usage, subtract_usage
+from core.state.session import add_usage, subtract_usage
 
 INTERVAL: Final = 0.3  # seconds between two reports of the same subagent
 HEARTBEAT: Final = 1.0  # seconds after which its time is reported again, unless it waits for the user

@@ -17,9 +17,8 @@ from core.engine.turns.lifecycle import build_context
 from core.ids import new_id
 from core.plans.todo_graph import select_current
 from core.prompts import render
-from core.protocol.documents import Todo
+from core.protocol.documents import Plan, Todo
 from core.protocol.events import SubagentStarted
-from core.protocol.plans import Plan
 from core.protocol.review import Origin
 
 MAX_TURNS: Final = 3  # turns to make the `verify` command pass

@@ -1,4 +1,5 @@
-"""Commands (clients -> core): each is answered with `Ack` or `Reject` before it has any effect; effects are events."""
+"""Commands (clients -> core): every command is answered with `Ack` or `Reject` before it has an effect; effects are
+events."""
 
 from __future__ import annotations
 
@@ -6,12 +7,11 @@ from typing import TYPE_CHECKING, Union
 
 from core.protocol.commands.base import *
 from core.protocol.commands.base import Command
-from core.protocol.commands.plans import *
-from core.protocol.commands.review import *
+from core.protocol.commands.proposals import *
 from core.protocol.commands.session import *
-from core.protocol.unions import list_leaves
+from core.records import list_leaves
 
 if TYPE_CHECKING:
     AnyCommand = Command
-else:  # what can be decoded: every class that is a command itself
+else:  # Every concrete command can be decoded.
     AnyCommand = Union[(*list_leaves(Command),)]

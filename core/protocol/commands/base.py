@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from core.ids import OptionalId
 
-MAX_SUBAGENTS: Final = 4  # subagents of a build
-MAX_ATTACHMENT_BYTES: Final = 32_000_000  # bytes of a file
+MAX_SUBAGENTS: Final = 4  # The limit for subagents of a build.
+MAX_ATTACHMENT_BYTES: Final = 32_000_000  # The size limit of an attached file, in bytes.
 
 
 class Command(Struct, frozen=True, kw_only=True, tag_field="type"):

@@ -1,7 +1,7 @@
 """Events (core -> clients): `noun.past_participle`, complete plain data; folded in order they give the session's state.
 
 A `LossyEvent` is never logged, may be dropped on the way, and carries the `seq` of the last durable event before it;
-every other event has a dense `seq` in its session. An event is listed nowhere: its class in one of these modules does.
+every other event has a dense `seq` in its session. Events are registered by their class alone.
 """
 
 from __future__ import annotations
@@ -14,17 +14,15 @@ from core.ids import Id, OptionalId
 from core.protocol.events.base import *
 from core.protocol.events.base import Event
 from core.protocol.events.debug import *
-from core.protocol.events.plan import *
-from core.protocol.events.review import *
+from core.protocol.events.proposals import *
 from core.protocol.events.session import *
-from core.protocol.events.tool import *
 from core.protocol.events.turn import *
 from core.protocol.events.verification import *
-from core.protocol.unions import list_leaves
+from core.records import list_leaves
 
 if TYPE_CHECKING:
     AnyEvent = Event
-else:  # what can be decoded: every class that is an event itself
+else:  # Every concrete event can be decoded.
     AnyEvent = Union[(*list_leaves(Event),)]
 
 

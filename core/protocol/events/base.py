@@ -12,7 +12,7 @@ from core.modes import Mode
 if TYPE_CHECKING:
     ModeName = str
 else:
-    ModeName = Literal[tuple(mode.value for mode in Mode)]  # what is decoded is one of them
+    ModeName = Literal[tuple(mode.value for mode in Mode)]  # Only valid modes are decoded.
 TurnEnd = Literal["done", "interrupted", "limit", "failed"]
 ToolStatus = Literal["completed", "failed", "denied", "cancelled"]
 ApprovalDecision = Literal[
@@ -25,13 +25,13 @@ class Event(Struct, frozen=True, kw_only=True, tag_field="type"):
 
 
 class IdEvent(Event, frozen=True, kw_only=True):
-    """Base of the events about one thing, which `id` names."""
+    """Base of the events about one object, which `id` names."""
 
     id: Id
 
 
 class IdsEvent(Event, frozen=True, kw_only=True):
-    """Base of the events about the things of these `ids`."""
+    """Base of the events about the objects of these `ids`."""
 
     ids: tuple[Id, ...]
 

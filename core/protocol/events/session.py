@@ -14,8 +14,8 @@ from core.protocol.queries.search import IndexStatus
 
 
 class SessionStarted(Event, frozen=True, kw_only=True, tag="session.started"):
-    """`demo`: played by a script, and labelled so wherever it is shown. `private`: gone when the program ends.
-    `branch`: the one that is checked out, "" = none. `unattended`: nobody can be asked, as with `-p`."""
+    """`demo`: played by a script, and always labelled so. `private`: gone when the program ends. `branch`: the one that
+    is checked out, "" = none. `unattended`: nobody can be asked, as with `-p`."""
 
     workspace: str
     mode: ModeName
@@ -28,7 +28,7 @@ class SessionStarted(Event, frozen=True, kw_only=True, tag="session.started"):
 
 
 class SessionResumed(Event, frozen=True, kw_only=True, tag="session.resumed"):
-    """`repaired` says what recovery had to mend ("" = nothing). `branch`, `unattended`: as in `SessionStarted`."""
+    """`repaired`: the repairs of the recovery ("" = none). `branch`, `unattended`: as in `SessionStarted`."""
 
     repaired: str = ""
     branch: str = ""
@@ -36,7 +36,8 @@ class SessionResumed(Event, frozen=True, kw_only=True, tag="session.resumed"):
 
 
 class SessionForked(Event, frozen=True, kw_only=True, tag="session.forked"):
-    """All before this was copied from the session `source`, as it was at its checkpoint `at` ("" = at its end)."""
+    """Everything before this was copied from the session `source`, as it was at its checkpoint `at` ("" = at
+    its end)."""
 
     source: str
     at: str = ""
@@ -58,8 +59,8 @@ class SessionClosed(Event, frozen=True, kw_only=True, tag="session.closed"):
 
 class TrustStated(Event, frozen=True, kw_only=True, tag="trust.stated"):
     """The state of trust in the project's own instructions: its rules, its configuration, its git settings. `asked`: no
-    answer yet, treated as a no. `holds`: the places that are not read; `changed`: files that differ from when the
-    project was trusted, and which alone are asked about; `hooks`: what would be run of these, a line each."""
+    answer yet, treated as a no. `holds`: the paths that are not read; `changed`: files that differ from when the
+    project was trusted, the only ones that are asked about; `hooks`: the commands in them, a line per hook."""
 
     state: Literal["asked", "trusted", "restricted"]
     directory: str
@@ -69,7 +70,7 @@ class TrustStated(Event, frozen=True, kw_only=True, tag="trust.stated"):
 
 
 class ModeChanged(Event, frozen=True, kw_only=True, tag="mode.changed"):
-    """The mode from now on. `back_to`: the one that holds again when the turn that begins now has ended."""
+    """The mode from now on. `back_to`: the mode after the turn that begins now."""
 
     mode: ModeName
     back_to: ModeName | Literal[""] = ""
@@ -114,8 +115,8 @@ class EffortChanged(Event, frozen=True, kw_only=True, tag="effort.changed"):
 
 
 class RouteTaken(Event, frozen=True, kw_only=True, tag="route.taken"):
-    """The model that answers from now on, and its effort (`effort` "" = its default). `wanted`: the effort that was
-    asked for, where the model does not have it. `instead_of`: the model that can't answer now, and `reason` why."""
+    """The model that answers from now on, and its effort (`effort` "" = its default). `wanted`: the requested effort,
+    if the model does not have it. `instead_of`: the model that can't answer now, and `reason` why."""
 
     model: str
     effort: str = ""
@@ -126,7 +127,7 @@ class RouteTaken(Event, frozen=True, kw_only=True, tag="route.taken"):
 
 
 class ModelUsed(Event, frozen=True, kw_only=True, tag="model.used"):
-    """The usage of a model for a job beside the steps of the conversation, or for an attempt that failed."""
+    """The usage of a model for a job outside the steps of the conversation, or for a failed attempt."""
 
     job: ModelJob
     model: str
@@ -134,9 +135,8 @@ class ModelUsed(Event, frozen=True, kw_only=True, tag="model.used"):
 
 
 class CheckpointCreated(IdEvent, frozen=True, kw_only=True, tag="checkpoint.created"):
-    """The session as it was after event `seq`: the pending review, and what commands left beside it (`generated`: there
-    was any). `prompt`: what the user was about to say; "" with `before`, the checkpoint that was about to be
-    restored."""
+    """The session as it was after event `seq`: the pending review, and the other effects of commands (`generated`:
+    there were any). `prompt`: the prompt that followed; "" with `before`, the checkpoint that was to be restored."""
 
     seq: int
     prompt: str = ""
@@ -145,15 +145,15 @@ class CheckpointCreated(IdEvent, frozen=True, kw_only=True, tag="checkpoint.crea
 
 
 class SkippedPath(Struct, frozen=True, kw_only=True):
-    """A path that a restore did not touch, and why."""
+    """A path that a restore skipped, and why."""
 
     path: str
     reason: str
 
 
 class CheckpointRestored(IdEvent, frozen=True, kw_only=True, tag="checkpoint.restored"):
-    """The files are as they were at `checkpoint`, but for those that were left alone. `id`: the checkpoint made before,
-    by which this is taken back. `files`: paths whose pending state or content on disk has changed."""
+    """The files are as they were at `checkpoint`, except for skipped ones. `id`: the checkpoint made before, which
+    undoes this. `files`: paths whose pending state or content on disk has changed."""
 
     checkpoint: Id
     files: tuple[str, ...] = ()
@@ -169,7 +169,7 @@ class ConversationRewound(Event, frozen=True, kw_only=True, tag="conversation.re
 
 
 class AgentSessionOpened(IdEvent, frozen=True, kw_only=True, tag="agent.session_opened"):
-    """A hosted agent works for this session in its own session `id`, by which it can take it up again."""
+    """A hosted agent works for this session in its own session `id`, by which it can resume it."""
 
     agent: str
 
@@ -181,7 +181,7 @@ class Notice(Event, frozen=True, kw_only=True, tag="notice"):
 
 
 class ErrorRaised(Event, frozen=True, kw_only=True, tag="error"):
-    """`path`: the change, or the root of the bulk, on which a verdict could not be carried out."""
+    """`path`: the change, or the root of the bulk, whose verdict could not be carried out."""
 
     code: str
     message: str
@@ -203,12 +203,12 @@ class StreamLagged(LossyEvent, frozen=True, kw_only=True, tag="stream.lagged"):
 
 
 class IndexProgressed(LossyEvent, frozen=True, kw_only=True, tag="index.progressed"):
-    """The index of the project has come further; `IndexQuery` tells the same at any time."""
+    """The index of the project has progressed; `IndexQuery` returns the same at any time."""
 
     status: IndexStatus
 
 
 class BackgroundReported(LossyEvent, frozen=True, kw_only=True, tag="background.reported"):
-    """The background agents, the newest first, whenever one of them is news. `BackgroundQuery` tells the same."""
+    """The background agents, newest first, after a change of any. `BackgroundQuery` returns the same."""
 
     agents: tuple[BackgroundAgentInfo, ...]

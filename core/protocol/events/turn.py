@@ -1,15 +1,184 @@
-"""Events of a turn: its steps and documents, the messages of the history, and the context that the model is sent."""
+"""Events of a turn: its steps and messages, and its tool calls with their approvals, questions and jobs."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from core.ids import Id, OptionalId
-from core.protocol.documents import AnyDocument
-from core.protocol.events.base import Event, IdEvent, IdsEvent, LossyEvent, ModeName, TurnEnd
+from core.protocol.documents import AnyDocument, Question, QuestionAnswer
+from core.protocol.events.base import (
+    ApprovalDecision,
+    Event,
+    IdEvent,
+    IdsEvent,
+    LossyEvent,
+    ModeName,
+    ToolStatus,
+    TurnEnd,
+)
 from core.protocol.messages import Attachment, Message, Usage
+
+HookResult = Literal["passed", "allowed", "asked", "denied", "changed", "told", "failed"]
+
+
+class ToolRequested(Event, frozen=True, kw_only=True, tag="tool.requested"):
+    """`arguments` is the JSON text of the model; `document` is the id of the document that shows the call."""
+
+    call: str
+    tool: str
+    arguments: str
+    document: OptionalId = ""
+    summary: str = ""
+
+
+class ToolOutput(LossyEvent, frozen=True, kw_only=True, tag="tool.output"):
+    call: str
+    text: str
+
+
+class ToolFinished(Event, frozen=True, kw_only=True, tag="tool.finished"):
+    call: str
+    tool: str
+    status: ToolStatus
+    duration_ms: int = 0
+    summary: str = ""
+    spilled: str = ""
+
+
+class HookRan(IdEvent, frozen=True, kw_only=True, tag="hook.ran"):
+    """A hook that was run at an event, and what was made of its answer. `id`: the hook's, the same as long as it is the
+    same; `source`: the file that it stands in; `call`: the tool call that the event is about; `message`: what it said,
+    or why it is no answer; `effects`: what it changed, in a line."""
+
+    id: str
+    event: str
+    command: str
+    source: str
+    outcome: HookResult
+    call: str = ""
+    exit_code: int | None = None
+    duration_ms: int = 0
+    message: str = ""
+    effects: str = ""
+
+
+class ApprovalRequested(IdEvent, frozen=True, kw_only=True, tag="approval.requested"):
+    """`subject` is exactly what will run, never the model's prose; `explanation` is the model's, and labelled so.
+
+    `reason`: why it is asked about. A yes binds the subject, directory, names of variables (`environment`), mode and
+    hosts that can be reached (`network`) together: `digest` is over all of them. With kind "network", a command that
+    has ended wanted the hosts in `subject`, one a line; a yes runs it again. With kind "host" the program is to reach
+    `subject` for the agent, and nothing was sent there yet. `subagent`: who asks, "" = the agent.
+    `permissions`: what a command asks for beside running, and gets with a yes. With kind "machine" the command asks to
+    run outside of the box: "run_on_machine" lets it, "allow_once" runs it in the box instead.
+    """
+
+    call: str
+    kind: Literal["command", "mode", "tool", "network", "host", "machine"]
+    subject: str
+    directory: str = "."
+    explanation: str = ""
+    containment: str = ""
+    options: tuple[ApprovalDecision, ...] = ("allow_once", "reject_once")
+    reason: str = ""
+    environment: tuple[str, ...] = ()
+    network: tuple[str, ...] = ()
+    mode: str = ""
+    digest: str = ""
+    subagent: str = ""
+    permissions: tuple[str, ...] = ()
+
+
+class ApprovalResolved(IdEvent, frozen=True, kw_only=True, tag="approval.resolved"):
+    """`by` program: the turn ended or nobody could be asked. `pattern`: to be saved in place of the exact command."""
+
+    decision: ApprovalDecision
+    by: Literal["user", "program"] = "user"
+    note: str = ""
+    pattern: str = ""
+
+
+class QuestionAsked(IdEvent, frozen=True, kw_only=True, tag="question.asked"):
+    """`title`: what stands over the questions, "" = nothing. `lasting`: it stays open when its turn ends without an
+    answer, and when the program does; an answer that comes then begins a turn. `subagent`: who asks, "" = the agent."""
+
+    call: str
+    questions: tuple[Question, ...]
+    title: str = ""
+    lasting: bool = False
+    subagent: str = ""
+
+
+class QuestionAnswered(IdEvent, frozen=True, kw_only=True, tag="question.answered"):
+    """No answers: the user dismissed the question."""
+
+    answers: tuple[QuestionAnswer, ...] = ()
+    by: Literal["user", "program"] = "user"
+
+
+class AnswersReported(IdsEvent, frozen=True, kw_only=True, tag="answers.reported"):
+    """The model was sent answers that came after the end of the call that asked; `ids` are those of the questions."""
+
+
+class BoxFound(Event, frozen=True, kw_only=True, tag="box.found"):
+    """The containment of commands on this machine: `tier` is "T1" (the strongest) to "T4" (no containment). `reason`:
+    why it is not a stronger one; `cure`: how to get one ("" = it is the strongest)."""
+
+    tier: str
+    reason: str = ""
+    cure: str = ""
+
+
+class ShellMoved(Event, frozen=True, kw_only=True, tag="shell.moved"):
+    """The working directory of the next command in the workspace, and all variables that commands have set or removed.
+    Values that look like secrets are left out: they last as long as the program."""
+
+    directory: str = "."
+    environment: dict[str, str] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+
+
+class JobStarted(IdEvent, frozen=True, kw_only=True, tag="job.started"):
+    """A command that continues in the background, in a separate box."""
+
+    call: str
+    command: str
+    directory: str = "."
+
+
+class JobEnded(IdEvent, frozen=True, kw_only=True, tag="job.ended"):
+    """`ended` as reported by the box: exited, stopped, timed_out, flooded, out_of_memory or lost; `exit_code` with
+    "exited" only. `effects`: its effects, in one line."""
+
+    command: str
+    ended: str
+    exit_code: int | None = None
+    duration_ms: int = 0
+    effects: str = ""
+
+
+class CommandRan(IdEvent, frozen=True, kw_only=True, tag="command.ran"):
+    """A command that the user typed. `output`: its head and tail, as the model will be sent it."""
+
+    command: str
+    directory: str = "."
+    ended: str = "exited"
+    exit_code: int | None = None
+    output: str = ""
+    effects: str = ""
+
+
+class NetworkRefused(Event, frozen=True, kw_only=True, tag="network.refused"):
+    """Hosts (`host:port`) that commands tried and failed to reach without a question to the user, because several ran
+    at once, or one in the background."""
+
+    targets: tuple[str, ...]
+
+
+class TerminalReported(IdsEvent, frozen=True, kw_only=True, tag="terminal.reported"):
+    """The model was sent these jobs' ends and user's commands (ids)."""
 
 
 class AttachmentAdded(Event, frozen=True, kw_only=True, tag="attachment.added"):
@@ -23,7 +192,7 @@ class AttachmentAdded(Event, frozen=True, kw_only=True, tag="attachment.added"):
 
 
 class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
-    """`prompt` is what the user typed; what the model is sent follows as `message.appended`."""
+    """`prompt` is the user's text; the message to the model follows as `message.appended`."""
 
     prompt: str
     mode: ModeName
@@ -31,20 +200,20 @@ class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
 
 
 class TurnSteered(Event, frozen=True, kw_only=True, tag="turn.steered"):
-    """A message given while the turn runs; it reaches the model at its next step. It waits until a `message.appended`
-    or `steer.delivered` names its `id`, or `steer.returned` gives it back."""
+    """A message to the running turn; it reaches the model at its next step. It waits until a `message.appended` or
+    `steer.delivered` names its `id`, or `steer.returned` returns it."""
 
     text: str
     id: OptionalId = ""
 
 
 class SteerDelivered(IdsEvent, frozen=True, kw_only=True, tag="steer.delivered"):
-    """Those at work for the turn have these messages in their histories now."""
+    """These messages are now in the histories of those that work for the turn."""
 
 
 class SteerReturned(IdEvent, frozen=True, kw_only=True, tag="steer.returned"):
-    """A message that no model was sent is the user's again, and never will be sent by itself: the turn has ended
-    before, or the user took it back. Clients offer the text where one writes."""
+    """A message that no model was sent is returned to the user and not sent by itself: the turn ended first, or the
+    user took it back. Clients put the text into the prompt."""
 
     text: str
 
@@ -56,7 +225,7 @@ class DraftKept(Event, frozen=True, kw_only=True, tag="draft.kept"):
 
 
 class PromptSuggested(Event, frozen=True, kw_only=True, tag="prompt.suggested"):
-    """A prompt that the user may want to send next, and its mode; a client offers it, and nothing more."""
+    """A prompt that the user may want to send next, and its mode; a client only offers it."""
 
     text: str
     mode: ModeName
@@ -95,14 +264,14 @@ class StepRetried(Event, frozen=True, kw_only=True, tag="step.retried"):
 
 
 class MessageAppended(Event, frozen=True, kw_only=True, tag="message.appended"):
-    """`steers`: the ids of what the user said meanwhile that this message brings."""
+    """`steers`: the ids of the user's messages in the meantime that this message contains."""
 
     message: Message
     steers: tuple[Id, ...] = ()
 
 
 class DocumentStarted(IdEvent, frozen=True, kw_only=True, tag="document.started"):
-    """`kind` is the document's `type`; `title` is a one-line text to show until it is finished."""
+    """`kind` is the document's `type`; `title` is a one-line text until it is finished."""
 
     kind: str
     sequence: int
@@ -120,8 +289,8 @@ class DocumentFinished(Event, frozen=True, kw_only=True, tag="document.finished"
 
 
 class ContextMeasured(Event, frozen=True, kw_only=True, tag="context.measured"):
-    """Tokens: `used` of `window` (0 = not known). `estimated`: counted by us, not by the provider. `dropped_reasoning`:
-    answers that were sent without theirs; `cache_miss`: why the cache was not hit, "" = not known."""
+    """Tokens: `used` of `window` (0 = unknown). `estimated`: counted by us, not by the provider. `dropped_reasoning`:
+    answers that were sent without their reasoning; `cache_miss`: why the cache was not hit, "" = unknown."""
 
     used: int
     window: int
@@ -131,7 +300,7 @@ class ContextMeasured(Event, frozen=True, kw_only=True, tag="context.measured"):
 
 
 class ContextCompacted(Event, frozen=True, kw_only=True, tag="context.compacted"):
-    """The history is replaced by `messages`; what follows is appended to them."""
+    """The history is replaced by `messages`; later messages are appended to them."""
 
     messages: tuple[Message, ...]
     before_tokens: int
@@ -147,8 +316,8 @@ class DroppedSpan(Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class ContextDropped(Event, frozen=True, kw_only=True, tag="context.dropped"):
-    """The user left a part of the history out: in place of each span stands `note` from now on, and what was attached
-    to a result of a tool is gone. `tokens`: about how many fewer."""
+    """The user left a part of the history out: `note` replaces every span from now on, and the attachments of a tool
+    result are gone. `tokens`: about how many fewer."""
 
     name: str
     spans: tuple[DroppedSpan, ...]
@@ -157,8 +326,8 @@ class ContextDropped(Event, frozen=True, kw_only=True, tag="context.dropped"):
 
 
 class ReasoningDropped(Event, frozen=True, kw_only=True, tag="reasoning.dropped"):
-    """The model's API no longer takes the reasoning of the answers so far: they go back without it from now on.
-    `answers` is how many had any. What was said and done in them stays."""
+    """The model's API no longer takes the reasoning of the answers so far: they are sent without it from now on.
+    `answers` is how many had any. Their texts and calls stay."""
 
     answers: int
 
@@ -179,8 +348,8 @@ class LoadedRule(Struct, frozen=True, kw_only=True):
 
 
 class SkillActivated(Event, frozen=True, kw_only=True, tag="skill.activated"):
-    """A skill was opened. `text`: as the model is sent it; `folder`: that of the user's own, which commands may read
-    from then on, "" = it lies in the project."""
+    """A skill was opened. `text`: as sent to the model; `folder`: its folder if that is the user's own, which commands
+    may read from then on, "" = it is in the project."""
 
     name: str
     path: str
@@ -190,13 +359,13 @@ class SkillActivated(Event, frozen=True, kw_only=True, tag="skill.activated"):
 
 
 class ForeignReceived(Event, frozen=True, kw_only=True, tag="foreign.received"):
-    """The model was given text that strangers wrote. `source`: the host that it came from, or a server of
-    tools, with a colon in its name."""
+    """The model was sent text that strangers wrote. `source`: its host, or a server of tools, with a colon in
+    its name."""
 
     source: str
 
 
 class RulesLoaded(Event, frozen=True, kw_only=True, tag="rules.loaded"):
-    """All that the model was told of by now, in order, and what could not be read."""
+    """All rules that the model was sent so far, in order, and those that could not be read."""
 
     rules: tuple[LoadedRule, ...]

@@ -1,7 +1,7 @@
-"""Verification: a check that the program itself ran again, alone, in a clean layer, and what came of it.
+"""Verification: a check that the program itself repeated, alone, in a clean layer, and its result.
 
-A result is about a text (the content of some pending changes) over what was on disk then. It holds for exactly that:
-both are compared by their content, never by time.
+A result is about a text (the content of some pending changes) over the disk's content at that time. It is valid for
+exactly that: both are compared by their content, never by time.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from msgspec import Struct
 from core.protocol.events.base import Event, LossyEvent
 from core.protocol.review import Check, CheckKind, FileState
 
-# "unclear": it could not be run, or it failed where files that only the session's commands left were missing.
+# "unclear": it could not be run, or it failed because files that only the session's commands created were missing.
 VerificationOutcome = Literal["passed", "failed", "unclear"]
 
 
 class Verification(Struct, frozen=True, kw_only=True):
     """The result of one check. `problem`: why it proves nothing, as a sentence, "" = it has passed.
 
-    `text`: the judged content by path; `content`: the digest of text, disk and environment that it was about, "" = the
-    project is too large to be compared, so the result can't be used again. `paths`: what the check looked at, () = the
-    project. `changed_here`: paths of the text that decide what the check does (tests, settings of the runner).
-    `passed`, `failed` and `skipped`: tests that it counted, None = it counted none. `output`: its end.
+    `text`: the judged content by path; `content`: the digest of the text, disk and environment, "" = the project is too
+    large to be compared, so the result can't be used again. `paths`: the paths that the check covered, () = the
+    project. `changed_here`: paths of the text that decide the result (tests, settings of the runner). `passed`,
+    `failed` and `skipped`: tests that it counted, None = it counted none. `output`: its end.
     """
 
     command: str
@@ -47,7 +47,7 @@ class Verification(Struct, frozen=True, kw_only=True):
         return self.outcome == "passed" and not self.changed_here
 
     def build_check(self) -> Check:
-        """Return it as the check that is shown with a change."""
+        """Return the result as the check that a change displays."""
         return Check(
             call="",
             command=self.command,
@@ -60,21 +60,21 @@ class Verification(Struct, frozen=True, kw_only=True):
 
 
 class VerificationRecorded(Event, frozen=True, kw_only=True, tag="check.verified"):
-    """The program ran a check again, alone, in a clean layer."""
+    """The program repeated a check, alone, in a clean layer."""
 
     result: Verification
 
 
 class VerificationProgressed(LossyEvent, frozen=True, kw_only=True, tag="verification.progressed"):
-    """Lossy: the check that runs now ("" = none any more), and what it has printed since the last such event."""
+    """Lossy: the check that runs now ("" = none), and its output since the last such event."""
 
     command: str
     text: str = ""
 
 
 class VerificationFinished(Event, frozen=True, kw_only=True, tag="verification.finished"):
-    """All checks of a `changes.verify` have ended. `accepted`: the paths that were written to the project by it;
-    `reason`: why others, or all, were left, as sentences, "" = none was."""
+    """All checks of a `changes.verify` have ended. `accepted`: the paths that were written to the project; `reason`:
+    why the others, or all, were not, as sentences, "" = none was left."""
 
     accepted: tuple[str, ...] = ()
     reason: str = ""

@@ -1,4 +1,5 @@
-"""Queries (clients -> core): questions without an effect, and their answers. None is listed: its class does that."""
+"""Queries (clients -> core): questions without an effect, and their answers. They are registered by their
+class alone."""
 
 from __future__ import annotations
 
@@ -8,19 +9,17 @@ from core.protocol.queries.background import *
 from core.protocol.queries.base import *
 from core.protocol.queries.base import Answer, Query
 from core.protocol.queries.changes import *
-from core.protocol.queries.commits import *
 from core.protocol.queries.extensions import *
 from core.protocol.queries.files import *
-from core.protocol.queries.prompt_context import *
 from core.protocol.queries.search import *
 from core.protocol.queries.sessions import *
 from core.protocol.queries.settings import *
 from core.protocol.queries.transcripts import *
-from core.protocol.unions import list_leaves
+from core.records import list_leaves
 
 if TYPE_CHECKING:
     AnyQuery = Query
     AnyAnswer = Answer
-else:  # what can be decoded: every class that is a query or an answer itself
+else:  # Every concrete query and answer can be decoded.
     AnyQuery = Union[(*list_leaves(Query),)]
     AnyAnswer = Union[(*list_leaves(Answer),)]

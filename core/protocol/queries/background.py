@@ -1,4 +1,4 @@
-"""Background agents, as clients see them, and the question for them."""
+"""Background agents, as clients see them, and the query for them."""
 
 from __future__ import annotations
 

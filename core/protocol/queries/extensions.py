@@ -1,4 +1,4 @@
-"""Extensions of the agent: skills, commands and snippets of the user's own, each with why it counts or not."""
+"""Extensions of the agent: skills, and the user's commands and snippets, with the reason for their state."""
 
 from __future__ import annotations
 

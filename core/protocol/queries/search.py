@@ -1,4 +1,4 @@
-"""Questions about what the project's index knows, and the records of places that it finds."""
+"""Queries of the project's index, and its records of passages."""
 
 from __future__ import annotations
 

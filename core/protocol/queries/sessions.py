@@ -1,15 +1,15 @@
-"""Queries about sessions, models, settings and permissions."""
+"""Queries about sessions, their forks, models, settings and permissions."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
 from core.ids import Id, OptionalId
 from core.protocol.debug import ComparedLocation, ProbeRecord
-from core.protocol.events.tool import HookRan
-from core.protocol.events.turn import LoadedRule
+from core.protocol.events.turn import HookRan, LoadedRule
 from core.protocol.models import ModelChoice, ProviderStatus, RouteRow
 from core.protocol.options import ColorChoice, GlyphChoice, HangupRule, PromptKeys
 from core.protocol.queries.base import Answer, Query
@@ -324,3 +324,34 @@ class MemoryAnswer(Answer, frozen=True, kw_only=True, tag="memory"):
     """Oldest first."""
 
     notes: tuple[MemoryNote, ...]
+
+
+class ForkRow(NamedTuple):
+    """A session in the tree; `lead`: the lines that connect it to its source."""
+
+    lead: str
+    session: SessionInfo
+
+
+def list_forks(sessions: Sequence[SessionInfo]) -> list[ForkRow]:
+    """Return the sessions that are forks or were forked, from the top down. A fork whose source is gone is at
+    the top."""
+    sessions_by_id = {session.id: session for session in sessions}
+    below = dict[str, list[SessionInfo]]()
+    for session in sorted(sessions, key=lambda info: (info.started, info.id)):
+        if session.forked_from in sessions_by_id and session.forked_from != session.id:
+            below.setdefault(session.forked_from, []).append(session)
+    tops = [
+        sessions_by_id[session_id]
+        for session_id in below
+        if sessions_by_id[session_id].forked_from not in sessions_by_id
+    ]
+    return [row for top in tops for row in _walk(top, below, "", "")]
+
+
+def _walk(session: SessionInfo, below: Mapping[str, list[SessionInfo]], lead: str, indent: str) -> Iterator[ForkRow]:
+    yield ForkRow(lead, session)
+    forks = below.get(session.id, [])
+    for number, fork in enumerate(forks, 1):
+        is_last = number == len(forks)
+        yield from _walk(fork, below, indent + ("└─ " if is_last else "├─ "), indent + ("   " if is_last else "│  "))

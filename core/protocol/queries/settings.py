@@ -1,4 +1,4 @@
-"""Queries about the settings and the manual: what holds and why, what is wrong with it, and the pages to read."""
+"""Queries about the settings and the manual: effective values with their sources, problems, and pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries about what was said and done in the sessions of a workspace."""
+"""Queries about the transcripts of the sessions of a workspace."""
 
 from __future__ import annotations
 

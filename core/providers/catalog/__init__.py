@@ -1,1 +1,1 @@
-"""The knowledge of providers and models: what they can do, what they cost."""
+"""Knowledge about providers and models: addresses, capabilities and prices."""

@@ -1,32 +1,42 @@
-"""The capabilities of models, as data: what its provider's models endpoint told, else the file `models.toml`."""
+"""The abilities, context windows and prices of models.
+
+Abilities come from the models endpoint, else from `models.toml`. Prices come from genai-prices: importing that list
+costs a fifth of a second, so `load_prices` does it in the thread that imports the SDK, and `find_context_window` never
+imports it.
+"""
 
 from __future__ import annotations
 
+import sys
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from core.edit_formats import EditFormat
-from core.protocol.messages import Effort, WireProtocol
+from core.protocol.messages import Effort, Usage, WireProtocol
 from core.providers.catalog.reported import ReportedCapabilities, Thinking, load_reported
 from core.records import convert, parse_toml
 
+if TYPE_CHECKING:
+    from genai_prices.types import PriceCalculation
+
 FILE: Final = Path(__file__).with_name("models.toml")
-# Servers of this machine: they choose the window themselves, and ask for no money.
+# Local servers: they choose the window themselves and are free of charge.
 LOCAL: Final = frozenset({"scripted", "ollama", "lmstudio", "llamacpp", "vllm"})
+_LISTED: Final = frozenset({"openai", "anthropic"})
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """The capabilities of one model. `efforts` from the least to the most, () = it has none to choose; "none" = it need
-    not think. `default_effort`: what it takes when none is sent, "" = not known. `thinking`: the types of thinking that
-    can be asked for, the best first.
+    """The capabilities of one model. `efforts` from the least to the most, () = no choice; "none" = thinking can be
+    switched off. `default_effort`: the effort if none is sent, "" = unknown. `thinking`: the types of thinking that can
+    be requested, the best first.
 
-    `sampling`: whether `temperature` may be sent. `freeform_tools`: tools whose input is free text. `context_window`
-    and `max_output` in tokens, 0 = not known. `wire`: the protocol it speaks, None = its provider's. `edits`: the edit
+    `sampling`: `temperature` may be sent. `freeform_tools`: tools whose input is free text. `context_window` and
+    `max_output` in tokens, 0 = unknown. `wire`: the protocol that it speaks, None = its provider's. `edits`: the edit
     format that it is best at, "" = no particular one.
     """
 
@@ -45,7 +55,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
 
 class ModelFamily(Struct, frozen=True, kw_only=True):
-    """`patterns`: globs that the name has to fit, one of each group."""
+    """Capabilities by name. `patterns`: globs that the name has to match, one of every group."""
 
     patterns: tuple[tuple[str, ...], ...]
     capabilities: Capabilities
@@ -55,27 +65,27 @@ class ModelFamily(Struct, frozen=True, kw_only=True):
 
 
 class ModelCatalogue(Struct, frozen=True, kw_only=True):
-    """The data file. `not_chat`: patterns of models that one can't converse with."""
+    """The data file. `not_chat`: patterns of models that can't chat."""
 
     not_chat: tuple[str, ...]
     models: tuple[ModelFamily, ...]
 
 
 def find_capabilities(provider: str, model: str, *, wire: WireProtocol, origin: str = "") -> Capabilities:
-    """The capabilities of `model` at a provider that speaks `wire` by itself, told by the models endpoint at `origin`
-    or listed. Never slow; `wire` of the result is never None."""
-    capabilities = _adapt_to_wire(find_canonical_name(model), wire)
+    """Return the capabilities of `model` at a provider whose default protocol is `wire`, as reported by the models
+    endpoint at `origin` or listed. Fast; `wire` of the result is never None."""
+    capabilities = _adapt_to_wire(find_canonical_capabilities(model), wire)
     capabilities = replace(capabilities, context_window=0, max_output=0) if provider in LOCAL else capabilities
     report = load_reported(origin, model)
     return capabilities if report is None else merge_reported(capabilities, report)
 
 
 def merge_reported(listed_capabilities: Capabilities, report: ReportedCapabilities) -> Capabilities:
-    """Replace what the data file says by what was told."""
+    """Replace listed capabilities by reported ones."""
     news = {name: value for name, value in asdict(report).items() if value is False or value not in (None, 0)}
     best = report.thinking[:1] if report.thinking is not None else listed_capabilities.thinking[:1]
     if listed_capabilities.efforts and report.efforts and (report.thinking is None or best == ("enabled",)):
-        del news["efforts"]  # that it has some was told, not which; or they are budgets of ours
+        del news["efforts"]  # The endpoint reports only that there are some, or the budgets are ours.
     capabilities: Capabilities = replace(listed_capabilities, **news)
     return (
         capabilities
@@ -85,14 +95,14 @@ def merge_reported(listed_capabilities: Capabilities, report: ReportedCapabiliti
 
 
 @lru_cache(maxsize=256)
-def find_canonical_name(model: str) -> Capabilities:
-    """The data file's entry for a model of this name, wherever it runs; `wire` is its maker's."""
+def find_canonical_capabilities(model: str) -> Capabilities:
+    """Return the data file's entry for a model of this name, wherever it runs; `wire` is its maker's."""
     name = strip_prefix(model)
     return next((family.capabilities for family in load_catalogue().models if family.matches(name)), Capabilities())
 
 
 def _adapt_to_wire(capabilities: Capabilities, wire: WireProtocol) -> Capabilities:
-    """The same at a host that speaks `wire`: what only its maker's own API has is not there elsewhere."""
+    """Return the capabilities at a host that speaks `wire`, without features that only the maker's own API has."""
     if capabilities.wire == wire == "messages" or (wire == "responses" and capabilities.wire in {"responses", "chat"}):
         return capabilities
     if wire == "messages":
@@ -103,18 +113,18 @@ def _adapt_to_wire(capabilities: Capabilities, wire: WireProtocol) -> Capabiliti
 
 
 def is_chat_model(model: str) -> bool:
-    """Return True if one can converse with a model of this name."""
+    """Return True if a model of this name can chat."""
     return not any(fnmatchcase(strip_prefix(model), pattern) for pattern in load_catalogue().not_chat)
 
 
 def strip_prefix(model: str) -> str:
-    """A model's name without the makers and routers before it."""
+    """Return a model's name without the prefixes of makers and routers."""
     return model.rpartition("/")[2].lower()
 
 
 @cache
 def load_catalogue() -> ModelCatalogue:
-    """The data file, read at its first use (some milliseconds)."""
+    """Load the data file at its first use (some milliseconds)."""
 
     data = parse_toml(FILE.read_text(encoding="utf-8"))
     families = [model_family for family in data["family"] for model_family in _parse_family(family)]
@@ -130,3 +140,48 @@ def _parse_family(family: dict[str, Any]) -> list[ModelFamily]:
         ModelFamily(patterns=pair, capabilities=capabilities)
         for pair, capabilities in zip(patterns, capability_sets, strict=True)
     ]
+
+
+def load_prices() -> None:
+    """Import the price list. Slow; safe in any thread."""
+    _find_price("openai/gpt-4o", 1, 1)
+
+
+def compute_cost(model_id: str, usage: Usage) -> float | None:
+    """Return the US dollars for one call to `provider/name`; 0.0 for a local model, None if the price is unknown."""
+    if model_id.partition("/")[0] in LOCAL:
+        return 0.0
+    cached_tokens, cache_write_tokens = usage.cached_tokens, usage.cache_write_tokens
+    price = _find_price(model_id, usage.prompt_tokens, usage.completion_tokens, cached_tokens, cache_write_tokens)
+    return None if price is None else float(price.total_price)
+
+
+@lru_cache(maxsize=64)
+def _find_price(
+    model_id: str, prompt: int, answer: int, cached_tokens: int = 0, cache_write_tokens: int = 0
+) -> PriceCalculation | None:
+    from genai_prices import Usage as Counts
+    from genai_prices import calc_price
+
+    provider, _, name = model_id.partition("/")
+    counts = Counts(
+        input_tokens=prompt,
+        output_tokens=answer,
+        cache_read_tokens=cached_tokens,
+        cache_write_tokens=cache_write_tokens or None,
+    )
+    try:
+        return calc_price(counts, name, provider_id=provider if provider in _LISTED else None)
+    except (LookupError, ValueError):
+        return None
+
+
+def find_context_window(model_id: str) -> int:
+    """Return the context window of `provider/name` in tokens, 0 = unknown. Never slow."""
+    provider, _, name = model_id.partition("/")
+    if provider in LOCAL:
+        return 0
+    if (context_window := find_canonical_capabilities(name).context_window) or provider not in _LISTED:
+        return context_window
+    price = _find_price(model_id, 1, 1) if "genai_prices.data" in sys.modules else None
+    return (price.model.context_window or 0) if price else 0

@@ -1,4 +1,4 @@
-"""The models that an API lists, by a request of our own that is one line long: no SDK is imported for it."""
+"""The models that an API lists, fetched by a minimal HTTP request, so that no SDK is imported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from core.providers.base import ModelInfo
-from core.providers.catalog import reported as told
+from core.providers.catalog import reported
 from core.providers.catalog.capabilities import is_chat_model
 from core.providers.catalog.presets import Kind
 from core.providers.connection.addresses import is_loopback
@@ -26,7 +26,7 @@ NOT_LISTENING: Final = "Nothing listens there."
 
 
 async def fetch_models(endpoint: Endpoint, secret: Secret | None, kind: Kind) -> tuple[str, list[ModelInfo]]:
-    """The models that one can chat with, behind the reason why they can't be listed ("" = they can)."""
+    """Return the chat models, preceded by the reason why they can't be listed ("" = they can)."""
     if "{" in endpoint.base_url:
         return "Its address needs a model: name one.", []
     path = "/v1/models?limit=200" if kind == "anthropic" else "/models"
@@ -46,13 +46,13 @@ async def fetch_models(endpoint: Endpoint, secret: Secret | None, kind: Kind) ->
         return f"{to_one_line(getattr(error, 'strerror', '') or str(error)) or type(error).__name__}.", []
     if status != 200:
         return f"It answers with status {status}.", []
-    await asyncio.to_thread(told.save_reported, endpoint.base_url, told.list_entries(body))
-    return "", [info for info in told.parse_model_infos(body) if is_chat_model(info.name)]
+    await asyncio.to_thread(reported.save_reported, endpoint.base_url, reported.list_entries(body))
+    return "", [info for info in reported.parse_model_infos(body) if is_chat_model(info.name)]
 
 
 async def fetch_capabilities(endpoint: Endpoint, secret: Secret | None, kind: Kind, model: str) -> None:
-    """Ask an API what a model can do, and keep what it tells; it is not asked again for a while, whatever it says.
-    OpenAI's own list has nothing but names, and so has Ollama's, which tells of one model at a time."""
+    """Fetch what an API reports about a model and store it; whatever the result, the API is not asked again for a
+    while. OpenAI's own list has nothing but names, and so has Ollama's, which describes one model at a time."""
     entries: list[dict[str, Any]] = []
     if endpoint.id == "ollama":
         with contextlib.suppress(OSError, ValueError, EOFError, TimeoutError):
@@ -62,7 +62,7 @@ async def fetch_capabilities(endpoint: Endpoint, secret: Secret | None, kind: Ki
             entries = [{**answer, "id": model}] if isinstance(answer, dict) else []
     elif not is_openai_host(endpoint.base_url):
         await fetch_models(endpoint, secret, kind)
-    await asyncio.to_thread(told.save_reported, endpoint.base_url, entries, requested_model=model)
+    await asyncio.to_thread(reported.save_reported, endpoint.base_url, entries, requested_model=model)
 
 
 def _limit_time(endpoint: Endpoint) -> asyncio.Timeout:
@@ -76,8 +76,8 @@ def _build_credentials(secret: Secret, kind: Kind, header: str) -> dict[str, str
 
 
 async def get_json(url: str, headers: dict[str, str], body: bytes = b"") -> tuple[int, Any]:
-    """Status and JSON body of one GET (`body`: a POST of that JSON) over HTTP/1.0, which has no keep-alive and no
-    chunks. Follows no redirect. Raises OSError, EOFError, and ValueError if the answer is not HTTP or not JSON."""
+    """Return status and JSON body of one GET (`body`: a POST of that JSON) over HTTP/1.0, which has no keep-alive and
+    no chunks. Follows no redirect. Raises OSError, EOFError, and ValueError if the answer is not HTTP or not JSON."""
     parts = urlsplit(url)
     secure = parts.scheme == "https"
     reader, writer = await asyncio.open_connection(

@@ -1,4 +1,4 @@
-"""Model APIs that are known without a configuration: where each is, which protocol it speaks, where its key is.
+"""Model APIs that need no configuration: their addresses, protocols and key variables.
 
 Addresses and variables are those of the providers' own documentation.
 """
@@ -13,11 +13,11 @@ Kind = Literal["openai", "anthropic"]
 
 
 class ProviderPreset(Struct, frozen=True):
-    """A provider that needs no configuration. `host_variable`: the environment variable that may name its address.
+    """A provider that needs no configuration. `host_variable`: the environment variable that may hold its address.
 
-    `base_url` "" = each account has an address of its own, below whose host `path` leads to the API; `dated_path` does
-    where `version_variable` names a version by its date, which goes into the query as `api-version`. `key_header`: the
-    header that the key goes in, "" = the protocol's own. `suggested`: models to begin with, the usual one first.
+    `base_url` "" = every account has an address of its own; `path` below its host leads to the API, and `dated_path`
+    does if `version_variable` names a version by its date, which becomes the query's `api-version`. `key_header`: the
+    header for the key, "" = the protocol's own. `suggested`: models to begin with, the default first.
     """
 
     label: str
@@ -33,7 +33,7 @@ class ProviderPreset(Struct, frozen=True):
     dated_path: str = ""
 
 
-# label, address, variable of the key, models
+# Label, address, key variable, models.
 KNOWN: Final[dict[str, ProviderPreset]] = {
     "anthropic": ProviderPreset(
         "Anthropic",
@@ -83,5 +83,5 @@ KNOWN: Final[dict[str, ProviderPreset]] = {
 
 
 def find_preset(provider: str) -> ProviderPreset:
-    """The preset of a provider; for one that is not known, nothing but its name."""
+    """Return the preset of a provider; an unknown one gets a preset with only its name."""
     return KNOWN.get(provider) or ProviderPreset(provider)

@@ -1,7 +1,7 @@
-"""The reports of models endpoints on their models, kept in the user's cache directory: one file for each address.
+"""The reports of models endpoints about their models, in the user's cache directory: one file for every address.
 
-It is a cache: a file that can't be read or written is done without, and what an endpoint does not tell is asked of
-`models.toml`. It is read at the first use of an address, and written by whoever has just heard something.
+A cache file that can't be read or written is ignored; `models.toml` fills in what an endpoint does not report. A file
+is read at the first use of an address, and written after every new report.
 """
 
 from __future__ import annotations
@@ -19,16 +19,21 @@ from msgspec import Struct, field
 
 from core.clock import now_ms
 from core.errors import ConfigError
+from core.filesystem.private_file import read_private, write_private
 from core.protocol.messages import Effort
 from core.providers.base import ModelInfo
-from core.providers.connection.private_file import read_private, write_private
-from core.providers.wire.parsed_fields import get_table
+from core.providers.wire.wire_values import get_table
 from core.records import decode_json
 from core.user_dirs import get_cache_dir
 
 Thinking = Literal["adaptive", "between_tools", "enabled", "disabled"]
-FRESH_MS: Final = 7 * 24 * 3600 * 1000  # how long nothing is asked again
-BUDGETED: Final[tuple[Effort, ...]] = ("none", "low", "medium", "high")  # of models that think within a budget
+FRESH_MS: Final = 7 * 24 * 3600 * 1000  # A report is not refreshed before this age.
+BUDGETED: Final[tuple[Effort, ...]] = (
+    "none",
+    "low",
+    "medium",
+    "high",
+)  # For models with a thinking budget.
 _THINKING: Final[tuple[Thinking, ...]] = ("adaptive", "enabled", "between_tools", "disabled")
 _WINDOWS: Final = (
     "context_length",
@@ -42,7 +47,7 @@ _WINDOWS: Final = (
 
 
 class ReportedCapabilities(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The report on one model; None and 0: nothing. The fields are those of `Capabilities`."""
+    """The report on one model; None and 0 = not reported. The fields are those of `Capabilities`."""
 
     efforts: tuple[Effort, ...] | None = None
     thinking: tuple[Thinking, ...] | None = None
@@ -55,40 +60,41 @@ class ReportedCapabilities(Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class _CacheEntry(Struct, kw_only=True):
-    """A file. `asked`: when the address last told of a model, or was asked and did not (ms since the epoch)."""
+    """The contents of a file. `asked`: when the address last reported a model, or was asked without result (ms since
+    the epoch)."""
 
     origin: str = ""
     asked: dict[str, int] = field(default_factory=dict)
     models: dict[str, ReportedCapabilities] = field(default_factory=dict)
 
 
-_read: dict[Path, _CacheEntry] = {}
+_cache: dict[Path, _CacheEntry] = {}
 
 
 def load_reported(origin: str, model: str) -> ReportedCapabilities | None:
-    """The report of an address's models endpoint on a model, None = nothing."""
+    """Return the report of an address's models endpoint on a model, None = there is none."""
     return _load_cache(origin).models.get(model) if origin else None
 
 
 def is_due(origin: str, model: str) -> bool:
-    """Return True if an address is to be asked what this model can do."""
+    """Return True if the capabilities of a model should be requested from an address."""
     return now_ms() - _load_cache(origin).asked.get(model, 0) > FRESH_MS
 
 
 def save_reported(origin: str, entries: Iterable[Mapping[str, Any]], *, requested_model: str = "") -> None:
-    """Keep what the entries of a models endpoint tell. `requested_model`: the one model that was asked for. Writes a
-    file."""
+    """Store the reports in the entries of a models endpoint. `requested_model`: the one model that was asked for.
+    Writes a file."""
     path, before = _cache_path(origin), _load_cache(origin)
-    news = {str(entry.get("id")): parse_reported(entry) for entry in entries}
-    models = before.models | {name: report for name, report in news.items() if report != ReportedCapabilities()}
-    times = before.asked | dict.fromkeys([*models.keys() & news.keys(), *filter(None, (requested_model,))], now_ms())
-    cache_entry = _read[path] = _CacheEntry(origin=origin, asked=times, models=models)
+    reports = {str(entry.get("id")): parse_reported(entry) for entry in entries}
+    models = before.models | {name: report for name, report in reports.items() if report != ReportedCapabilities()}
+    times = before.asked | dict.fromkeys([*models.keys() & reports.keys(), *filter(None, (requested_model,))], now_ms())
+    cache_entry = _cache[path] = _CacheEntry(origin=origin, asked=times, models=models)
     with suppress(OSError):
         write_private(path, msgspec.json.encode(cache_entry))
 
 
 def parse_reported(entry: Mapping[str, Any]) -> ReportedCapabilities:
-    """Parse one entry of a models endpoint: Anthropic's, OpenRouter's, Mistral's, Ollama's or another."""
+    """Parse an entry of a models endpoint: Anthropic's, OpenRouter's, Mistral's, Ollama's or another."""
     capabilities = get_table(entry, "capabilities")
     plain = {name: value for name, value in capabilities.items() if isinstance(value, bool)}
     words = entry.get("capabilities")
@@ -118,13 +124,13 @@ def parse_model_infos(answer: object) -> tuple[ModelInfo, ...]:
 
 
 def list_entries(answer: object) -> list[dict[str, Any]]:
-    """The entries of an answer to GET /models."""
+    """Return the entries of an answer to GET /models."""
     data = answer.get("data") if isinstance(answer, dict) else None
     return [entry for entry in data if isinstance(entry, dict) and entry.get("id")] if isinstance(data, list) else []
 
 
 def parse_window(entry: Mapping[str, Any]) -> int:
-    """The context window that an entry tells, in tokens; servers put it under several names. 0 = none."""
+    """Return the context window of an entry, in tokens; servers use several names for it. 0 = none."""
     places = (entry, get_table(entry, "meta"))
     return next((count for name in _WINDOWS for table in places if (count := _parse_count(table, name))), 0)
 
@@ -172,12 +178,12 @@ def _parse_count(table: Mapping[str, Any], key: str) -> int:
 
 def _load_cache(origin: str) -> _CacheEntry:
     path = _cache_path(origin)
-    if path not in _read:
+    if path not in _cache:
         cache_entry = _CacheEntry()
         with suppress(OSError, ConfigError, msgspec.MsgspecError, UnicodeError):
             cache_entry = decode_json(read_private(path) or b"{}", _CacheEntry)
-        _read[path] = cache_entry if cache_entry.origin == origin else _CacheEntry(origin=origin)
-    return _read[path]
+        _cache[path] = cache_entry if cache_entry.origin == origin else _CacheEntry(origin=origin)
+    return _cache[path]
 
 
 def _cache_path(origin: str) -> Path:

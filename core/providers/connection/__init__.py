@@ -1,1 +1,1 @@
-"""The address of a model API, its key, and how it is spoken to through an SDK."""
+"""The connection to a model API: its address, its key, and its SDK."""

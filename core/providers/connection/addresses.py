@@ -1,6 +1,6 @@
-"""The way to the address of a model server: this machine itself, or the proxy that the environment names.
+"""The route to a model server: loopback, or the proxy that the environment names.
 
-A server on this machine is never reached by a proxy, whatever the environment says.
+A server on this machine is never reached through a proxy, whatever the environment says.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from core.secrets import redact
 
 
 class NamedProxy(Struct, frozen=True):
-    """A proxy as a variable of the environment names it."""
+    """A proxy and the environment variable that names it."""
 
     variable: str
     address: str
@@ -25,7 +25,7 @@ class NamedProxy(Struct, frozen=True):
 
 
 def is_loopback(url: str) -> bool:
-    """Return True if the address is this machine's own."""
+    """Return True if the address is a loopback address."""
     host = urlsplit(url).hostname or ""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
@@ -34,7 +34,7 @@ def is_loopback(url: str) -> bool:
 
 
 def find_proxy(url: str, environment: Mapping[str, str]) -> NamedProxy | None:
-    """Return the proxy that a request to an address goes through; None: it goes there directly.
+    """Return the proxy that a request to an address goes through; None: the connection is direct.
 
     The variables are those that httpx reads (https://www.python-httpx.org/environment_variables/).
     """
@@ -50,5 +50,5 @@ def find_proxy(url: str, environment: Mapping[str, str]) -> NamedProxy | None:
 
 
 def _matches(name: str, host: str) -> bool:
-    """Return True if an entry of NO_PROXY names a host: all, the host itself, or a domain that it lies in."""
+    """Return True if an entry of NO_PROXY covers a host: `*`, the host itself, or a parent domain."""
     return name == "*" or (name != "" and f".{host}".endswith(f".{name.lstrip('.').lower()}"))

@@ -1,4 +1,4 @@
-"""The endpoint of a model API: everything that a provider has to know besides its dialect."""
+"""The endpoint of a model API: everything that a provider has to know apart from its dialect."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from core.secrets import Secret
 OPENAI_HOST: Final = "api.openai.com"
 STALL_SECONDS: Final = 120.0
 CONNECT_SECONDS: Final = 15.0
-KEY_HEADERS: Final = ("authorization", "x-api-key")  # of the SDKs
+KEY_HEADERS: Final = ("authorization", "x-api-key")  # The headers in which the SDKs send the key.
 NAMES_SECONDS: Final = 3.0
 FoundKey = tuple[Secret | None, str]
 
 
 class KeyFinder(Protocol):
-    """Looks for a key, for a limited time where a keyring is asked; see `keys.find_key`."""
+    """A function that looks for a key, with a time limit for the keyring; see `keys.find_key`."""
 
     def __call__(self, *, seconds: float = ..., keyring: bool = ...) -> FoundKey: ...
 
@@ -38,11 +38,11 @@ def _find_no_key(*, seconds: float = 0.0, keyring: bool = True) -> FoundKey:
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
-    """`find_key` gives the key for exactly this address and says where it was found; it may take a second.
+    """A model API. `find_key` returns the key for exactly this address and where it was found; it may take a second.
 
-    `variable`: the environment variable in which a key is looked for. `needs_key`: nothing is sent without one.
-    `key_command`: what prints it, "" = nothing. `key_header`: the header that it goes in, "" = the protocol's own.
-    `query`: goes into each request's query. `stall_seconds`: how long the server may send no byte at all.
+    `variable`: the environment variable that may hold the key. `needs_key`: nothing is sent without one. `key_command`:
+    the command that prints it, "" = none. `key_header`: the header for it, "" = the protocol's own. `query`: parameters
+    of every request. `stall_seconds`: how long the server may send no byte at all.
     """
 
     id: str
@@ -59,11 +59,11 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
     @property
     def patience(self) -> float:
-        """Seconds in which a server may send nothing of an answer, though it shows signs of life."""
+        """The seconds in which a server may send no part of an answer although it sends pings."""
         return 5 * self.stall_seconds
 
     def build_api(self, *, model: str = "", key: str = "", is_prefixed: bool = True) -> Api:
-        """This endpoint in the words of an error."""
+        """Return the facts about this endpoint that error messages use."""
         return Api(
             label=self.label,
             base_url=self.base_url,
@@ -76,7 +76,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         )
 
     def load_key(self) -> FoundKey:
-        """The key to send. Raises `ProviderError` if one is needed and there is none."""
+        """Return the key to send. Raises `ProviderError` if one is needed and there is none."""
         secret, source = self.find_key()
         if secret is None and self.needs_key:
             hint = f"Set {self.variable}, or start agent-tui and paste a key with /login."
@@ -91,10 +91,10 @@ def is_openai_host(url: str) -> bool:
 
 
 def build_http_client(sdk: Sdk, endpoint: Endpoint) -> Any:
-    """The SDK's own HTTP client, with three things changed.
+    """Build the SDK's own HTTP client, with three changes.
 
-    It follows no redirect, which would carry the key to another host. For a server on this machine it reads no
-    certificates (20 ms) and no proxy variables. And where the key goes in a header of its own, it goes in no other.
+    It follows no redirect, which would carry the key to another host. For a server on this machine it loads no
+    certificates (20 ms) and reads no proxy variables. A key with a custom header is sent in no other header.
     """
     base = importlib.import_module(f"{sdk}._base_client")
     local = is_loopback(endpoint.base_url)
@@ -115,22 +115,22 @@ def build_http_client(sdk: Sdk, endpoint: Endpoint) -> Any:
 
 
 def build_timeouts(client_module: Any, endpoint: Endpoint) -> Any:
-    """Connecting takes at most 15 s; then no pause between two bytes is longer than the stall time."""
+    """Return the timeouts: at most 15 s to connect, then `stall_seconds` between two bytes."""
     return client_module.Timeout(endpoint.stall_seconds, connect=min(CONNECT_SECONDS, endpoint.stall_seconds))
 
 
 def warm_up(client_module: Any, sdk: Sdk) -> None:
-    """Make a client and drop it: what an SDK imports for its first client is half as much again as its own import.
+    """Make a client and drop it: the imports for an SDK's first client take half as long as importing the SDK.
 
-    It connects to nothing, so it is one that reads no certificates.
+    The client connects to nothing, so it loads no certificates.
     """
-    nowhere = Endpoint(id="", label="", base_url="http://127.0.0.1")
+    endpoint = Endpoint(id="", label="", base_url="http://127.0.0.1")
     make = client_module.AsyncOpenAI if sdk == "openai" else client_module.AsyncAnthropic
-    make(api_key="none", base_url=nowhere.base_url, http_client=build_http_client(sdk, nowhere))
+    make(api_key="none", base_url=endpoint.base_url, http_client=build_http_client(sdk, endpoint))
 
 
-async def add_near_names(error: ProviderError, provider: Provider, model: str) -> ProviderError:
-    """The same error; if the model is not known, its hint names those of the API that are spelt much like it."""
+async def add_similar_names(error: ProviderError, provider: Provider, model: str) -> ProviderError:
+    """Return the same error; if the model is unknown, its hint names similar models of the API."""
     if error.code != "model_unknown":
         return error
     try:

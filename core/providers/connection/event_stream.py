@@ -1,11 +1,10 @@
-"""The additions to both SDKs' streams: pass over events that say nothing, and notice how a stream ends.
+"""Additions to both SDKs' streams: skip events without content, and detect how a stream ends.
 
-Servers and proxies that call themselves compatible send empty data, lone `retry:` fields and pings to keep a connection
-open; an SDK would take each for a chunk. A page in place of a stream is told by its content type. A JSON object in
-place of one is the whole answer, whatever its content type says, and comes as a single event. A byte that is no UTF-8
-costs one character and not the answer.
-A model may read and think for long, before its first word and between an item and the next; but a server that sends not
-one byte for a minute (a ping or a comment is one) in the middle of a text or a call has gone.
+Compatible servers and proxies send empty data, lone `retry:` fields and pings to keep a connection open; an SDK would
+parse each of them as a chunk. A web page instead of a stream is recognised by its content type. A JSON object instead
+of a stream is the whole answer, whatever its content type, and becomes a single event. A byte that is not UTF-8 costs
+one character and not the answer. A model may read and think for long before its first word and between two items; but a
+server that sends no byte, not even a ping, for a minute in the middle of a text or a call is gone.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from core.providers.connection.failures import Api, SilentTooLong, build_event_e
 from core.records import parse_json
 
 MAX_BODY: Final = 65_536
-MAX_ANSWER: Final = 50_000_000  # bytes of an answer that comes as one JSON object
+MAX_ANSWER: Final = 50_000_000  # Bytes of an answer that is one JSON object.
 BODY_SECONDS: Final = 5.0
 SILENCE_SECONDS: Final = 60.0
 _TYPE: Final = re.compile(r'"type": ?"(?P<type>content_block_[a-z]+|message_[a-z]+|response\.[a-z_.]+)"')
@@ -32,23 +31,23 @@ _DELTA: Final = re.compile(r"content_block_delta|response\.(?!reasoning_summary)
 _CHUNK: Final = re.compile(r'"(content|reasoning|reasoning_content|arguments)": ?"[^"]|"tool_calls": ?\[ ?\{')
 _PAGES: Final = ("text/html", "application/xhtml")
 _OBJECTS: Final = ("application/json", "application/problem+json")
-_ANSWERS: Final = frozenset({"choices", "output", "content"})  # fields of which a whole answer has one
+_ANSWERS: Final = frozenset({"choices", "output", "content"})  # A whole answer has one of these fields.
 _BLANK: Final = b"\xef\xbb\xbf \t\r\n"
 
 
 @cache
 def build_stream_class(base: Any) -> Any:
-    """An SDK's `AsyncStream` that passes over empty events; `is_done`: the end mark `[DONE]` came, or all at once."""
+    """Subclass an SDK's `AsyncStream` to skip empty events. `is_done`: `[DONE]` or a whole answer came."""
     module = sys.modules[base._iter_events.__module__]
     make_event = module.ServerSentEvent
-    needs_names = module.__name__.startswith("anthropic")  # passes over events without a name
+    needs_names = module.__name__.startswith("anthropic")  # The SDK skips events without a name.
 
     class EventStream(base[object]):  # type: ignore[misc]
         is_done = False
-        speaks = False
+        is_inside_item = False
 
         async def _iter_events(self) -> AsyncIterator[Any]:
-            pieces = _repair_text(self._in_time(self.response.aiter_bytes()))
+            pieces = _repair_text(self._limit_pauses(self.response.aiter_bytes()))
             self.response.aiter_bytes = lambda: pieces
             if (await peek(self.response)).startswith(b"{"):
                 for text in _split_objects(await _read_all(self.response)):
@@ -58,17 +57,17 @@ def build_stream_class(base: Any) -> Any:
             async for event in super()._iter_events():
                 self.is_done = (is_end := event.data.startswith("[DONE]")) or self.is_done
                 if event.data.strip() and event.event != "ping":
-                    self.speaks = is_midway(event.data)
+                    self.is_inside_item = is_midway(event.data)
                     has_name = event.event or not needs_names or is_end
                     yield event if has_name else make_event(event=_name_event(event.data), data=event.data)
 
-        async def _in_time(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-            """The bytes as they come, whose pauses are no longer than the client's limit. Raises `SilentTooLong`."""
+        async def _limit_pauses(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+            """Yield the bytes; inside an item, pauses are limited. Raises `SilentTooLong`."""
             limits = self.response.request.extensions.get("timeout") or {}
             seconds = min(SILENCE_SECONDS, float(limits.get("read") or SILENCE_SECONDS))
             while True:
                 try:
-                    async with asyncio.timeout(seconds if self.speaks else None):
+                    async with asyncio.timeout(seconds if self.is_inside_item else None):
                         piece = await anext(pieces, None)
                 except TimeoutError:
                     raise SilentTooLong(seconds) from None
@@ -80,17 +79,17 @@ def build_stream_class(base: Any) -> Any:
 
 
 def is_midway(data: str) -> bool:
-    """Return True if an event is a piece of a text or a call, behind which the next one comes without a thought."""
+    """Return True if an event is a piece of a text or a call, after which the model does not pause to think."""
     match = _TYPE.search(data)
     return _DELTA.fullmatch(match["type"]) is not None if match else _CHUNK.search(data) is not None
 
 
-async def refuse_other(stream: Any, api: Api) -> None:
+async def refuse_non_stream(stream: Any, api: Api) -> None:
     """Raise `ProviderError` for an answer that is no stream of events."""
     kind = str(stream.response.headers.get("content-type", "")).partition(";")[0].strip().lower()
     if kind.startswith(_OBJECTS):
         if not (await peek(stream.response)).startswith((b"{", b"[", b'"', b"<")):
-            return  # a stream under another name
+            return  # A stream with a wrong content type.
         body = await _read_answer(stream.response)
     elif kind.startswith(_PAGES):
         body = await _read_body(stream.response)
@@ -109,7 +108,7 @@ async def refuse_other(stream: Any, api: Api) -> None:
 
 
 async def peek(response: Any) -> bytes:
-    """Return the beginning of a body, from its first visible byte on. It is read again with the rest."""
+    """Return the beginning of a body, from its first visible byte on. The body can still be read from the start."""
     pieces, head = response.aiter_bytes(), b""
     async for piece in pieces:
         head += piece
@@ -135,7 +134,7 @@ async def _read_all(response: Any) -> str:
 
 
 async def _read_answer(response: Any) -> object:
-    """Return what a body of JSON holds, which is read again as an answer."""
+    """Return the parsed JSON body. The body can still be read as an answer."""
     text = await _read_all(response)
 
     async def read_again() -> AsyncIterator[bytes]:
@@ -146,7 +145,7 @@ async def _read_answer(response: Any) -> object:
 
 
 def _split_objects(text: str) -> Iterator[str]:
-    """The one object of a text, or those of its lines."""
+    """Yield the one JSON object of a text, or those of its lines."""
     if isinstance(_parse(text), dict):
         yield text
     else:
@@ -154,13 +153,13 @@ def _split_objects(text: str) -> Iterator[str]:
 
 
 def _name_event(data: str) -> str:
-    """The name of an event that came without: by its type, an error is told from all others."""
+    """Return a name for an event without one: its type distinguishes errors from all others."""
     body = _parse(data)
     return "error" if isinstance(body, dict) and body.get("type") == "error" else "message"
 
 
 async def _repair_text(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The bytes as they come, with U+FFFD in place of what is no UTF-8, wherever they were cut."""
+    """Yield the bytes with U+FFFD in place of invalid UTF-8, wherever the pieces are cut."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     async for piece in pieces:
         yield piece if piece.isascii() and not decoder.getstate()[0] else decoder.decode(piece).encode()
@@ -169,7 +168,7 @@ async def _repair_text(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 async def _read_body(response: Any) -> object:
     data = b""
-    with contextlib.suppress(Exception):  # what came until then is enough to say what it is
+    with contextlib.suppress(Exception):  # The bytes so far suffice to identify the content.
         async with asyncio.timeout(BODY_SECONDS):
             async for piece in response.aiter_bytes():
                 data += piece

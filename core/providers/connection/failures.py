@@ -1,7 +1,7 @@
-"""The errors of model APIs, in one set of codes and in words that say what to do.
+"""The errors of model APIs, mapped to one set of codes and messages that suggest what to do.
 
-Nothing of an SDK leaves the provider: its exceptions are told by the names of their classes (no SDK has to be imported
-to look at an error), bodies are cut to one line, and keys are taken out of them.
+No SDK type leaves the provider: exceptions are recognised by the names of their classes (so that no SDK is imported to
+inspect an error), bodies are cut to one line, and keys are redacted.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from msgspec import Struct
 
 from core.errors import AgentTuiError, ContextOverflow, ProviderError
 from core.providers.connection.addresses import NamedProxy, find_proxy
-from core.providers.connection.refusals import QUOTA, Refusal, drop_echoes, find_refusal, is_too_large
+from core.providers.connection.refusals import QUOTA, Refusal, drop_echoes, find_refusal, is_too_large, parse_wait
 from core.records import parse_json
 from core.secrets import redact
 
 MAX_DETAIL: Final = 300
 MAX_DEPTH: Final = 8
-MOST_FAULTS: Final = 3
-_SAID: Final = ("error", "message", "detail", "msg", "errors")
-LONG_WAIT: Final = 20.0  # seconds that a person wants to be told of
+MAX_MESSAGES: Final = 3
+_MESSAGE_KEYS: Final = ("error", "message", "detail", "msg", "errors")
+LONG_WAIT: Final = 20.0  # Seconds from which on a wait is mentioned to the user.
 _MODEL: Final = re.compile(r"model|deployment", re.IGNORECASE)
 _PAGE: Final = re.compile(r"<(!doctype|html|head|body)\b", re.IGNORECASE)
 _DAILY: Final = re.compile(r"PerDay|free-models-per-day")
 _TIMEOUTS: Final = frozenset({"ReadTimeout", "WriteTimeout", "PoolTimeout", "ConnectTimeout", "TimeoutException"})
-_CONNECTING: Final = frozenset({"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"})
-_CUT: Final = frozenset({"RemoteProtocolError", "ReadError", "WriteError", "CloseError", "IncompleteRead"})
-# What TLS says of bytes that are none of it, and what servers of TLS say of a request that came without it:
-# the last row is what the HTTP library makes of an alert of TLS.
-_NO_TLS: Final = re.compile(
+_CONNECT_ERRORS: Final = frozenset({"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"})
+_CUT_ERRORS: Final = frozenset({"RemoteProtocolError", "ReadError", "WriteError", "CloseError", "IncompleteRead"})
+# Messages of TLS about plain bytes, and of TLS servers about a plain request;
+# the last row is how the HTTP library reports a TLS alert.
+_PLAIN_ANSWER: Final = re.compile(
     r"wrong[ _]version[ _]number|record[ _]layer[ _]failure|\[SSL: HTTP_REQUEST\]|unknown protocol", re.IGNORECASE
 )
-_WANTS_TLS: Final = re.compile(
+_TLS_REQUIRED: Final = re.compile(
     r"plain HTTP request was sent to HTTPS port|HTTP request to an HTTPS server|plain HTTP to an SSL-enabled server"
     r"|illegal request line|illegal status line: bytearray\(b'\\x1[56]\\x03",
     re.IGNORECASE,
@@ -59,13 +59,13 @@ _TYPES: Final = {
     "overloaded_error": 529,
     "invalid_request_error": 400,
 }
-# Codes of a failed response that the next attempt would end in, too.
-_LASTING: Final = re.compile(r"(invalid|image|empty_image|unsupported|failed_to_download|data_residency)_|.*_policy")
+# Codes of a failed response that a retry would get again.
+_PERMANENT: Final = re.compile(r"(invalid|image|empty_image|unsupported|failed_to_download|data_residency)_|.*_policy")
 
 
 class Api(Struct, frozen=True, kw_only=True):
-    """The API that failed, for the words of an error. `key` says where the key is from, `variable` where one may be
-    put. `prefixed`: the base URL has the API's version in it (OpenAI's protocols)."""
+    """The facts about an API for error messages. `key`: where the key comes from; `variable`: the variable that may
+    hold one. `prefixed`: the base URL contains the API's version (OpenAI's protocols)."""
 
     label: str
     base_url: str
@@ -78,9 +78,9 @@ class Api(Struct, frozen=True, kw_only=True):
 
     @property
     def address_hint(self) -> str:
-        """The advice about an address that is not the API's."""
-        usual = "often ends in /v1" if self.prefixed else "stands without /v1, which is added"
-        return f"Check the base URL ({redact(self.base_url)}): the path of the API {usual}."
+        """The hint for an address that is not the API's."""
+        form = "often ends in /v1" if self.prefixed else "stands without /v1, which is added"
+        return f"Check the base URL ({redact(self.base_url)}): the path of the API {form}."
 
     @property
     def full_label(self) -> str:
@@ -94,36 +94,34 @@ class Api(Struct, frozen=True, kw_only=True):
 
 
 class SilentTooLong(TimeoutError):
-    """A stream `content` nothing (or nothing that says anything) for so many `seconds`."""
+    """A stream sent `content`, which is nothing or only pings, for `seconds`."""
 
     def __init__(self, seconds: float, content: str = "nothing") -> None:
         super().__init__(f"{content} for {seconds:g} s")
 
 
 def build_status_error(status: int, body: object, headers: Mapping[str, str], api: Api) -> ProviderError:
-    """The error for an HTTP answer of 300 or more; `body` is parsed JSON, text or None."""
-    from core.providers.connection.retry_delay import parse_wait  # its patterns are compiled when something went wrong
-
+    """Return the error for an HTTP answer of 300 or more; `body` is parsed JSON, text or None."""
     detail = extract_detail(body)
     clean_body = drop_echoes(body, api.model)
     body_text = json.dumps(clean_body) if isinstance(clean_body, (dict, list)) else clean_body or ""
     full_text = f"{extract_detail(clean_body)} {body_text}"
     if is_too_large(status, full_text):
         return build_overflow_error(api, detail)
-    match = _WANTS_TLS.search(full_text) if status == 400 else None
+    match = _TLS_REQUIRED.search(full_text) if status == 400 else None
     if match and (other := _build_scheme_error(api, "http://", match[0])) is not None:
         return other
     wait = parse_wait(headers, body, full_text) if status == 429 or status >= 498 else None
-    passes = status == 429 and wait is not None and not _DAILY.search(full_text)  # the quota of a minute comes back
+    is_temporary = status == 429 and wait is not None and not _DAILY.search(full_text)  # A per-minute quota recovers.
     if isinstance(clean_body, str) and _PAGE.search(clean_body) and 400 <= status < 500:
-        # Another server answers there, or something stands in between.
+        # Another server answers at the address, or a proxy does.
         if status in {404, 405}:
             return _build_not_found_error(status, detail, "", api)
         hint = (
             f"Check the base URL ({redact(api.base_url)}), the proxy, the VPN, and whether that host wants a sign-in."
         )
         return _build_error(f"{api.label} answered with a web page ({status})", detail, code="page_answered", hint=hint)
-    refusal = None if passes else find_refusal(status, full_text)
+    refusal = None if is_temporary else find_refusal(status, full_text)
     if refusal is not None:
         return _build_refused(refusal, status, detail, api, wait)
     error = _classify_status(status, detail, full_text, api, wait)
@@ -133,8 +131,8 @@ def build_status_error(status: int, body: object, headers: Mapping[str, str], ap
 
 
 def _classify_status(status: int, detail: str, full_text: str, api: Api, wait: float | None) -> ProviderError:
-    """The error that the status alone tells."""
-    who, hint = api.full_label, "Try again in a moment."
+    """Return the error that follows from the status alone."""
+    label, hint = api.full_label, "Try again in a moment."
     if wait and wait >= LONG_WAIT:
         hint = f"It asks to be left alone for {format_duration(wait)}."
     match status:
@@ -145,13 +143,13 @@ def _classify_status(status: int, detail: str, full_text: str, api: Api, wait: f
         case 404 | 405:
             return _build_not_found_error(status, detail, full_text, api)
         case 429:
-            summary, code = f"{who} limits the rate of requests", "rate_limited"
+            summary, code = f"{label} limits the rate of requests", "rate_limited"
         case 498 | 503 | 529:
-            summary, code = f"{who} is overloaded", "overloaded"
+            summary, code = f"{label} is overloaded", "overloaded"
         case _ if status in {408, 409, 425} or status >= 500:
-            summary, code = f"{who} failed", "server_failed"
+            summary, code = f"{label} failed", "server_failed"
         case _:
-            summary, code = f"{who} refused the request", "request_invalid"
+            summary, code = f"{label} refused the request", "request_invalid"
             hint = "Choose another model with /model if this one does not support what was asked."
             if 300 <= status < 400:
                 hint = f"{redact(api.base_url)} redirects; set the base URL to the address it leads to."
@@ -194,22 +192,22 @@ def _build_not_found_error(status: int, detail: str, full_text: str, api: Api) -
 
 
 def build_overflow_error(api: Api, detail: str = "") -> ContextOverflow:
-    whom = api.full_label if api.model else "the model"
-    text = f"The conversation is too large for {whom}{': ' + detail if detail else ''}."
+    label = api.full_label if api.model else "the model"
+    text = f"The conversation is too large for {label}{': ' + detail if detail else ''}."
     return ContextOverflow(text, hint="Shorten it with /compact, or choose a model with a larger window.")
 
 
 def build_event_error(body: object, api: Api) -> ProviderError:
-    """The error for an error object that came inside a stream."""
+    """Return the error for an error object inside a stream."""
     fault = body.get("error", body) if isinstance(body, dict) else {}
     fault = fault if isinstance(fault, dict) else {}
     code, kind = (str(fault.get(key, "")) for key in ("code", "type"))
     status = int(code) if re.fullmatch("[45][0-9][0-9]", code) else _TYPES.get(code) or _TYPES.get(kind)
-    return build_status_error(status or (400 if _LASTING.match(code) else 500), body, {}, api)
+    return build_status_error(status or (400 if _PERMANENT.match(code) else 500), body, {}, api)
 
 
 def build_exception_error(error: BaseException, api: Api, *, has_started: bool = False) -> ProviderError:
-    """The error for whatever a client raised. `has_started`: some of the answer had come already."""
+    """Return the error for any exception of a client. `has_started`: a part of the answer had already come."""
     chain = list(_list_causes(error))
     for cause in chain:
         if isinstance(cause, ProviderError):
@@ -227,16 +225,16 @@ def build_exception_error(error: BaseException, api: Api, *, has_started: bool =
 def _build_transport_error(chain: list[BaseException], api: Api, *, has_started: bool) -> ProviderError:
     names = {name for cause in chain for name in (kind.__name__ for kind in type(cause).__mro__)}
     words = " ".join(str(cause) for cause in chain)
-    for pattern, scheme in ((_NO_TLS, "https://"), (_WANTS_TLS, "http://")):
+    for pattern, scheme in ((_PLAIN_ANSWER, "https://"), (_TLS_REQUIRED, "http://")):
         match = pattern.search(words)
         if match and not has_started and (other := _build_scheme_error(api, scheme, match[0])) is not None:
             return other
-    if names & _CONNECTING or any(isinstance(cause, ConnectionRefusedError) for cause in chain):
+    if names & _CONNECT_ERRORS or any(isinstance(cause, ConnectionRefusedError) for cause in chain):
         return _build_unreachable_error(chain, api)
     if names & _TIMEOUTS or "TimeoutError" in names:
-        silent = next((cause for cause in chain if isinstance(cause, SilentTooLong)), SilentTooLong(api.stall_seconds))
-        return ProviderError(f"{api.full_label} sent {silent}.", code="stalled", retryable=True, hint="Try again.")
-    if names & _CUT or isinstance(chain[0], ConnectionError):
+        stall = next((cause for cause in chain if isinstance(cause, SilentTooLong)), SilentTooLong(api.stall_seconds))
+        return ProviderError(f"{api.full_label} sent {stall}.", code="stalled", retryable=True, hint="Try again.")
+    if names & _CUT_ERRORS or isinstance(chain[0], ConnectionError):
         error = build_cut_error(api, has_started=has_started)
         if "without sending a response" in words and redact(api.base_url).lower().startswith("http://"):
             error.hint = "Try again. If that server wants https, write it so in the base URL."
@@ -249,8 +247,8 @@ def _build_transport_error(chain: list[BaseException], api: Api, *, has_started:
 
 
 def _build_scheme_error(api: Api, scheme: str, sign: str) -> ProviderError | None:
-    """The error for a server that speaks the other one of http and https, by a `sign` of that; None if the base URL has
-    not this `scheme`."""
+    """Return the error for a server that speaks the other of http and https, recognised by `sign`; None if the base URL
+    does not have this `scheme`."""
     base, other = redact(api.base_url), "http://" if scheme == "https://" else "https://"
     if not base.lower().startswith(scheme):
         return None
@@ -287,7 +285,8 @@ def _build_unreachable_error(chain: list[BaseException], api: Api) -> ProviderEr
 
 
 def _build_proxy_error(chain: list[BaseException], api: Api, proxy: NamedProxy, reason: str) -> ProviderError:
-    """The error for a server that a proxy did not lead to: it is told which of the two did not answer."""
+    """Return the error for a server that could not be reached through a proxy. It names which of the two did not
+    answer."""
     if any(type(error).__name__ == "ProxyError" for error in chain):
         text = f"{api.label} can't be reached: {proxy} refused the connection ({reason})."
         hint = f"Check the address, the name and the password in {proxy.variable}, or name the host in NO_PROXY."
@@ -302,13 +301,13 @@ def _build_proxy_error(chain: list[BaseException], api: Api, proxy: NamedProxy, 
 
 
 def _is_tls(error: BaseException) -> bool:
-    """Return True if TLS says what is wrong; that it waits for more bytes says nothing."""
+    """Return True for a TLS error, except one about missing bytes, which proves nothing."""
     names = {kind.__name__ for kind in type(error).__mro__}
     return "SSLError" in names and not names & {"SSLWantReadError", "SSLWantWriteError"}
 
 
 def _describe_system_error(error: BaseException) -> str:
-    """The system's words, without numbers and addresses; of TLS, its own."""
+    """Return the system's message without numbers and addresses, or the message of TLS."""
     if _is_tls(error):
         message = str(getattr(error, "verify_message", "") or getattr(error, "reason", "") or error)
         return message.replace("_", " ").lower() if message.isupper() else message
@@ -318,7 +317,7 @@ def _describe_system_error(error: BaseException) -> str:
 
 
 def build_environment_error(label: str, error: Exception, environment: Mapping[str, str]) -> ProviderError:
-    """The error for a client that can't be made as the variables of proxies and certificates want it."""
+    """Return the error for a client that can't be built with the environment's proxies and certificates."""
     for name, value in environment.items():
         kind, _, scheme = name.lower().rpartition("_")
         if scheme == "proxy" and kind != "no" and value and not _HTTP_PROXY.match(value):
@@ -345,14 +344,14 @@ def build_environment_error(label: str, error: Exception, environment: Mapping[s
 
 
 def build_cut_error(api: Api, *, has_started: bool) -> ProviderError:
-    """The stream ended before the answer did."""
+    """Return the error for a stream that ended before the answer did."""
     when = "in the middle of the answer" if has_started else "before any answer came"
     text = f"The connection to {api.label} ended {when}."
     return ProviderError(text, code="stream_cut", retryable=True, hint="Try again.")
 
 
 def extract_detail(body: object) -> str:
-    """The server's own words in one line, without markup and keys; "" if it said nothing."""
+    """Return the server's message in one line, without markup and keys; "" if there is none."""
     if isinstance(body, (dict, list)):
         return to_one_line(_extract_message(body) or json.dumps(body))
     text = str(body or "")
@@ -364,21 +363,22 @@ def extract_detail(body: object) -> str:
 
 
 def _extract_message(body: Any, depth: int = 0) -> str:
-    """The first text below the keys that servers use for it; a router's own words tell less than those it was told."""
+    """Return the first text under the keys that servers use for it; the upstream message is more precise than a
+    router's own."""
     if depth > MAX_DEPTH:
         return ""
     if isinstance(body, str):
         return _unpack(body, depth)
     if isinstance(body, list):
         return "; ".join(
-            [message for message in (_extract_message(part, depth + 1) for part in body[:MOST_FAULTS]) if message]
+            [message for message in (_extract_message(part, depth + 1) for part in body[:MAX_MESSAGES]) if message]
         )
     if not isinstance(body, dict):
         return ""
-    behind = body.get("metadata")
-    if isinstance(behind, dict) and (raw := _extract_message(behind.get("raw"), depth + 1)):
-        return f"{behind['provider_name']}: {raw}" if isinstance(behind.get("provider_name"), str) else raw
-    text = next(filter(None, (_extract_message(body.get(key), depth + 1) for key in _SAID)), "")
+    upstream = body.get("metadata")
+    if isinstance(upstream, dict) and (raw := _extract_message(upstream.get("raw"), depth + 1)):
+        return f"{upstream['provider_name']}: {raw}" if isinstance(upstream.get("provider_name"), str) else raw
+    text = next(filter(None, (_extract_message(body.get(key), depth + 1) for key in _MESSAGE_KEYS)), "")
     location = body.get("loc")
     return f"{'.'.join(map(str, location))}: {text}" if isinstance(location, list) and text else text
 
@@ -391,14 +391,14 @@ def _unpack(text: str, depth: int) -> str:
 
 
 def to_one_line(text: str) -> str:
-    """Foreign text in one line of at most 300 characters, without control characters and keys."""
+    """Return foreign text in one line of at most 300 characters, without control characters and keys."""
     text = "".join(char if char.isprintable() else " " for char in redact(text))
     text = " ".join(text.split()).rstrip(".")
     return text if len(text) <= MAX_DETAIL else text[: MAX_DETAIL - 1] + "…"
 
 
 def _list_causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and what caused it, outermost first."""
+    """Yield the error and its causes, outermost first."""
     seen_ids: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen_ids:

@@ -1,17 +1,11 @@
-"""The places of keys: a key command, the environment, the keyring, a 0600 file of our own; and where a pasted one is
-put.
-
-A stored key belongs to one address: it is kept under provider and origin (`openai https://api.openai.com`), so that a
-key which was stored for one host can't be sent to another. A keyring that is missing, locked, broken or slow is no
-error: it is asked in a thread, for a limited time, and then passed over. For a server on this machine it is not asked
-at all: such a server seldom has a key, and the question costs a tenth of a second.
-"""
+"""The keys of model APIs: where they are stored, the search for them, and the command that prints one."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import queue
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -20,25 +14,69 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from core.errors import ConfigError, StateError
+from core.errors import ConfigError, ProviderError, StateError
+from core.filesystem.private_file import read_private, write_private
 from core.providers.connection.addresses import is_loopback
 from core.providers.connection.endpoint import FoundKey
-from core.providers.connection.key_command import run_key_command
-from core.providers.connection.private_file import read_private, write_private
 from core.records import decode_json
-from core.secrets import Secret
+from core.secrets import Secret, redact
 from core.user_dirs import get_state_dir
 
+SECONDS: Final = 15.0
+_SHOWN: Final = 200
+_command_keys: dict[str, Secret] = {}
+_command_lock = threading.Lock()
 SERVICE: Final = "agent-tui"
 FILE_NAME: Final = "keys.json"
 KEYRING: Final = "the keyring"
 KEY_COMMAND: Final = "the key command"
 KEYRING_SECONDS: Final = 3.0
-_keyring_off = threading.Event()
+_keyring_disabled = threading.Event()
+
+
+def run_key_command(command: str, *, seconds: float | None = None) -> Secret:
+    """Return the first line that a command prints, cached until `forget_key`. Blocks. Raises `ProviderError` with the
+    reason."""
+    with _command_lock:
+        if command not in _command_keys:
+            _command_keys[command] = _run(command, SECONDS if seconds is None else seconds)
+        return _command_keys[command]
+
+
+def forget_key(command: str) -> None:
+    """Drop the cached key of a command, since it was rejected."""
+    _command_keys.pop(command, None)
+
+
+def _run(command: str, seconds: float) -> Secret:
+    try:
+        shell, no_input = ["/bin/sh", "-c", command], subprocess.DEVNULL
+        result = subprocess.run(
+            shell, stdin=no_input, capture_output=True, timeout=seconds, check=False, start_new_session=True
+        )
+    except subprocess.TimeoutExpired:
+        raise _build_error(command, f"took longer than {seconds:g} s") from None
+    except OSError as error:
+        raise _build_error(command, f"could not be run: {error.strerror}") from None
+    first = next(iter(result.stdout.decode("utf-8", "replace").strip().splitlines()), "").strip()
+    if result.returncode:
+        error_output = " ".join(redact(result.stderr.decode("utf-8", "replace")).split())[:_SHOWN]
+        raise _build_error(command, f"ended with {result.returncode}{f': {error_output}' if error_output else ''}")
+    if not first or not first.isascii() or not first.isprintable() or " " in first:
+        raise _build_error(command, "printed no key: a key is one word in ASCII on the first line")
+    return Secret(first)
+
+
+def _build_error(command: str, reason: str) -> ProviderError:
+    return ProviderError(
+        f"The key command `{redact(command)}` {reason.rstrip('.')}.",
+        code="key_command_failed",
+        hint="Run it in a terminal of yours, or correct `key_command` in your configuration.",
+    )
 
 
 def build_account(provider: str, base_url: str) -> str:
-    """The name that a key is stored under: it belongs to this provider at this origin, and to nothing else."""
+    """Return the name that a key is stored under, which is bound to this provider and this origin."""
     parts = urlsplit(base_url)
     return f"{provider} {parts.scheme}://{parts.netloc.rpartition('@')[2]}".lower()
 
@@ -52,8 +90,8 @@ def find_key(
     seconds: float = KEYRING_SECONDS,
     keyring: bool = True,
 ) -> FoundKey:
-    """The key for a provider at an address, and where it was found ("" = nowhere). Blocks up to `seconds`, and as long
-    as the `command` takes that prints it, which is asked before everything else.
+    """Return the key for a provider at an address, and where it was found ("" = nowhere). Blocks up to `seconds`, plus
+    the time of `command`, which is tried first.
 
     Raises `ConfigError` if a stored file can't be used, `ProviderError` if the command failed.
     """
@@ -73,7 +111,7 @@ def find_key(
 
 
 def store_key(provider: str, key: str, *, base_url: str, seconds: float = KEYRING_SECONDS) -> str:
-    """Keep a key for a provider at an address; returns where. Raises `ConfigError` for a bad key, `StateError`."""
+    """Store a key for a provider at an address, and return where. Raises `ConfigError` for a bad key, `StateError`."""
     key = key.strip()
     if not key.isascii() or not key.isprintable() or " " in key or len(key) < 6:
         raise ConfigError("that does not look like a key.", hint="Paste the key alone, one word.")
@@ -102,14 +140,14 @@ def _is_stored(ring: Any, name: str, secret: Secret) -> str:
 
 
 def _ask_keyring(question: Callable[[Any], str | None], seconds: float) -> str | None:
-    """The keyring's answer; None if it has none, fails, or takes too long (it is not asked again then)."""
-    if _keyring_off.is_set():
+    """Return the keyring's answer; None if it has none, fails, or takes too long (it is not asked again then)."""
+    if _keyring_disabled.is_set():
         return None
     answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
     def ask() -> None:
         answer = None
-        with contextlib.suppress(Exception):  # a backend may raise whatever it likes
+        with contextlib.suppress(Exception):  # A backend may raise anything.
             import keyring
 
             answer = question(keyring)
@@ -120,7 +158,7 @@ def _ask_keyring(question: Callable[[Any], str | None], seconds: float) -> str |
         return answers.get(timeout=seconds)
     except queue.Empty:
         if seconds >= KEYRING_SECONDS:
-            _keyring_off.set()
+            _keyring_disabled.set()
         return None
 
 

@@ -1,18 +1,17 @@
-"""Import a provider's SDK without the part of it that is never used.
+"""Import of a provider's SDK without the parts that are never used.
 
 `import openai` costs half a second and 30 MB, `import anthropic` more than a second and 57 MB. Nearly all of it is
 thousands of generated pydantic models that a streamed chat never touches: the package's `__init__` names them all, and
-what the client class itself needs imports a few of them for its annotations. So:
+the client class imports a few of them for its annotations. So:
 
-* the packages of an SDK become *waiting packages*: importing one runs nothing. The first name that is missed in it is
-  looked up in the text of its `__init__`, and only the module that defines that name is imported. If the text does not
-  say, the real `__init__` runs, and the package is an ordinary one from then on.
-* a few functions (`DEFERRED`) whose modules import hundreds of models, and which run only when something failed or is
-  being traced, become *waiting functions* that import their module when they are called.
-* a few type aliases (`OPAQUE`) that are only ever used in annotations are not resolved at all.
+(1) The packages of an SDK become lazy packages: importing one runs nothing. The first missing name is looked up in the
+text of its `__init__`, and only the module that defines that name is imported. If the text does not tell, the real
+`__init__` runs, and the package is an ordinary one from then on. (2) A few functions (`DEFERRED`) whose modules import
+hundreds of models, and which run only after an error or for tracing, import their module when they are called. (3) A
+few type aliases (`OPAQUE`) that are only used in annotations are not resolved at all.
 
-Nothing of the SDK is changed or copied, all of it stays importable. If any of this does not work out, as with
-another version of the SDK, what was loaded is dropped and the plain import is made: slower, with the same result.
+Nothing of the SDK is changed or copied, and all of it can still be imported. If any of this fails, as with another
+version of the SDK, the loaded modules are dropped and the plain import is made: slower, with the same result.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ OPAQUE: Final = {
     "anthropic.types.beta.message_create_params": frozenset({"MessageCreateParamsBase"}),
 }
 _WAITING_BRANCHES: Final = ("types", "lib", "resources")
-_OF_THE_CODE: Final = ("__all__", "__version__")  # the import system asks for other such names, and means no code
+_OF_THE_CODE: Final = ("__all__", "__version__")  # The import system asks for other such names, which need no code.
 _import_lock = threading.Lock()
 
 
 class WaitingModule(ModuleType):
-    """A module or package whose code runs when a name is missed that nothing cheaper can provide."""
+    """A module or package whose code runs only when a missing name can't be provided more cheaply."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name not in _OF_THE_CODE:
@@ -63,7 +62,7 @@ class WaitingModule(ModuleType):
         return attribute
 
     def _from_its_own_module(self, name: str) -> Any:
-        """The name as one relative import of `__init__` would bind it; None if it does otherwise."""
+        """Return the name as one relative import of `__init__` would bind it; None if it is bound otherwise."""
         index = self.__dict__.get("__waiting_names__")
         if index is None:
             index = self.__dict__["__waiting_names__"] = _find_relative_imports(self)
@@ -77,7 +76,7 @@ class WaitingModule(ModuleType):
 
 
 def _find_relative_imports(package: ModuleType) -> dict[str, tuple[str, str]]:
-    """`{name: (module below the package, name in it)}` from the top level of the package's `__init__`."""
+    """Return `{name: (module below the package, name in it)}` from the top level of the package's `__init__`."""
     spec = package.__spec__
     loader = spec.loader if spec else None
     source = getattr(loader, "get_source", lambda _: None)(package.__name__)
@@ -104,7 +103,7 @@ def _build_waiting_function(module: ModuleType, name: str) -> Any:
 
 
 def _run(module: ModuleType) -> None:
-    """Execute the module's own code at last; it is an ordinary module from here on."""
+    """Execute the module's own code; it is an ordinary module from here on."""
     if not isinstance(module, WaitingModule):
         return
     object.__setattr__(module, "__class__", ModuleType)
@@ -128,7 +127,7 @@ class _WaitingLoader(Loader):
 
 
 class WaitingFinder(MetaPathFinder):
-    """Finds the modules of one SDK as usual, and lets its packages wait."""
+    """A finder for the modules of one SDK that makes its packages lazy."""
 
     def __init__(self, sdk: Sdk) -> None:
         self.sdk = sdk
@@ -140,11 +139,11 @@ class WaitingFinder(MetaPathFinder):
         if fullname.partition(".")[0] != self.sdk:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.loader is not None and self._waits(spec):
+        if spec is not None and spec.loader is not None and self._can_be_lazy(spec):
             spec.loader = _WaitingLoader(spec.loader)
         return spec
 
-    def _waits(self, spec: ModuleSpec) -> bool:
+    def _can_be_lazy(self, spec: ModuleSpec) -> bool:
         if spec.name in DEFERRED or spec.name in OPAQUE:
             return True
         if spec.submodule_search_locations is None:
@@ -153,16 +152,16 @@ class WaitingFinder(MetaPathFinder):
 
 
 def load_sdk(sdk: Sdk) -> ModuleType:
-    """The module that holds the SDK's `AsyncOpenAI` or `AsyncAnthropic`, `AsyncStream` and `Timeout`. Safe to call
-    from any thread. Raises ImportError if the SDK is not installed or can't be loaded at all."""
+    """Return the module that holds the SDK's `AsyncOpenAI` or `AsyncAnthropic`, `AsyncStream` and `Timeout`. Safe to
+    call from any thread. Raises ImportError if the SDK is not installed or can't be loaded at all."""
     with _import_lock:
         if sdk in sys.modules:
             return importlib.import_module(f"{sdk}._client")
         pausing = gc.isenabled()
-        gc.disable()  # an import makes a great many objects and hardly any garbage
+        gc.disable()  # An import creates many objects and hardly any garbage.
         try:
             return _load_lean(sdk)
-        except Exception:  # whatever it is, the plain import decides
+        except Exception:  # Whatever the reason, fall back to the plain import.
             return load_sdk_plainly(sdk)
         finally:
             if pausing:
@@ -179,7 +178,7 @@ def _load_lean(sdk: Sdk) -> ModuleType:
 
 
 def load_sdk_plainly(sdk: Sdk) -> ModuleType:
-    """The same module by the SDK's own import, all of it; whatever a lean import left behind is dropped."""
+    """Return the same module by the SDK's own import; remains of a lean import are dropped."""
     sys.meta_path[:] = [
         finder for finder in sys.meta_path if not (isinstance(finder, WaitingFinder) and finder.sdk == sdk)
     ]

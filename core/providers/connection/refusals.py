@@ -1,24 +1,33 @@
-"""The reasons for which model APIs refuse requests, as a table: by the words that servers really use, since their codes
-differ.
-
-The first row that speaks of an answer wins, among those that its status allows. Words count from their beginning on,
-and only the server's own: what it repeats of the request (`drop_echoes`) may say anything. `{who}` is the provider with
-its model, `{label}` the provider alone.
-"""
+"""Refusals of model APIs: the reasons that an error body names, and the time after which a call may be repeated."""
 
 from __future__ import annotations
 
+import datetime
+import email.utils
 import re
+import time
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
 
-_ANOTHER: Final = "choose another model with /model"
+_SWITCH_MODEL: Final = "choose another model with /model"
+_SPAN: Final = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
+_UNITS: Final = (86_400.0, 3_600.0, 60.0, 1.0, 0.001)
+_WORDS: Final = re.compile(
+    r"(?:try again in|retry (?:in|after)|wait) +(?P<span>(?:\d+(?:\.\d+)?(?:ms|[dhms]))+(?![a-z])"
+    r"|\d+(?:\.\d+)? *(?P<unit>milliseconds|seconds?|minutes?))",
+    re.IGNORECASE,
+)
+_WORD_SECONDS: Final = {"milliseconds": 0.001, "second": 1.0, "seconds": 1.0, "minute": 60.0, "minutes": 60.0}
+_NUMBER: Final = re.compile(r"\s*\d+(\.\d+)?\s*")
+_MILLISECONDS_SINCE_1970: Final = 100_000_000_000  # Larger numbers are not seconds.
+_DEPTH: Final = 6
 
 
 class Refusal(Struct, frozen=True):
-    """One reason. `words`: a pattern, searched for in the body in any case from the beginning of a word on; `statuses`:
-    those that it can come with (an error within a stream that has none counts as 500)."""
+    """One reason for a refusal. `words`: a pattern, matched case-insensitively in the body from the beginning of a
+    word; `statuses`: the statuses that it comes with (an error within a stream without a status counts as 500)."""
 
     code: str
     what: str
@@ -36,29 +45,41 @@ TOO_LARGE: Final = (
     r"|request_too_large|request too large for|tokens to keep from the initial prompt is greater than the context"
     r"|trying to keep the first \d+ tokens when context|cannot truncate prompt with n_keep"
 )
+
+
 TOO_LARGE_STATUSES: Final = (400, 413, 422, 429, 500)
+
 
 _SERVER_FAULTS: Final = tuple(range(500, 600))
 
-# Of the validators and gateways that repeat the request in what they say: keys of a body, and its beginning in a text.
+
+# Echoes of validators and gateways that repeat the request: keys of a body, and its beginning in a text.
 _ECHO_KEYS: Final = frozenset({"input", "ctx", "body", "request", "messages", "prompt", "failed_generation"})
+
+
 _ECHO_TEXT: Final = re.compile(
     r"['\"]input['\"]: |input_value=|\bReceived Messages="
     r"|\b(?:messages|prompt)=[\[{'\"]|['\"](?:messages|prompt)['\"]: ",
 )
+
+
 MAX_DEPTH: Final = 8
 
+
 NEEDS_RESPONSES: Final = r"\bv1/responses\b"
+
 
 QUOTA: Final = Refusal(
     "quota_exhausted",
     "{who} refuses the request: the quota or the credit of this key is used up",
-    f"Look at the billing page of the account, or {_ANOTHER}.",
+    f"Look at the billing page of the account, or {_SWITCH_MODEL}.",
     r"insufficient_quota|exceeded your current quota|exceeded_current_quota|credit balance is too low"
     r"|insufficient (balance|credits|funds)|(requires|need) more credits|billing_(error|hard_limit|not_active)"
     r"|payment required|spend_limit|specified api usage limits|extra usage is required|free-models-per-day|\w*PerDay",
     (400, 402, 403, 429, 500, 503),
 )
+
+
 REFUSALS: Final = (
     Refusal(
         "reasoning_refused",
@@ -90,7 +111,7 @@ REFUSALS: Final = (
     Refusal(
         "access_denied",
         "{label} does not let this account use {model}",
-        f"Look at the account's settings (verification, model access, organization, project), or {_ANOTHER}.",
+        f"Look at the account's settings (verification, model access, organization, project), or {_SWITCH_MODEL}.",
         r"organization (must be verified|has been disabled)|does not have access to model"
         r"|endpoints found matching your (data|guardrail)|access to this model is (not|denied)",
         (400, 403, 404),
@@ -98,7 +119,7 @@ REFUSALS: Final = (
     Refusal(
         "content_filtered",
         "{who} refused what the conversation says",
-        f"Say it otherwise, go back to before it with /rewind, or {_ANOTHER}.",
+        f"Say it otherwise, go back to before it with /rewind, or {_SWITCH_MODEL}.",
         r"content_filter(?!_results)|ResponsibleAIPolicyViolation|content_policy_violation|content filtering policy"
         r"|content exists risk|data_inspection_failed|content violates usage guidelines|violating our usage policy"
         r"|flagged_input|cyber_policy",
@@ -119,7 +140,7 @@ REFUSALS: Final = (
     Refusal(
         "schema_refused",
         "{who} refused the definition of a tool",
-        f'Have it write its calls as text ([models."{{id}}"] dialect = "tags"), or {_ANOTHER}.',
+        f'Have it write its calls as text ([models."{{id}}"] dialect = "tags"), or {_SWITCH_MODEL}.',
         r"invalid schema for function|invalid_function_parameters|function_declarations\[|flavored json schema"
         r"|tools\.\d+\.(custom\.)?input_schema|tools\[\d+\](\.function)?\.(description|parameters|name)",
         (400, 422),
@@ -165,14 +186,14 @@ REFUSALS: Final = (
 )
 
 
-def is_said(words: str, text: str) -> bool:
-    """Return True if a pattern fits in what a server said, in any case, from the beginning of a word on."""
+def matches_words(words: str, text: str) -> bool:
+    """Return True if a pattern matches in a server's message, in any case, from the beginning of a word."""
     return re.search(rf"(?<![A-Za-z0-9])(?:{words})", text, re.IGNORECASE | re.DOTALL) is not None
 
 
 def drop_echoes(body: Any, model: str = "", depth: int = 0) -> Any:
-    """Return a body, JSON or text, without what it repeats of the request: nobody's prompt is a reason of the server's.
-    The name of the `model` is one thing that is repeated, and may be any words, too."""
+    """Return a body, JSON or text, without its echo of the request, since a prompt is no reason for a refusal. The name
+    of the `model` is removed too, since it may contain any words."""
     if depth > MAX_DEPTH:
         return None
     if isinstance(body, dict):
@@ -188,13 +209,100 @@ def drop_echoes(body: Any, model: str = "", depth: int = 0) -> Any:
 
 
 def find_refusal(status: int, text: str) -> Refusal | None:
-    """The reason that a body names; None: none that is known."""
-    if is_said(NEEDS_RESPONSES, text):
-        return None  # another wire of the same API is asked for
+    """Return the known reason that a body names, else None."""
+    if matches_words(NEEDS_RESPONSES, text):
+        return None  # The API asks for its other wire.
     rows = (refusal for refusal in REFUSALS if status in refusal.statuses)
-    return next((row for row in rows if is_said(row.words, text)), None)
+    return next((row for row in rows if matches_words(row.words, text)), None)
 
 
 def is_too_large(status: int, text: str) -> bool:
-    """Return True if the request was larger than the model, or whatever stands before it, takes."""
-    return status == 413 or (status in TOO_LARGE_STATUSES and is_said(TOO_LARGE, text))
+    """Return True if the request was too large for the model or for a proxy in front of it."""
+    return status == 413 or (status in TOO_LARGE_STATUSES and matches_words(TOO_LARGE, text))
+
+
+def parse_wait(headers: Mapping[str, str], body: object = None, text: str = "") -> float | None:
+    """Return the seconds that a server asks to wait, from its most exact statement; None: there is no statement."""
+    # OpenRouter forwards the headers of the upstream server in `error.metadata.headers`.
+    inner = (mapping["headers"] for mapping in _walk_mappings(body) if isinstance(mapping.get("headers"), dict))
+    waits = (_parse_retry_after(headers), _parse_retry_info(body), _parse_words(text))
+    resets = (_parse_reset(headers), _parse_reset(next(inner, {})))
+    return next((max(0.0, seconds) for seconds in (*waits, *resets) if seconds is not None), None)
+
+
+def _parse_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Parse `retry-after-ms`, and `retry-after` in seconds or as a date."""
+    milliseconds, value = headers.get("retry-after-ms"), headers.get("retry-after")
+    try:
+        if milliseconds:
+            return float(milliseconds) / 1000
+        if value and _NUMBER.fullmatch(value):
+            return float(value)
+        return email.utils.parsedate_to_datetime(value).timestamp() - time.time() if value else None
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _parse_retry_info(body: object) -> float | None:
+    """Parse Google's `RetryInfo`: {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "22.5s"}."""
+    delays = (mapping.get("retryDelay") for mapping in _walk_mappings(body))
+    spans = (parse_duration(delay) for delay in delays if isinstance(delay, str))
+    return next((span for span in spans if span is not None), None)
+
+
+def _parse_words(text: str) -> float | None:
+    """Parse phrases such as "Please try again in 1m0.36s" and "Please retry after 26 seconds"."""
+    match = _WORDS.search(text)
+    if match is None:
+        return None
+    if unit := match["unit"]:
+        return float(match["span"].removesuffix(unit)) * _WORD_SECONDS[unit.lower()]
+    return parse_duration(match["span"])
+
+
+def _parse_reset(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds until the exhausted limits are reset."""
+    fields = {str(name).lower(): str(value) for name, value in headers.items()}
+    waits = []
+    for name, value in fields.items():
+        if "ratelimit" not in name or "reset" not in name:
+            continue
+        remaining = fields.get(name.replace("reset", "remaining"))
+        if remaining is not None and _NUMBER.fullmatch(remaining) and float(remaining) <= 0:
+            waits.append(_parse_moment(value))
+    return max((wait for wait in waits if wait is not None), default=None)
+
+
+def _parse_moment(value: str) -> float | None:
+    """Return the seconds until a reset that is a span ("2m59.56s"), a clock (1741305600000, 1741305600) or a date of
+    RFC 3339."""
+    if _NUMBER.fullmatch(value):
+        number = float(value)
+        if number > _MILLISECONDS_SINCE_1970:
+            return number / 1000 - time.time()
+        return number - time.time() if number > 1_000_000_000 else number
+    if (span := parse_duration(value)) is not None:
+        return span
+    try:
+        return datetime.datetime.fromisoformat(value.replace("Z", "+00:00")).timestamp() - time.time()
+    except ValueError:
+        return None
+
+
+def parse_duration(span: str) -> float | None:
+    """Return the seconds of "1h2m3.5s", "22s", "60ms"; None for anything else."""
+    match = _SPAN.fullmatch(span.strip())
+    if match is None or not any(match.groups()):
+        return None
+    return sum(float(part) * unit for part, unit in zip(match.groups(), _UNITS, strict=True) if part)
+
+
+def _walk_mappings(value: object, depth: int = 0) -> Iterator[dict[str, Any]]:
+    if depth > _DEPTH:
+        return
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for child in value:
+            yield from _walk_mappings(child, depth + 1)

@@ -1,7 +1,7 @@
-"""The base of the providers over an official SDK: its client, how it is opened and closed, and whose words errors take.
+"""The base of the providers over an official SDK: its client, its lifetime, and the mapping of its errors.
 
-An heir names the SDK and says how a request becomes a stream of deltas. The SDK's retries are off: the loop retries,
-visibly.
+A subclass names the SDK and turns a request into a stream of deltas. The SDK's retries are off: the agent loop retries,
+so that the user sees it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from typing import Any, ClassVar, Final
 from core.errors import AgentTuiError
 from core.protocol.messages import WireProtocol
 from core.providers.base import Delta, ModelInfo, ModelRequest
-from core.providers.catalog import listing
-from core.providers.catalog import reported as told
+from core.providers.catalog import listing, reported
 from core.providers.catalog.capabilities import Capabilities, find_capabilities
-from core.providers.connection import key_command, lean_import
-from core.providers.connection.endpoint import Endpoint, add_near_names, build_http_client, build_timeouts
+from core.providers.connection import keys, lean_import
+from core.providers.connection.endpoint import Endpoint, add_similar_names, build_http_client, build_timeouts
 from core.providers.connection.event_stream import build_stream_class
 from core.providers.connection.failures import Api, SilentTooLong, build_exception_error
 from core.providers.connection.lean_import import Sdk
@@ -28,9 +27,9 @@ END: Final = object()
 
 
 async def read_next(stream: Any, grace: float | None, *, patience: float) -> object:
-    """The next of a stream, or `END`. With a grace (seconds) the answer is whole, and neither silence nor a cut can
-    spoil it; a stream that is read to its end leaves a connection that the next call can use. `patience`: seconds in
-    which a server may send nothing but signs of life. Raises `TimeoutError` after them."""
+    """Return the next item of a stream, or `END`. With a `grace` (seconds) the answer is complete, so silence and cuts
+    are ignored; a stream that is read to its end leaves a connection that the next call can reuse. `patience`: seconds
+    in which a server may send only pings. Raises `SilentTooLong` after them."""
     if grace is None:
         try:
             async with asyncio.timeout(patience) as limit:
@@ -47,7 +46,7 @@ async def read_next(stream: Any, grace: float | None, *, patience: float) -> obj
 
 
 class SdkProvider(ABC):
-    """One server, and the SDK's client for it. `Provider` says what its methods promise."""
+    """One server and the SDK's client for it. See `Provider` for the contract of its methods."""
 
     sdk: ClassVar[Sdk]
     client_class: ClassVar[str]
@@ -60,22 +59,22 @@ class SdkProvider(ABC):
         self._client: Any = None
         self._opening = asyncio.Lock()
         self._key_source = ""
-        self._learning: asyncio.Task[None] | None = None
+        self._refresh: asyncio.Task[None] | None = None
         self._asked: set[str] = set()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
-        """One call. Raises `ProviderError`, `ContextOverflow`."""
+        """Make one call. Raises `ProviderError`, `ContextOverflow`."""
         has_started = False
         try:
             async for delta in self._stream_answer(request):
                 has_started = True
                 yield delta
-            self._learn_capabilities(request)
+            self._refresh_capabilities(request)
         except Exception as error:
             failure = build_exception_error(error, self._build_api(request.model), has_started=has_started)
             if failure.code == "key_rejected":
                 await self._forget_key()
-            raise await add_near_names(failure, self, request.model) from None
+            raise await add_similar_names(failure, self, request.model) from None
 
     async def list_models(self) -> tuple[ModelInfo, ...]:
         try:
@@ -83,47 +82,48 @@ class SdkProvider(ABC):
             answer = await client.get(self.models_path, cast_to=object)
         except Exception as error:
             raise build_exception_error(error, self._build_api()) from None
-        return told.parse_model_infos(answer)
+        return reported.parse_model_infos(answer)
 
     async def close(self) -> None:
-        learning, self._learning = self._learning, None
-        if learning is not None:
-            learning.cancel()
-            await asyncio.wait({learning})
+        refresh, self._refresh = self._refresh, None
+        if refresh is not None:
+            refresh.cancel()
+            await asyncio.wait({refresh})
         client, self._client = self._client, None
         if client is not None:
             await client.close()
 
-    def _learn_capabilities(self, request: ModelRequest) -> None:
-        """After an answer: find out in the background what the model can do, unless the API was asked lately."""
+    def _refresh_capabilities(self, request: ModelRequest) -> None:
+        """Fetch the model's capabilities in the background after an answer, unless they were fetched lately."""
         if request.private or request.model in self._asked:
             return
-        if self._learning is None or self._learning.done():
+        if self._refresh is None or self._refresh.done():
             self._asked.add(request.model)
-            self._learning = asyncio.create_task(self._fetch_capabilities(request.model))
+            self._refresh = asyncio.create_task(self._fetch_capabilities(request.model))
 
     async def _fetch_capabilities(self, model: str) -> None:
-        """On a connection of its own, so that no call waits for it."""
-        if not await asyncio.to_thread(told.is_due, self._endpoint.base_url, model):
+        """Fetch the capabilities on a separate connection, so that no call waits for them."""
+        if not await asyncio.to_thread(reported.is_due, self._endpoint.base_url, model):
             return
-        with contextlib.suppress(AgentTuiError):  # the key that there just was is gone
+        with contextlib.suppress(AgentTuiError):  # The key of a moment ago is gone.
             secret, _ = await asyncio.to_thread(self._endpoint.load_key)
             await listing.fetch_capabilities(self._endpoint, secret, self.sdk, model)
 
     async def _forget_key(self) -> None:
-        """The next call looks for the key anew: keys of a command may hold for an hour only."""
-        key_command.forget_key(self._endpoint.key_command)
+        """Make the next call look for the key again, since the keys of a command may expire within an hour."""
+        keys.forget_key(self._endpoint.key_command)
         await self.close()
 
     @abstractmethod
     def _stream_answer(self, request: ModelRequest) -> AsyncIterator[Delta]:
-        """The deltas of one call; what goes wrong is raised as it is."""
+        """Yield the deltas of one call. Errors are raised unconverted."""
 
     def _build_api(self, model: str = "") -> Api:
         return self._endpoint.build_api(model=model, key=self._key_source, is_prefixed=self.sdk == "openai")
 
     async def _open_client(self) -> tuple[Any, Any]:
-        """The SDK's client and the module it is from; made in a thread, since it imports, and asks for the key."""
+        """Return the SDK's client and module. Both are made in a thread, since this imports the SDK and looks for the
+        key."""
         async with self._opening:
             if self._module is None:
                 self._module = await asyncio.to_thread(lean_import.load_sdk, self.sdk)
@@ -148,11 +148,11 @@ class SdkProvider(ABC):
         )
 
     def _client_options(self) -> dict[str, Any]:
-        """The options that only this SDK's client takes."""
+        """Return the options that only this SDK's client takes."""
         return {}
 
     async def _post(self, path: str, body: bytes, headers: dict[str, str] | None = None) -> Any:
-        """The stream of events that answers a request; their data as it came, parsed."""
+        """Return the stream of parsed events that answers a request."""
         client, module = await self._open_client()
         stream, options = build_stream_class(module.AsyncStream), {"headers": headers or {}}
         return await client.post(path, cast_to=object, content=body, options=options, stream=True, stream_cls=stream)

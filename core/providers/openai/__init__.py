@@ -1,1 +1,1 @@
-"""OpenAI and every server that speaks one of its protocols."""
+"""OpenAI, and every server that speaks one of its protocols."""

@@ -1,9 +1,8 @@
-"""The demands of one server: learnt from how it refuses, once, and remembered.
+"""The requirements of one server, inferred once from its refusals and remembered.
 
-Servers that call themselves compatible refuse options that they do not know, fields of the messages that they are sent
-back, and an order of messages that their template has no words for; some models are there over one of the two protocols
-alone. Where nobody needs what was refused, the request
-goes out again without it; where the user could miss it, `notice` says so.
+Compatible servers refuse unknown options, fields of returned messages, and an order of messages that their template
+can't render; some models are available over only one of the two protocols. The request is sent again without an
+optional part that was refused; if the user could miss it, `notice` has a message.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from msgspec.structs import replace
 from core.errors import ContextOverflow, ProviderError
 from core.protocol.messages import AssistantMessage, WireProtocol
 from core.providers.base import ModelRequest
-from core.providers.connection.refusals import NEEDS_RESPONSES, drop_echoes, is_said
-from core.providers.openai.chat_request import find_unknown_fields
-from core.providers.openai.host_habits import BLANKS, HostHabits
+from core.providers.connection.refusals import NEEDS_RESPONSES, drop_echoes, matches_words
+from core.providers.openai.chat import find_unknown_fields
+from core.providers.openai.server_quirks import BLANKS, ServerQuirks
 
 NAMES: Final[dict[WireProtocol, str]] = {"chat": "chat completions", "responses": "the Responses API"}
-_OTHER: Final[dict[WireProtocol, WireProtocol]] = {"chat": "responses", "responses": "chat"}
+_OTHER_WIRE: Final[dict[WireProtocol, WireProtocol]] = {"chat": "responses", "responses": "chat"}
 _LIMITS: Final = {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}
 _EFFORTS: Final = frozenset({"reasoning_effort", "reasoning.effort", "reasoning"})
 
 
-# By option (`table.field`): how a server names it as what it refuses.
+# By option (`table.field`): the words by which a server names it in a refusal.
 _OPTIONS: Final = {
     **{name: name for name in ("stream_options", "prompt_cache_key", "reasoning_effort", "temperature", *_LIMITS)},
     "include": r"'param': 'include|encrypted content is not supported|unknown parameter: 'include",
@@ -39,12 +38,12 @@ _UNKNOWN_FIELD: Final = (
     r"extra (inputs|fields)|additional propert|(unknown|unsupported) (field|parameter|argument)|unrecognized"
 )
 _NEEDS_CHAT: Final = r"(use|only( supported)? in) (the )?/?v1/chat/completions"
-_DEMANDED: Final = {
+_REQUIRED_FIELDS: Final = {
     name: rf"{name}.{{0,60}}(missing|required|must be (passed|provided|included)|passed back)|missing.{{0,20}}{name}"
     for name in ("reasoning_content", "thought_signature")
 }
 _SHORT_IDS: Final = r"tool call id.{0,120}length of 9"
-# As templates and gateways say that the order of roles is not theirs, or a role.
+# The messages of templates and gateways that reject the order of roles, or a role.
 _ALTERNATES: Final = (
     r"roles? (must|should|have to|need to) (strictly )?(be )?alternat|(must|should|to) (be )?alternat(e|ing)\b"
     r"|alternat(e|es|ing) (between|user|with)|alternating (user|roles)"
@@ -70,21 +69,22 @@ _OPTION_REFUSED: Final = frozenset({"request_invalid", "access_denied", "reasoni
 
 
 class Negotiation:
-    """`label`: the server's name. `official`: it is OpenAI's own, which knows its own options."""
+    """The negotiation with one server. `label`: its name. `official`: it is OpenAI's own, which knows its own
+    options."""
 
     def __init__(self, label: str, *, official: bool) -> None:
         self._label, self._official = label, official
         self._wires: dict[str, WireProtocol] = {}
         self._refused: set[str] = set()
-        self.habits = HostHabits()
+        self.quirks = ServerQuirks()
         self.notice = ""
 
     def choose_wire(self, model: str) -> WireProtocol | None:
-        """The protocol that the server wants for a model; None: it has said nothing of that."""
+        """Return the protocol that the server requires for a model; None: unknown."""
         return self._wires.get(model)
 
     def filter_options(self, tail: dict[str, Any]) -> dict[str, Any]:
-        """The options of a request but for those that were refused."""
+        """Return the options of a request without those that were refused."""
         options = {name: value for name, value in tail.items() if name not in self._refused}
         for name in self._refused & tail.keys() & _LIMITS.keys():
             options[_LIMITS[name]] = tail[name]
@@ -94,7 +94,7 @@ class Negotiation:
             }
         return options
 
-    def learn(
+    def adapt(
         self,
         failure: ProviderError,
         error: Exception,
@@ -102,16 +102,16 @@ class Negotiation:
         request: ModelRequest,
         options: dict[str, Any],
     ) -> bool:
-        """Return True if a refusal says how the request would be taken, and that was not known. `options`: its
+        """Adapt to a refusal. Return True if the request should be sent again in another form. `options`: its
         options."""
         text = str(getattr(error, "body", ""))
-        if self._learn_wire(failure, getattr(error, "status_code", 0), text, wire, request.model):
+        if self._adapt_wire(failure, getattr(error, "status_code", 0), text, wire, request.model):
             return True
-        if wire == "chat" and self._learn_form(failure, error, request):
+        if wire == "chat" and self._adapt_form(failure, error, request):
             return True
         if failure.code not in _OPTION_REFUSED or isinstance(failure, ContextOverflow):
             return False
-        if wire == "chat" and self._learn_habit(text, request):
+        if wire == "chat" and self._adapt_quirk(text, request):
             return True
         if names := self._find_dispensable(text, options):
             self._refused |= names
@@ -119,58 +119,58 @@ class Negotiation:
                 self.notice = f"{self._label} does not take the effort {request.effort} for {request.model}."
         return bool(names)
 
-    def _learn_wire(self, failure: ProviderError, status: int, text: str, wire: WireProtocol, model: str) -> bool:
+    def _adapt_wire(self, failure: ProviderError, status: int, text: str, wire: WireProtocol, model: str) -> bool:
         if model in self._wires or failure.code not in _WIRE_REFUSED:
             return False
         if wire == "chat":
-            needs_other = is_said(NEEDS_RESPONSES, text)
+            needs_other = matches_words(NEEDS_RESPONSES, text)
         else:
             is_missing = status in _NO_SUCH_PATH and failure.code != "model_unknown"
-            needs_other = is_missing or is_said(_NEEDS_CHAT, text)
+            needs_other = is_missing or matches_words(_NEEDS_CHAT, text)
         if needs_other:
-            other = self._wires[model] = _OTHER[wire]
+            other = self._wires[model] = _OTHER_WIRE[wire]
             self.notice = f"{self._label} takes {model} over {NAMES[other]} only; it is used from here on."
         return needs_other
 
-    def _learn_form(self, failure: ProviderError, error: Exception, request: ModelRequest) -> bool:
-        """Learn which messages the server's template takes. A form that it takes in no way is one without calls."""
+    def _adapt_form(self, failure: ProviderError, error: Exception, request: ModelRequest) -> bool:
+        """Adapt to the server's chat template. A template that accepts no form gets one without calls."""
         if failure.code not in _FORM_REFUSED or isinstance(failure, ContextOverflow):
             return False
-        text, habits = " ".join(_list_texts(drop_echoes(getattr(error, "body", None)))), self.habits
+        text, quirks = " ".join(_list_texts(drop_echoes(getattr(error, "body", None)))), self.quirks
         text = text or failure.message
         is_bare = any(_has_calls_alone(message) for message in request.messages)
-        blank_index = BLANKS.index(habits.blank) + 1 if habits.blank is not None else 0
-        if is_said(_NO_SYSTEM, text) and request.system:
-            self.habits = replace(habits, takes_system=False)
-        elif is_said(_ALTERNATES, text):
-            self.habits = replace(habits, alternates=True, takes_system=not (habits.alternates and request.system))
-            if self.habits == habits and request.tools:
+        blank_index = BLANKS.index(quirks.blank) + 1 if quirks.blank is not None else 0
+        if matches_words(_NO_SYSTEM, text) and request.system:
+            self.quirks = replace(quirks, takes_system=False)
+        elif matches_words(_ALTERNATES, text):
+            self.quirks = replace(quirks, alternates=True, takes_system=not (quirks.alternates and request.system))
+            if self.quirks == quirks and request.tools:
                 failure.code = "tools_unsupported"
-        elif is_bare and blank_index < len(BLANKS) and is_said(_NULL_CONTENT, text):
-            self.habits = replace(habits, blank=BLANKS[blank_index])
-        return self.habits != habits
+        elif is_bare and blank_index < len(BLANKS) and matches_words(_NULL_CONTENT, text):
+            self.quirks = replace(quirks, blank=BLANKS[blank_index])
+        return self.quirks != quirks
 
     def _find_dispensable(self, text: str, options: dict[str, Any]) -> set[str]:
-        names = {name for name, pattern in _OPTIONS.items() if _is_sent(options, name) and is_said(pattern, text)}
-        if not names and not self._official and "stream_options" in options and is_said(_UNKNOWN_FIELD, text):
+        names = {name for name, pattern in _OPTIONS.items() if _is_sent(options, name) and matches_words(pattern, text)}
+        if not names and not self._official and "stream_options" in options and matches_words(_UNKNOWN_FIELD, text):
             names = {"stream_options"}
         return names - self._refused
 
-    def _learn_habit(self, text: str, request: ModelRequest) -> bool:
-        habits = self.habits
-        if demanded_fields := {name for name, pattern in _DEMANDED.items() if is_said(pattern, text)}:
-            self.habits = replace(habits, demanded=habits.demanded | demanded_fields)
-        elif is_said(_SHORT_IDS, text):
-            self.habits = replace(habits, short_ids=True)
+    def _adapt_quirk(self, text: str, request: ModelRequest) -> bool:
+        quirks = self.quirks
+        if required_fields := {name for name, pattern in _REQUIRED_FIELDS.items() if matches_words(pattern, text)}:
+            self.quirks = replace(quirks, required_fields=quirks.required_fields | required_fields)
+        elif matches_words(_SHORT_IDS, text):
+            self.quirks = replace(quirks, short_ids=True)
         else:
             unknown = find_unknown_fields(request.messages)
             refused_fields = {name for name in unknown if re.search(rf"\b{re.escape(name)}\b", text)}
-            self.habits = replace(habits, refused=habits.refused | refused_fields)
-        return self.habits != habits
+            self.quirks = replace(quirks, refused=quirks.refused | refused_fields)
+        return self.quirks != quirks
 
 
 def _list_texts(body: object) -> Iterator[str]:
-    """The texts in a body, with the place of a field that one speaks of."""
+    """Yield the texts in a body, and the locations of the fields that it names."""
     if isinstance(body, str):
         yield body
     elif isinstance(body, dict | list):

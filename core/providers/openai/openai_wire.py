@@ -1,4 +1,4 @@
-"""The part of a request that OpenAI's two protocols share: what may vary, and messages with pictures and PDFs."""
+"""The common part of OpenAI's two protocols: variable options, and messages with pictures and PDFs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from core.protocol.messages import Attachment
 from core.providers.base import ModelRequest
 from core.providers.catalog.capabilities import Capabilities
 from core.providers.wire.request_bytes import Wire
-from core.providers.wire.wire_text import clean
+from core.providers.wire.wire_values import clean
 
 Item = dict[str, Any]
 
 
 class OpenAIWire(Wire):
-    """Writes one request. `text_type`: the type of a text that stands beside attachments."""
+    """Writer of one request. `text_type`: the type of a text part next to attachments."""
 
     text_type: ClassVar[str]
 
@@ -27,7 +27,7 @@ class OpenAIWire(Wire):
 
     @abstractmethod
     def tail(self) -> Item:
-        """The options, which may vary from request to request."""
+        """Return the options, which may vary from request to request."""
 
     @abstractmethod
     def _build_file(self, name: str, url: str) -> Item: ...

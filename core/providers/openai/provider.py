@@ -1,8 +1,8 @@
-"""OpenAI through its SDK, and every server that speaks one of its two protocols: responses, or chat completions.
+"""OpenAI through its SDK, and every server that speaks one of its two protocols: responses or chat completions.
 
-Which of the two: what the provider speaks by itself, unless the model is one that takes only the other, or the server
-says that it wants the other. Events are taken as plain JSON (`cast_to=object`), not as the SDK's models: that spares
-their import, and compatible servers send what those models do not know.
+The provider's default protocol is used unless the model takes only the other one, or the server asks for it. Events are
+parsed as plain JSON (`cast_to=object`) instead of the SDK's models, which saves their import; compatible servers also
+send fields that those models do not know.
 """
 
 from __future__ import annotations
@@ -17,18 +17,16 @@ from core.errors import ProviderError
 from core.protocol.messages import WireProtocol
 from core.providers.base import Delta, ModelRequest, RequestReport
 from core.providers.connection.endpoint import Endpoint, is_openai_host
-from core.providers.connection.event_stream import refuse_other
+from core.providers.connection.event_stream import refuse_non_stream
 from core.providers.connection.failures import build_cut_error, build_exception_error
 from core.providers.connection.sdk_provider import END, SdkProvider, read_next
-from core.providers.openai.chat_answer import ChatAnswer
-from core.providers.openai.chat_request import ChatWire
+from core.providers.openai.chat import ChatAnswer, ChatWire
 from core.providers.openai.negotiation import Negotiation
-from core.providers.openai.responses_answer import ResponsesAnswer
-from core.providers.openai.responses_request import ResponsesWire
+from core.providers.openai.responses import ResponsesAnswer, ResponsesWire
 from core.providers.wire.request_bytes import RequestBytes, RequestEncoder
 
 _PATHS: Final[dict[WireProtocol, str]] = {"chat": "/chat/completions", "responses": "/responses"}
-# For the usage and the end mark, once the answer itself is whole (seconds).
+# Seconds to wait for the usage and the end mark once the answer is complete.
 _GRACE: Final[dict[WireProtocol, float]] = {"chat": 5.0, "responses": 0.5}
 
 
@@ -41,7 +39,7 @@ class _Exchange(Struct, frozen=True, kw_only=True):
 
 
 class OpenAIProvider(SdkProvider):
-    """One server. `speaks`: the protocol that it speaks by itself."""
+    """One server. `speaks`: its default protocol."""
 
     sdk = "openai"
     client_class = "AsyncOpenAI"
@@ -55,7 +53,7 @@ class OpenAIProvider(SdkProvider):
         self._negotiation = Negotiation(endpoint.label, official=self._official)
 
     async def _stream_answer(self, request: ModelRequest) -> AsyncIterator[Delta]:
-        """The deltas of an answer. A server may say within the stream, too, how it wants the request."""
+        """Yield the deltas of an answer. A server may also ask for another form of the request inside the stream."""
         while True:
             exchange, has_started = await self._send(request), False
             try:
@@ -66,7 +64,7 @@ class OpenAIProvider(SdkProvider):
                 return
             except Exception as error:
                 failure = build_exception_error(error, self._build_api(request.model), has_started=has_started)
-                if has_started or not self._negotiation.learn(failure, error, exchange.wire, request, exchange.options):
+                if has_started or not self._negotiation.adapt(failure, error, exchange.wire, request, exchange.options):
                     raise failure from None
 
     async def _read_answer(self, exchange: _Exchange, request: ModelRequest) -> AsyncGenerator[Delta, None]:
@@ -75,7 +73,7 @@ class OpenAIProvider(SdkProvider):
             yield exchange.report
         patience, grace = self._endpoint.patience, _GRACE[exchange.wire]
         try:
-            await refuse_other(events, self._build_api(request.model))
+            await refuse_non_stream(events, self._build_api(request.model))
             while (event := await read_next(events, grace if answer.ending else None, patience=patience)) is not END:
                 for delta in answer.feed(event):
                     has_started = True
@@ -90,7 +88,7 @@ class OpenAIProvider(SdkProvider):
         yield ending
 
     async def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
-        """Return the vector of each text, in their order. Raises `ProviderError`."""
+        """Return the vector of every text, in their order. Raises `ProviderError`."""
         try:
             client, _ = await self._open_client()
             body = {"model": model, "input": list(texts), "encoding_format": "float"}
@@ -103,7 +101,7 @@ class OpenAIProvider(SdkProvider):
             raise ProviderError(f"{self.name} answered no vectors: {problem}.", code="bad_answer") from None
 
     async def _send(self, request: ModelRequest) -> _Exchange:
-        """The request, as often as the server says anew how it wants it."""
+        """Send the request, again whenever the server asks for another form."""
         negotiation = self._negotiation
         while True:
             name = self._choose_wire(request.model)
@@ -113,7 +111,7 @@ class OpenAIProvider(SdkProvider):
                 events = await self._post(_PATHS[name], request_bytes.build_body(tail))
             except Exception as error:
                 failure = build_exception_error(error, self._build_api(request.model))
-                if not negotiation.learn(failure, error, name, request, tail):
+                if not negotiation.adapt(failure, error, name, request, tail):
                     raise failure from None
                 continue
             report = RequestReport(dropped_reasoning=request_bytes.dropped_reasoning, notice=negotiation.notice)
@@ -125,17 +123,17 @@ class OpenAIProvider(SdkProvider):
         return self._choose_wire(model) == "responses"
 
     def _choose_wire(self, model: str) -> WireProtocol:
-        """The protocol for a model; OpenAI has models that take only one of the two."""
+        """Return the protocol for a model; OpenAI has models that take only one of the two."""
         wire = self._negotiation.choose_wire(model)
         if wire is None and self._official:
             wire = self._find_capabilities(model, self._speaks).wire
         return wire or self._speaks
 
     def _build_writer(self, name: WireProtocol, request: ModelRequest) -> ChatWire | ResponsesWire:
-        capabilities, habits = self._find_capabilities(request.model, name), self._negotiation.habits
+        capabilities, quirks = self._find_capabilities(request.model, name), self._negotiation.quirks
         if name == "responses":
             return ResponsesWire(request, provider=self.name, capabilities=capabilities)
-        return ChatWire(request, provider=self.name, capabilities=capabilities, official=self._official, habits=habits)
+        return ChatWire(request, provider=self.name, capabilities=capabilities, official=self._official, quirks=quirks)
 
     def _build_reader(
         self, wire: ChatWire | ResponsesWire, request: ModelRequest, request_bytes: RequestBytes
@@ -147,7 +145,8 @@ class OpenAIProvider(SdkProvider):
 
 
 def _read_vectors(answer: object, count: int) -> list[list[float]]:
-    """Return the vectors of an answer by their `index`. Raises `ValueError`: they are not as many, or no numbers."""
+    """Return the vectors of an answer by their `index`. Raises `ValueError` for a wrong number of vectors or other
+    values."""
     rows = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(rows, list) or len(rows) != count:
         raise ValueError(f"{count} were asked for")

@@ -1,1 +1,1 @@
-"""The parts that the protocols share: texts, calls, bytes."""
+"""The parts that the wire protocols share: values, calls, request bodies."""

@@ -1,10 +1,10 @@
-"""Request bodies that are made by appending: what was encoded for one request is reused for the next.
+"""Request bodies that are built by appending: the encoding of one request is reused for the next.
 
-A body is a head (model, system prompt, tools), the array of the history, and a tail of options that may vary. Head and
-array of a request are a literal prefix of those of the next one as long as the history only grows, so caches hit and
-what a model thought stays bound to the bytes before it. The history is compared with the one before it from its
-beginning, by identity (messages are immutable); from the first difference on it is encoded anew. So bytes and digests
-are a function of the request alone, and a request costs as much as what is new in it.
+A body is a head (model, system prompt, tools), the array of the history, and a tail of options that may vary. As long
+as the history only grows, head and array are a literal prefix of those of the next request, so prompt caches hit, and
+reasoning stays bound to the bytes before it. A history is compared with the previous one by identity (messages are
+immutable); everything from the first difference on is encoded again. So bytes and digests are a function of the request
+alone, and a request costs only as much as its new part.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from core.protocol.messages import AssistantMessage, Attachment, Message, ToolMe
 from core.providers.base import ModelRequest
 from core.text.well_formed import encode_record
 
-MAX_HISTORIES: Final = 8  # whose bytes a provider keeps
+MAX_HISTORIES: Final = 8  # Histories whose bytes a provider caches.
 _DIGEST_BYTES: Final = 16
 _REASONING_TYPES: Final = frozenset({"reasoning", "thinking", "redacted_thinking"})
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning_details")
 
 
 class SentCall(Struct, frozen=True, kw_only=True):
-    """A tool call as it was sent: under which `id` its result belongs, and whether it was a free-text call."""
+    """A tool call as it was sent: the `id` that its result refers to, and whether its input was free text."""
 
     id: str
     freeform: bool = False
@@ -37,7 +37,7 @@ class SentCall(Struct, frozen=True, kw_only=True):
 
 class EncodedMessages(Struct, frozen=True, kw_only=True):
     """The encoding of some messages. `items`: elements of the request's array, JSON-ready; `calls`: the tool calls
-    among them by our own id. `dropped_reasoning`: answers whose reasoning could not be sent."""
+    among them by our id. `dropped_reasoning`: answers whose reasoning could not be sent."""
 
     items: Sequence[Mapping[str, Any]] = ()
     calls: Mapping[str, SentCall] = field(default_factory=dict)
@@ -45,8 +45,8 @@ class EncodedMessages(Struct, frozen=True, kw_only=True):
 
 
 class Wire(ABC):
-    """One protocol's way to write one request. `array`: the name of the history's field; `provider`: a session's id of
-    it."""
+    """The encoder of one request in one protocol. `array`: the name of the history's field; `provider`: the id of the
+    provider."""
 
     name: ClassVar[WireProtocol]
     array: ClassVar[str]
@@ -57,37 +57,37 @@ class Wire(ABC):
 
     @property
     def key(self) -> Hashable:
-        """Whatever the items depend on besides the messages and the head."""
+        """Return everything that the items depend on besides the messages and the head."""
         return self._model
 
     @abstractmethod
     def head(self) -> Mapping[str, Any]:
-        """The fields before the array."""
+        """Return the fields before the array."""
 
     @abstractmethod
     def encode(self, messages: Sequence[Message], before: EncodedHistory) -> EncodedMessages:
-        """A unit of the history (see `find_unit_end`) as elements of the array, of which `before` is what stands
-        before it. It may depend on nothing but these, the head, and the key."""
+        """Encode a unit of the history (see `find_unit_end`) as elements of the array after `before`. The result may
+        depend only on these, the head, and the key."""
 
     def find_unit_end(self, messages: Sequence[Message], start: int) -> int:
-        """Return where the unit that begins at `start` ends. It may grow as long as the history ends with it."""
+        """Return the end of the unit that begins at `start`. It may grow as long as the history ends with it."""
         return find_unit_end(messages, start)
 
-    def _find_returnable(self, message: AssistantMessage, *, binding: str = "") -> WireAnswer | None:
-        """An answer as it came, if it may go back like that: over the wire and to the model that gave it, and if its
-        reasoning is bound, then to just what stands before it (`binding`)."""
+    def _find_reusable(self, message: AssistantMessage, *, binding: str = "") -> WireAnswer | None:
+        """Return the unchanged answer if it may be sent back: over the same wire to the same model, and, if its
+        reasoning is bound, after the same bytes (`binding`)."""
         answer = message.wire
         if answer is None or answer.wire != self.name or message.model != self._model:
             return None
         return answer if answer.binding in {"", binding} else None
 
     def _encode_base64(self, attachment: Attachment) -> str:
-        """The bytes of an attachment. Raises `StateError` if they are gone."""
+        """Return the bytes of an attachment in base64. Raises `StateError` if they are gone."""
         return base64.b64encode(self._request.blobs(attachment.digest)).decode("ascii")
 
 
 def has_reasoning(answer: WireAnswer | None) -> bool:
-    """Return True if an answer came with reasoning that its model could have back."""
+    """Return True if an answer has reasoning that can be sent back to its model."""
     return answer is not None and any(
         item.get("type") in _REASONING_TYPES or any(item.get(name) for name in _REASONING_FIELDS)
         for item in answer.items
@@ -95,8 +95,8 @@ def has_reasoning(answer: WireAnswer | None) -> bool:
 
 
 class RequestBytes(Struct, frozen=True, kw_only=True):
-    """A request but for its tail: the first `size` bytes of `data` are head and array without its closing bracket.
-    `binding`: their digest; `call_ids`: of the calls in it; `dropped_reasoning`: answers sent without theirs."""
+    """A request without its tail: the first `size` bytes of `data` are head and array without the closing bracket.
+    `binding`: their digest; `call_ids`: the calls in it; `dropped_reasoning`: answers sent without their reasoning."""
 
     data: bytearray
     size: int
@@ -106,18 +106,18 @@ class RequestBytes(Struct, frozen=True, kw_only=True):
 
     @property
     def prefix(self) -> bytes:
-        """Head and array without its closing bracket."""
+        """Return head and array without the closing bracket."""
         return bytes(self.data[: self.size])
 
     def build_body(self, tail: Mapping[str, Any]) -> bytes:
-        """The whole body, with the fields of `tail` after the array."""
+        """Return the whole body, with the fields of `tail` after the array."""
         with memoryview(self.data) as data, data[: self.size] as prefix:
             return b"".join((prefix, b"],", encode_record(tail)[1:]) if tail else (prefix, b"]}"))
 
 
 def find_unit_end(messages: Sequence[Message], start: int) -> int:
-    """Return where the unit that begins at `start` ends: the results of a step stay together, with whatever came
-    between them; any other message is a unit. A unit never reaches beyond an assistant's message."""
+    """Return the end of the unit that begins at `start`: the results of a step stay together, with everything between
+    them; any other message is a unit. A unit never reaches beyond an assistant's message."""
     end = start + 1
     if isinstance(messages[start], ToolMessage):
         for index in range(end, len(messages)):
@@ -129,8 +129,8 @@ def find_unit_end(messages: Sequence[Message], start: int) -> int:
 
 
 class _Part(Struct, frozen=True):
-    """The messages up to `end`, in the first `size` bytes; `calls` are those of the last unit, all else is of all of
-    them."""
+    """The messages up to `end`, in the first `size` bytes. `calls` are those of the last unit; everything else covers
+    all messages."""
 
     end: int
     size: int
@@ -140,7 +140,7 @@ class _Part(Struct, frozen=True):
 
 
 class EncodedHistory:
-    """One history as it was last encoded. `_data` only ever grows: what was given out stays as it is."""
+    """The last encoding of one history. `_data` only ever grows, so emitted prefixes stay valid."""
 
     def __init__(self, head: bytes) -> None:
         self._data = bytearray(head)
@@ -152,7 +152,7 @@ class EncodedHistory:
 
     @property
     def binding(self) -> str:
-        """The digest of head and array so far."""
+        """Return the digest of head and array so far."""
         return str(self._last_part.digest.hexdigest())
 
     @property
@@ -161,11 +161,11 @@ class EncodedHistory:
         return self._last_part.size == self._head.size
 
     def find_call(self, call_id: str) -> SentCall | None:
-        """The form in which our call `call_id` was sent, None if it was not."""
+        """Return the form in which our call `call_id` was sent, None if it was not."""
         return next((part.calls[call_id] for part in reversed(self._parts) if call_id in part.calls), None)
 
     def advance(self, wire: Wire, messages: tuple[Message, ...]) -> RequestBytes:
-        self._keep(wire, messages)
+        self._drop_stale_parts(wire, messages)
         while (start := self._last_part.end) < len(messages):
             end = wire.find_unit_end(messages, start)
             self._append(wire.encode(messages[start:end], self), end)
@@ -182,15 +182,15 @@ class EncodedHistory:
     def _last_part(self) -> _Part:
         return self._parts[-1] if self._parts else self._head
 
-    def _keep(self, wire: Wire, messages: tuple[Message, ...]) -> None:
-        """Drop the parts that do not hold for `messages`."""
+    def _drop_stale_parts(self, wire: Wire, messages: tuple[Message, ...]) -> None:
+        """Drop the parts that do not match `messages`."""
         shared_count, count = _count_shared(self._messages, messages), len(self._parts)
         while count and self._parts[count - 1].end > shared_count:
             count -= 1
         first = count
         while first and not isinstance(messages[self._start(first - 1)], AssistantMessage):
             first -= 1
-        for number in range(max(first - 1, 0), count):  # what came since may belong to a unit that was open
+        for number in range(max(first - 1, 0), count):  # Newer messages may belong to a unit that was still open.
             if wire.find_unit_end(messages, self._start(number)) != self._parts[number].end:
                 count = number
                 break
@@ -227,20 +227,21 @@ def _count_shared(old: tuple[Message, ...], new: tuple[Message, ...]) -> int:
 
 
 def _is_same(one: Message, other: Message) -> bool:
-    """A dialect makes equal messages anew; parsed JSON is compared by identity alone, since 1 == True there."""
+    """Return True if two messages are equal. A dialect recreates equal messages; parsed JSON is compared by identity
+    only, since 1 == True there."""
     if one is other:
         return True
     return one == other and getattr(one, "wire", None) is getattr(other, "wire", None)
 
 
 class RequestEncoder:
-    """The latest histories that one provider has sent, of each session and, in it, each head (another model or job)."""
+    """The latest histories that one provider has sent, by session and head (another model or job)."""
 
     def __init__(self) -> None:
-        self._histories: dict[Hashable, EncodedHistory] = {}  # the one that was sent longest ago first
+        self._histories: dict[Hashable, EncodedHistory] = {}  # The least recently sent first.
 
     def encode(self, wire: Wire, request: ModelRequest) -> RequestBytes:
-        """The bytes of a request. Raises what `wire` raises; the next request is not harmed by it."""
+        """Return the bytes of a request. Raises what `wire` raises, without damage to the next request."""
         head = encode_record(wire.head())[:-1] + b',"' + wire.array.encode() + b'":['
         kind = (request.session, wire.key, head)
         history = self._histories.pop(kind, None) or EncodedHistory(head)

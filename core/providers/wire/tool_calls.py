@@ -1,10 +1,10 @@
-"""Tool calls as servers stream them, made regular: one number, one id and one name per call, arguments in pieces.
+"""Normaliser of streamed tool calls: one number, one id and one name per call, arguments in pieces.
 
-Servers that call themselves compatible leave out `index` or `id`, give every call index 0, give every piece an id of
-its own, bring the name in pieces or once more in each chunk, send arguments as an object or all of them again at the
-end, or number the ids of every answer from zero. All of these are understood here: which call a piece belongs to is
-decided here alone. What could belong to either of two stays in one call, whose arguments are then no JSON object, and
-the gate answers it. What stands round whole arguments is taken off elsewhere (`core/text/json_repairs.py`).
+Compatible servers omit `index` or `id`, give every call index 0, give every piece a new id, send the name in pieces or
+repeat it in every chunk, send arguments as an object or repeat all of them at the end, or number the ids of every
+answer from zero. This module alone decides which call a piece belongs to. An ambiguous piece stays in one call, whose
+arguments are then invalid JSON, and the gate rejects it. Wrappings around whole arguments are removed elsewhere
+(`core/text/json_repairs.py`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from msgspec import Struct, field
 from core.ids import new_id
 from core.protocol.messages import AssistantMessage, Message
 from core.providers.base import ToolCallDelta
-from core.providers.wire.parsed_fields import get_text
-from core.providers.wire.wire_text import clean_tool_name, encode_arguments, is_call_id
+from core.providers.wire.wire_values import clean_tool_name, encode_arguments, get_text, is_call_id
 from core.records import parse_json
 from core.text.json_repairs import is_object, may_be_complete, may_continue, repair_arguments
 
@@ -28,12 +27,12 @@ _OWN_FIELDS: Final = frozenset({"index", "id", "type", "function", "name", "argu
 
 
 def collect_call_ids(messages: tuple[Message, ...]) -> set[str]:
-    """The ids of all calls in a history: a new call may not have one of them."""
+    """Return the ids of all calls in a history, which a new call may not reuse."""
     return {call.id for message in messages if isinstance(message, AssistantMessage) for call in message.tool_calls}
 
 
 class _Piece(Struct, frozen=True):
-    """One element of a chunk's `tool_calls`; "" and None where the server left something out."""
+    """An element of a chunk's `tool_calls`; "" and None where the server omitted a field."""
 
     index: int | None
     id: str
@@ -42,15 +41,15 @@ class _Piece(Struct, frozen=True):
 
 
 class _Call(Struct, eq=False):
-    """A call while it comes. `ids`, `indexes`: those that its pieces came with. `twin`: the call before it that it may
-    be a repetition of; it is not passed on before that is known. `passed`: how many pieces were passed on."""
+    """A streamed call. `ids`, `indexes`: those of its pieces. `twin`: the earlier call that it may repeat; it is
+    emitted once that is decided. `passed`: the number of emitted pieces."""
 
     id: str
     indexes: set[int] = field(default_factory=set)
     ids: set[str] = field(default_factory=set)
     name: str = ""
     arguments: list[str] = field(default_factory=list)
-    unknown: dict[str, Any] = field(default_factory=dict)  # fields of the call
+    unknown: dict[str, Any] = field(default_factory=dict)  # Unknown fields of the call.
     unknown_of_function: dict[str, Any] = field(default_factory=dict)
     twin: _Call | None = None
     number: int = -1
@@ -68,7 +67,7 @@ class _Call(Struct, eq=False):
         return any(piece.strip() for piece in self.arguments)
 
     def is_repetition(self) -> bool:
-        """Return True if it says nothing but what its twin said."""
+        """Return True if the call only repeats its twin."""
         return self.twin is not None and (not self.has_arguments() or self.twin.means_same(self.text))
 
     def means_same(self, arguments: str) -> bool:
@@ -79,26 +78,26 @@ class _Call(Struct, eq=False):
 
 
 class CallNormaliser:
-    """The calls of one answer. `taken_ids` holds the ids that are in use already; `tool_names`: the names of the tools,
-    by which a name in pieces is told from two calls."""
+    """The calls of one answer. `taken_ids`: the ids in use; `tool_names`: the names of the tools, which distinguish a
+    name in pieces from two calls."""
 
     def __init__(self, taken_ids: AbstractSet[str], tool_names: Collection[str] = ()) -> None:
         self._taken = set(taken_ids)
         self._offered = frozenset(tool_names)
         self._calls: list[_Call] = []
         self._passed = 0
-        self._ids_vary = False  # pieces of one call came with several ids
+        self._ids_vary = False  # Pieces of one call have had several ids.
 
     def __len__(self) -> int:
         return len(self._calls)
 
     @property
     def is_complete(self) -> bool:
-        """True if the arguments of every call are whole."""
+        """True if the arguments of every call are complete."""
         return all(call.is_complete() or not call.has_arguments() for call in self._calls)
 
     def list_calls(self) -> list[dict[str, Any]]:
-        """The calls so far as an answer's message holds them, with every field that was not understood."""
+        """Return the calls so far in the form of an answer's message, including unknown fields."""
         functions = [
             {"name": clean_tool_name(call.name), "arguments": encode_arguments(call.text)} for call in self._calls
         ]
@@ -108,8 +107,8 @@ class CallNormaliser:
         ]
 
     def feed(self, part: dict[str, Any]) -> list[ToolCallDelta]:
-        """Read one element of a chunk's `tool_calls`, and return what became certain. A call is passed on with its
-        first arguments, when its name is whole."""
+        """Read an element of a chunk's `tool_calls`, and return the deltas that are certain. A call is emitted with its
+        first arguments, when its name is complete."""
         function = part.get("function")
         function = function if isinstance(function, dict) else part
         piece = _read_piece(part, function)
@@ -121,15 +120,15 @@ class CallNormaliser:
         if piece.name and not call.has_arguments():
             call.name = self._join_name(call.name, piece.name)
         call.arguments.append(piece.arguments)
-        return self._pass_on()
+        return self._emit_ready()
 
     def finish(self) -> list[ToolCallDelta]:
-        """Return what was held back, at the end of the answer; what repeated another call is dropped."""
+        """Return the withheld deltas at the end of the answer; repetitions of another call are dropped."""
         self._calls = [call for call in self._calls if not call.is_repetition()]
-        return self._pass_on(last=True)
+        return self._emit_ready(last=True)
 
     def make_unique(self, server_id: str) -> str:
-        """The server's id if it is a usable one that nobody has, else a new one."""
+        """Return the server's id if it is valid and unused, else a new one."""
         call_id = server_id if is_call_id(server_id) and server_id not in self._taken else new_id("call")
         self._taken.add(call_id)
         return call_id
@@ -142,8 +141,8 @@ class CallNormaliser:
         self._calls.append(call)
         return call
 
-    def _pass_on(self, *, last: bool = False) -> list[ToolCallDelta]:
-        """The news of the calls in their order: one that is held back holds those behind it."""
+    def _emit_ready(self, *, last: bool = False) -> list[ToolCallDelta]:
+        """Return the new deltas in the order of the calls: a withheld call also withholds those after it."""
         deltas: list[ToolCallDelta] = []
         for index, call in enumerate(self._calls):
             if call.number < 0:
@@ -159,22 +158,23 @@ class CallNormaliser:
         return deltas
 
     def _find_continued(self, piece: _Piece) -> _Call | None:
-        """The call that a piece goes on with, None if it opens a new one."""
+        """Return the call that a piece continues, None if it opens a new one."""
         call = self._find_candidate(piece)
         if call is None:
             return None
         has_other_id = bool(piece.id and call.ids) and piece.id not in call.ids
         if not piece.name or not call.name:
-            is_same = not piece.name or not has_other_id  # a call has a name: what has none is no call of its own
+            is_same = not piece.name or not has_other_id  # A call has a name, so a nameless piece is not a new call.
         elif call.has_arguments():
-            is_same = piece.name == call.name and self._goes_on(call, piece, has_other_id=has_other_id)
+            is_same = piece.name == call.name and self._continues_arguments(call, piece, has_other_id=has_other_id)
         else:
             is_same = self._is_name_continued(call.name, piece.name, has_other_id=has_other_id)
         self._ids_vary = self._ids_vary or (is_same and has_other_id and bool(piece.arguments))
         return call if is_same else None
 
-    def _goes_on(self, call: _Call, piece: _Piece, *, has_other_id: bool) -> bool:
-        """Return True if a piece with the name of a call that has arguments brings more of them, or them again."""
+    def _continues_arguments(self, call: _Call, piece: _Piece, *, has_other_id: bool) -> bool:
+        """Return True if a piece that repeats the name of a call with arguments brings more of them, or
+        repeats them."""
         if not call.is_complete():
             return (
                 not has_other_id or may_continue(call.text + piece.arguments) or is_object(call.text + piece.arguments)
@@ -185,13 +185,13 @@ class CallNormaliser:
         return bool(piece.arguments.strip()) and (call.means_same(piece.arguments) or is_empty) and bool(piece.id)
 
     def _is_name_continued(self, name: str, addition: str, *, has_other_id: bool) -> bool:
-        """Return True if a name belongs to a call that has one, and no arguments yet."""
+        """Return True if a name belongs to a call that has a name and no arguments yet."""
         if has_other_id:
             return name + addition in self._offered and name not in self._offered
         return name == addition or not ({name, addition} <= self._offered and name + addition not in self._offered)
 
     def _join_name(self, name: str, addition: str) -> str:
-        """The name with one more piece of it, or with all of it again."""
+        """Return the name extended by another piece, or replaced by a repetition of all of it."""
         is_whole = (
             addition.startswith(name)
             and (addition == name or addition in self._offered)
@@ -200,7 +200,7 @@ class CallNormaliser:
         return addition if is_whole else name + addition
 
     def _find_candidate(self, piece: _Piece) -> _Call | None:
-        """The latest call that a piece may be of, by its number and id, as far as it has them."""
+        """Return the latest call that matches the piece's index and id, as far as it has them."""
         calls, last = self._calls[::-1], self._calls[-1] if self._calls else None
         by_id = (call for call in calls if piece.id in call.ids) if piece.id else iter(())
         if piece.index is not None:
@@ -208,15 +208,15 @@ class CallNormaliser:
             exact = next((call for call in by_id if call in index_matches), None)
             if exact or index_matches:
                 return exact or index_matches[0]
-            return last if _is_rest(last, piece) else None
+            return last if _continues_call(last, piece) else None
         if piece.id:
             is_nameless = bool(piece.arguments) and not piece.name
             return next(by_id, last if is_nameless else None)
         return last
 
 
-def _is_rest(call: _Call | None, piece: _Piece) -> bool:
-    """Return True if a piece under a new number is what a call lacks: servers count pieces in place of calls."""
+def _continues_call(call: _Call | None, piece: _Piece) -> bool:
+    """Return True if a piece under a new index completes a call: some servers number pieces instead of calls."""
     if call is None or piece.name or not piece.arguments.strip() or call.is_complete():
         return False
     full_text = call.text + piece.arguments

@@ -41,8 +41,8 @@ from core.shell.long_output import CommandOutput
 from core.shell.shell_state import replace_undecodable
 from core.shell.verification.single_check import parse_check
 from core.shell.verification.steering_files import find_changed_steering_files
+from core.state.checks import CountedTests, find_run_counts, is_silent_run
 from core.state.review import ReviewState
-from core.state.test_counts import CountedTests, find_run_counts, is_silent
 from core.workspace.secret_files import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
 
@@ -192,7 +192,7 @@ def judge_run(command: str, kind: CheckKind, result: CommandResult, missing: Seq
 def has_run_nothing(command: str, output: str) -> bool:
     """Return True if a run that printed no test counts does not prove that any test ran: it says so, it is unexpectedly
     silent, or its runner always prints counts."""
-    return bool(_COUNTING.search(command) or _NOTHING_RAN.search(output)) or is_silent(command, output)
+    return bool(_COUNTING.search(command) or _NOTHING_RAN.search(output)) or is_silent_run(command, output)
 
 
 def _judge_failure(command_text: str, code: int, missing: Sequence[str]) -> CleanOutcome:

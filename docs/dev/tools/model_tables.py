@@ -42,12 +42,12 @@ def _providers() -> Iterator[str]:
 
 
 def _models() -> Iterator[str]:
-    from core.providers.catalog.capabilities import find_canonical_name
+    from core.providers.catalog.capabilities import find_canonical_capabilities
 
     yield "| model | speaks | effort | thinking | pictures | PDF | window | answer |"
     yield "|---|---|---|---|---|---|---|---|"
     for name in _names():
-        can = find_canonical_name(name)
+        can = find_canonical_capabilities(name)
         efforts = f"{can.efforts[0]} … {can.efforts[-1]}" if can.efforts else "–"
         efforts += f" ({can.default_effort})" if can.default_effort else ""
         cells = (

@@ -6,8 +6,7 @@ from msgspec.structs import replace
 
 from core.plans.plan_merge import merge_plans
 from core.plans.todo_graph import list_problems
-from core.protocol.documents import Todo
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan, Todo
 
 BASE = Plan(
     path="p",

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from core.errors import ToolInputInvalid
 from core.plans.plan_file import PlanError
 from core.plans.plan_store import PlanStore
-from core.protocol.documents import Todo
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan, Todo
 
 PATH = ".cursor/plans/x_0123abcd.plan.md"
 TEXT = """---

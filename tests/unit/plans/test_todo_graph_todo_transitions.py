@@ -24,7 +24,7 @@ from core.plans.todo_graph import (
     sort_topologically,
 )
 from core.protocol.documents import Todo
-from core.tools.builtin.planning.todo_write import format_todos
+from core.tools.builtin.plans import format_todos
 
 
 def todo(key: str, *needs: str, status: str = "pending") -> Todo:

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from core.plans.plan_file import render_new_plan
 from core.plans.yaml_parser import YamlError, parse_events, parse_plain
-from core.protocol.documents import Todo
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan, Todo
 from tests.support.plan_files import PLAN_FILES
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from core.config.settings import ProviderSettings, Settings
 from core.errors import ConfigError
-from core.providers.anthropic.provider import AnthropicProvider
+from core.providers.anthropic_provider import AnthropicProvider
 from core.providers.catalog.presets import KNOWN
 from core.providers.connection.keys import store_key
 from core.providers.openai.provider import OpenAIProvider
@@ -16,7 +16,7 @@ from core.providers.registry import (
     resolve_provider,
     split_model_id,
 )
-from core.providers.scripted.provider import ScriptedProvider
+from core.providers.scripted_provider import ScriptedProvider
 
 PLAIN = Settings()
 CUSTOM = Settings(

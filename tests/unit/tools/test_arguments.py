@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from core.errors import ToolInputInvalid
-from core.tools.arguments import convert_arguments
+from core.tools.arguments import build_parameters, convert_arguments
 from core.tools.external import build_external_tool
-from core.tools.schema import build_parameters
 from core.tools.toolset import Toolset
 
 TOOLS = Toolset()

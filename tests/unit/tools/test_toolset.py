@@ -13,11 +13,10 @@ from core.edit_formats import EditFormat
 from core.errors import ToolInputInvalid
 from core.modes import Access
 from core.protocol.messages import ToolCall
+from core.tools.arguments import build_offered_schema, build_parameters
 from core.tools.builtin import BUILTIN
 from core.tools.call_tool import unwrap_call
-from core.tools.edit_format_choice import OFFERED
-from core.tools.schema import build_offered_schema, build_parameters
-from core.tools.toolset import Toolset
+from core.tools.toolset import OFFERED, Toolset
 
 TOOLS = Toolset()
 

@@ -11,7 +11,7 @@ import pytest
 from core.errors import AgentTuiError, PathRefused
 from core.filesystem import open_beneath as beneath
 from core.plans.plan_store import PlanStore
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan
 from core.workspace import Workspace
 from core.workspace.file_names import is_plan
 from core.workspace.plan_folder import MAX_PLAN_BYTES, PlanFolder

@@ -9,7 +9,7 @@ import pytest
 from core import user_dirs
 from core.errors import AgentTuiError, PathRefused
 from core.plans.plan_store import PlanStore
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan
 from core.workspace import Workspace
 from core.workspace.plan_folder import PlanFolder, find_plan_directory, is_inside_project
 

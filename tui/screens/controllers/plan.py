@@ -10,8 +10,7 @@ from textual import on
 
 from core.protocol import commands, queries
 from core.protocol.commands import MAX_SUBAGENTS
-from core.protocol.documents import Todo, TodoStatus
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan, Todo, TodoStatus
 from core.protocol.review import Change
 from tui.plan import messages
 from tui.plan.todo_edits import change_todos, find_dependants, remove_todo

@@ -9,7 +9,7 @@ from textual import on
 from textual.screen import Screen
 
 from core.protocol import commands, queries
-from core.protocol.queries.forks import list_forks
+from core.protocol.queries.sessions import list_forks
 from core.text.counting import count
 from tui.chat.prompt import Prompt
 from tui.notices import format_pending_notice

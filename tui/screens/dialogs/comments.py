@@ -13,7 +13,7 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from core.protocol.commands import AnyCommand, HunkComment, PlanComment
-from core.protocol.plans import Plan
+from core.protocol.documents import Plan
 from core.protocol.review import Comment
 from tui.keymap import get_bindings
 from tui.review.input_line import ReviewInput

@@ -16,7 +16,7 @@ from core.protocol.documents import TerminalCommandDocument, TerminalCommandMeta
 from core.protocol.events import Verification
 from core.protocol.queries import CommandPreviewAnswer, ConfigAnswer, MachinePlaceAnswer, ManualAnswer
 from core.protocol.review import Check
-from core.state.check_words import FAILING, get_check_words
+from core.state.checks import FAILING, get_check_words
 from tui.block import TranscriptBlock
 from tui.input.visibility import is_fully_visible
 from tui.keymap import format_first_key, get_bindings, get_keymap

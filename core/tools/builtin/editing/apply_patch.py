@@ -22,8 +22,8 @@ from core.tools.builtin.editing.edit_targets import build_missing_error, open_ne
 
 
 class _FileState(Struct, frozen=True, kw_only=True):
-    """A file before and after a patch: `text` None = it is gone; `rungs` say how its hunks were matched, `slips` what
-    was put right or left out. `moved_from`: the path that it had; `fresh`: the form of a file that is to be made."""
+    """A file before and after a patch: `text` None = it is deleted; `rungs`: how its hunks were matched; `slips`: what
+    was corrected or skipped. `moved_from`: its old path; `fresh`: the form of a new file."""
 
     before: TextFile | None
     text: str | None
@@ -83,7 +83,7 @@ class ApplyPatch(Tool[Editor], frozen=True, kw_only=True):
 
 
 def _apply_file(reader: Editor, patch: FilePatch, sides: Mapping[str, _FileState]) -> dict[str, _FileState]:
-    """Return the files as one file of a patch leaves them, on top of what earlier ones did. Raises `EditError`."""
+    """Return the files after one file of a patch, on top of the earlier ones. Raises `EditError`."""
     if not patch.path:
         raise EditError("The patch does not name its file.", hint="Begin it with *** Update File: path.")
     path = reader.relative(patch.path)
@@ -116,7 +116,7 @@ def _read_state(reader: Editor, path: str) -> _FileState:
 
 
 def _write_all(editor: Editor, sides: Mapping[str, _FileState]) -> dict[str, FileEditDetail]:
-    """Write every file; when one is refused, those that were written are put back."""
+    """Write every file; if one is refused, those already written are restored."""
     before = {path: editor.read_bytes(path, 1 << 26) if editor.stat(path) else None for path in sides}
     if all(side.data == before[path] for path, side in sides.items()):
         raise ToolInputInvalid("The patch changes nothing: the files are already as it says.", hint="Go on.")
@@ -141,7 +141,7 @@ def _write_all(editor: Editor, sides: Mapping[str, _FileState]) -> dict[str, Fil
 
 
 def _is_left(path: str, sides: Mapping[str, _FileState], before: Mapping[str, bytes | None]) -> bool:
-    """True if a patch leaves nothing where there was a file."""
+    """Return True if a patch deletes a file that existed."""
     return path in sides and sides[path].data is None and before[path] is not None
 
 

@@ -1,4 +1,4 @@
-"""edit_notebook: one cell of a Jupyter notebook edited, put in or taken out; every other byte stays as it is."""
+"""edit_notebook: edit, insert or delete one cell of a Jupyter notebook; every other byte stays the same."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from core.syntax.flaws import describe_flaw, find_new_flaws
 from core.text.similarity import find_nearest_names
 from core.tools.base import Editor, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import describe_match, describe_slips
-from core.tools.builtin.editing.edit_targets import REPLACING, FilePath, SingleFileEdit, require_file, require_present
+from core.tools.builtin.editing.edit_targets import (
+    REPLACEMENT_NAMES,
+    FilePath,
+    SingleFileEdit,
+    require_file,
+    require_present,
+)
 
 _MAX_BYTES = 64_000_000
 _MAX_ROWS = 40
@@ -28,19 +34,19 @@ _TEXT_KINDS = {"markdown": "markdown", "md": "markdown", "raw": "raw"}
 
 
 class _Edited(Struct, frozen=True):
-    """The file's new bytes, the cell that was worked on ("" source = it is gone), and what was done, in words."""
+    """The file's new bytes, the edited cell ("" source = it is deleted), and a description of the edit."""
 
     data: bytes
     index: int
     before: str
-    how: str
+    description: str
 
 
 class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "edit_notebook"
     path_argument: ClassVar[str] = "target_notebook"
     argument_names: ClassVar = {
-        **{name: own for name, own in REPLACING.items() if own != "file_path"},
+        **{name: own for name, own in REPLACEMENT_NAMES.items() if own != "file_path"},
         **dict.fromkeys(("notebook_path", "file_path", "path", "target_file"), "target_notebook"),
         **dict.fromkeys(("cell_index", "cell_number"), "cell_idx"),
         "cell_type": "cell_language",
@@ -58,13 +64,13 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
     edit_mode: Annotated[
         Literal["", "replace", "insert", "delete"], Meta(description="replace: the whole cell; delete: the cell.")
     ] = ""
-    new_source: str | UnsetType = UNSET  # Claude's word for the whole text of a cell, which replaces it by default
+    new_source: str | UnsetType = UNSET  # Claude's name for the new text of a cell, which is replaced by default.
 
     async def run(self, capability: Editor) -> ToolOutcome:
         if not is_notebook_path(self.target_notebook):
             raise ToolInputInvalid(f"{self.target_notebook} is no .ipynb file.", hint="Use the tools for text files.")
         if self.new_source is not UNSET:
-            return await self._rephrase(self.new_source).run(capability)
+            return await self._replace_source(self.new_source).run(capability)
         is_new = self.is_new_cell or self.edit_mode == "insert"
         data = self._read(capability, is_new=is_new)
         notebook = await to_thread(parse_notebook, self.target_notebook, data)
@@ -76,13 +82,13 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
             edit = self._edit(capability, notebook)
         after = await to_thread(parse_notebook, self.target_notebook, edit.data)
         detail = capability.write(self.target_notebook, edit.data)
-        rows = [f"Edited {self.target_notebook}: {edit.how}"]
+        rows = [f"Edited {self.target_notebook}: {edit.description}"]
         if self.edit_mode != "delete":
             rows += await to_thread(_describe_result, after, after.cells[edit.index], edit.before)
-        return ToolOutcome(content="\n".join(rows), summary=edit.how.partition(".")[0], detail=detail)
+        return ToolOutcome(content="\n".join(rows), summary=edit.description.partition(".")[0], detail=detail)
 
-    def _rephrase(self, source: str) -> EditNotebook:
-        """Return this call without Claude's word."""
+    def _replace_source(self, source: str) -> EditNotebook:
+        """Return this call with Claude's argument replaced."""
         if self.new_string or self.old_string:
             raise ToolInputInvalid(
                 "new_source is the whole text of a cell, and stands beside new_string or old_string.",
@@ -209,7 +215,7 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
         return _TEXT_KINDS.get(self.cell_language.lower(), "code")
 
     def _require_read(self, capability: Editor) -> None:
-        """A cell is named by its number here: that holds only for what the model has seen."""
+        """Raise unless the model has seen the current file, since cells are named by number."""
         if not self.cell_id and not capability.has_read_current(self.target_notebook):
             raise ToolInputInvalid(
                 f"{self.target_notebook} was not read in its present state.", hint="Read it, then call again."
@@ -226,7 +232,7 @@ def _count_cells(notebook: Notebook) -> str:
 
 
 def _describe_result(notebook: Notebook, cell: Cell, before: str) -> list[str]:
-    """Return the cell as it is now, and what does not parse in it that did before."""
+    """Return the cell as it is now, and its new syntax errors."""
     rows = render_cell(cell, find_comment_sign(notebook.language))
     if len(rows) > _MAX_ROWS:
         rows = [*rows[: _MAX_ROWS // 2], f"[... {len(rows) - _MAX_ROWS} lines ...]", *rows[-_MAX_ROWS // 2 :]]
@@ -237,7 +243,7 @@ def _describe_result(notebook: Notebook, cell: Cell, before: str) -> list[str]:
 
 
 def _blank_magics(source: str) -> str:
-    """Return Python without what only IPython understands: `%magic`, `!command`, `name?`."""
+    """Return Python without syntax that only IPython understands: `%magic`, `!command`, `name?`."""
     if source.lstrip().startswith("%%"):
         return ""
     return "\n".join(_MAGIC.sub(r"\1pass", line) for line in source.split("\n"))

@@ -1,6 +1,6 @@
-"""The account of an edit for a model: the changed region as it is now, how it was matched, and what it broke.
+"""The report on an edit for the model: the changed region, the kind of match, and new syntax errors.
 
-Parsing takes its time, so it is done in a thread: after the edit, which is made in one go.
+Parsing is slow, so it runs in a thread after the edit, which is made without interruption.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SLIPS = {
 
 
 def describe_match(rungs: Sequence[str]) -> str:
-    """Return what to check, where something was not exactly as the model had written it; "" else."""
+    """Return what to check if a text did not match exactly; "" otherwise."""
     lenient = [f"{number}: {RUNGS[rung]}" for number, rung in enumerate(rungs, start=1) if rung in RUNGS]
     if not lenient:
         return ""
@@ -59,24 +59,24 @@ def describe_match(rungs: Sequence[str]) -> str:
 
 
 def describe_slips(slips: Sequence[str]) -> str:
-    """Return what was put right or left out in an edit; "" for nothing."""
+    """Return what was corrected or skipped in an edit; "" for nothing."""
     return "".join(f" {SLIPS[slip]}" for slip in dict.fromkeys(slips))
 
 
 async def describe_edit(path: str, before: str, after: str, detail: FileEditDetail, *, description: str) -> ToolOutcome:
-    """The answer for a file whose text became `after`. `description` is said after the file's name."""
+    """Return the result for a file whose text became `after`. `description` follows the file's name."""
     rows = [f"Edited {path}: {description}", *await to_thread(_format_result, path, before, after, detail.hunks)]
     return ToolOutcome(content="\n".join(rows), summary=f"+{detail.added} -{detail.removed}", detail=detail)
 
 
 async def propose_file(editor: Editor, path: str, text: str) -> ToolOutcome:
-    """Write a new file, and return the answer for it."""
+    """Write a new file, and return the result for it."""
     refuse_notebook(path)
     return await describe_creation(path, editor.write(path, open_new_file(editor, path).encode(text)), text)
 
 
 async def describe_creation(path: str, detail: FileEditDetail, text: str) -> ToolOutcome:
-    """The answer for a new file."""
+    """Return the result for a new file."""
     rows = [f"Created {path}: {count('line', detail.added)}.", *await to_thread(find_new_faults, path, "", text)]
     return ToolOutcome(content="\n".join(rows), summary=f"+{detail.added} new", detail=detail)
 
@@ -86,8 +86,7 @@ def _format_result(path: str, before: str, after: str, hunks: Sequence[Hunk]) ->
 
 
 def find_new_faults(path: str, before: str, after: str) -> list[str]:
-    """Lines that say what does not parse now and did before, and if that is surely broken; none when nothing of that
-    kind is known."""
+    """Return lines about new syntax errors, and whether they are certain; none for languages that can't be parsed."""
     new_flaws = find_new_flaws(path, before, after)
     if not new_flaws:
         return []
@@ -107,7 +106,7 @@ def _build_fault_head(path: str, before: str, after: str, flaws: Sequence[Syntax
 
 
 def format_regions(hunks: Sequence[Hunk], after: str) -> list[str]:
-    """Return every changed place as it is now, with line numbers and the lines around it."""
+    """Return every changed region as it is now, with line numbers and context lines."""
     lines = split_lines(after).bodies
     rows: list[str] = []
     last_line = 0
@@ -124,7 +123,7 @@ def format_regions(hunks: Sequence[Hunk], after: str) -> list[str]:
 
 
 def _find_spans(hunks: Sequence[Hunk]) -> list[tuple[int, int]]:
-    """Return (first, last) line of each changed place, in the text as it is now; those close together are one."""
+    """Return (first, last) line of every changed region in the current text; close ones are merged."""
     spans: list[tuple[int, int]] = []
     for hunk in hunks:
         first, last = hunk.new_start, hunk.new_start + hunk.new_lines - 1

@@ -1,4 +1,4 @@
-"""The files that paths of tool calls point at, and what to say when it is not what the tool needs."""
+"""The target files of tool calls, and the errors for unsuitable targets."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from core.tools.base import Editor, Reader, Tool
 from core.workspace import PathStat
 
 _EDIT_LIMIT = 16_000_000
-_MOST_SETTINGS = 100_000  # bytes of an `.editorconfig`
+_MOST_SETTINGS = 100_000  # The size limit of an `.editorconfig`, in bytes.
 FilePath = Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
-# What models call the file elsewhere, and the arguments of a replacement.
+# Aliases of the file argument and of the arguments of a replacement.
 FILE_NAMES = dict.fromkeys(("path", "target_file", "filePath", "filename", "file_name"), "file_path")
-REPLACING = {
+REPLACEMENT_NAMES = {
     **FILE_NAMES,
     "old_str": "old_string",
     "new_str": "new_string",
@@ -46,7 +46,7 @@ class SingleFileEdit(Tool[Editor], frozen=True, kw_only=True):
 
 
 def require_present(reader: Reader, path: str) -> PathStat:
-    """Return what is at `path`; `ToolInputInvalid` with near names when nothing is."""
+    """Return the status of `path`. Raises `ToolInputInvalid` with similar names if it does not exist."""
     stat = reader.stat(path)
     if stat is None:
         raise build_missing_error(reader, path)
@@ -54,7 +54,7 @@ def require_present(reader: Reader, path: str) -> PathStat:
 
 
 def build_missing_error(reader: Reader, path: str) -> ToolInputInvalid:
-    """The error for a path that does not exist, naming what is there."""
+    """Return the error for a path that does not exist, with the names that do."""
     rel = PurePosixPath(reader.relative(path))
     folder = next((parent for parent in rel.parents if _is_folder(reader, str(parent))), PurePosixPath("."))
     names = [entry.name for entry in reader.list_dir(str(folder))]
@@ -75,7 +75,7 @@ def _is_folder(reader: Reader, path: str) -> bool:
 
 
 def require_file(stat: PathStat, path: str) -> None:
-    """Raise when it is a folder, a pipe, a device …"""
+    """Raise for a folder, a pipe, a device …"""
     if stat.kind == "directory":
         raise ToolInputInvalid(f"{path} is a directory.", hint="List it with list_dir, or name a file in it.")
     if stat.kind not in {"file", "symlink"}:
@@ -84,12 +84,13 @@ def require_file(stat: PathStat, path: str) -> None:
 
 
 def read_editable(reader: Reader, path: str) -> TextFile:
-    """The text of an existing file that is to be edited. Binary and huge files are refused: never rewritten as text."""
+    """Return the text of an existing file that is to be edited. Binary and huge files are refused, since they can't be
+    rewritten as text."""
     refuse_notebook(path)
     try:
         data = reader.read_bytes(path, _EDIT_LIMIT + 1)
     except PathRefused:
-        require_file(require_present(reader, path), path)  # says better what is in the way
+        require_file(require_present(reader, path), path)  # Raises a more precise error.
         raise
     if len(data) > _EDIT_LIMIT:
         size = require_present(reader, path).size
@@ -101,7 +102,7 @@ def read_editable(reader: Reader, path: str) -> TextFile:
 
 
 def decode_project_file(reader: Reader, path: str, data: bytes) -> TextFile | None:
-    """Decode a file as the project's `.editorconfig` says, or as its bytes tell; None: it is no text."""
+    """Decode a file by the project's `.editorconfig`, else by its bytes; None: it is no text."""
     if is_utf8(data):
         return decode_text(data)
     return decode_text(data, find_declared_encoding(reader.relative(path), partial(_read_small, reader)))
@@ -115,13 +116,13 @@ def _read_small(reader: Reader, path: str) -> bytes | None:
 
 
 def open_new_file(reader: Reader, path: str) -> TextFile:
-    """Return a file that is to be made, empty: in UTF-8, or in the encoding that the project's `.editorconfig` says."""
+    """Return an empty new file in the encoding of the project's `.editorconfig`, UTF-8 by default."""
     codec = find_declared_encoding(reader.relative(path), partial(_read_small, reader))
     return TextFile(text="", encoding=codec or "utf-8")
 
 
 def refuse_notebook(path: str) -> None:
-    """Raise for a notebook: written as text its JSON breaks, and nobody sees which cell it was."""
+    """Raise for a notebook: a text edit can break its JSON, and hides which cell it changes."""
     if is_notebook_path(path):
         raise ToolInputInvalid(
             f"{path} is a notebook: text tools leave it alone.",

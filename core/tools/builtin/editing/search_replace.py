@@ -1,21 +1,37 @@
-"""search_replace: replace text in one file, or create the file; on the matching ladder of `core.edits`."""
+"""The tools that replace exact texts in a file: one, several of one file, or blocks of several files."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from msgspec import Meta
+from msgspec import Meta, Struct, to_builtins
 
-from core.edits.formats.str_replace import replace_string
+from core.edits.formats.search_replace import (
+    SearchReplaceBlock,
+    SearchReplaceResult,
+    apply_blocks,
+    parse_blocks,
+    select_blocks,
+)
+from core.edits.formats.str_replace import apply_edits, replace_string
 from core.errors import ToolInputInvalid
+from core.text.counting import count
 from core.tools.base import Editor, ToolOutcome
-from core.tools.builtin.editing.edit_outcome import describe_edit, describe_match, describe_slips, propose_file
-from core.tools.builtin.editing.edit_targets import REPLACING, FilePath, SingleFileEdit, read_editable
+from core.tools.builtin.editing.edit_outcome import RUNGS, describe_edit, describe_match, describe_slips, propose_file
+from core.tools.builtin.editing.edit_targets import (
+    FILE_NAMES,
+    REPLACEMENT_NAMES,
+    FilePath,
+    SingleFileEdit,
+    read_editable,
+)
+
+_MAX_LINES = 20
 
 
 class SearchReplaceTool(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "search_replace"
-    argument_names: ClassVar = REPLACING
+    argument_names: ClassVar = REPLACEMENT_NAMES
     ignored_arguments: ClassVar = frozenset(("instruction", "instructions", "explanation"))
 
     file_path: FilePath
@@ -49,3 +65,74 @@ class SearchReplaceTool(SingleFileEdit, frozen=True, kw_only=True):
                 hint="Give the text to replace, or use write to replace the whole file. Nothing was changed.",
             )
         return await propose_file(capability, self.file_path, self.new_string)
+
+
+class ReplacementArgument(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    old_string: Annotated[str, Meta(description="The text to replace, exactly as it stands in the file.")]
+    new_string: Annotated[str, Meta(description="The text that takes its place; empty to delete.")]
+    replace_all: Annotated[bool, Meta(description="Replace every occurrence instead of the only one.")] = False
+
+
+class MultiEdit(SingleFileEdit, frozen=True, kw_only=True):
+    name: ClassVar[str] = "multi_edit"
+    argument_names: ClassVar = REPLACEMENT_NAMES
+
+    file_path: FilePath
+    edits: Annotated[tuple[ReplacementArgument, ...], Meta(min_length=1, description="The replacements, in order.")]
+
+    async def run(self, capability: Editor) -> ToolOutcome:
+        edits = to_builtins(self.edits)
+        if not self.edits[0].old_string and capability.stat(self.file_path) is None:
+            text = apply_edits(None, list(edits)).text
+            return await propose_file(capability, self.file_path, text)
+        file = read_editable(capability, self.file_path)
+        text, rungs, slips = apply_edits(file.text, list(edits))
+        detail = capability.write(self.file_path, file.encode(text))
+        description = f"{count('replacement', len(rungs))} made.{describe_match(rungs)}{describe_slips(slips)}"
+        return await describe_edit(self.file_path, file.text, text, detail, description=description)
+
+
+class EditBlocks(SingleFileEdit, frozen=True, kw_only=True):
+    name: ClassVar[str] = "edit_blocks"
+    argument_names: ClassVar = {**FILE_NAMES, "diffContent": "diff"}
+
+    file_path: FilePath
+    diff: Annotated[str, Meta(description="One or more SEARCH/REPLACE blocks.")]
+
+    async def run(self, capability: Editor) -> ToolOutcome:
+        blocks = self._parse_blocks()
+        if len(blocks) == 1 and not blocks[0].search and capability.stat(self.file_path) is None:
+            return await propose_file(capability, self.file_path, blocks[0].replace)
+        file = read_editable(capability, self.file_path)
+        if any(not block.search for block in blocks) and not capability.has_read_current(self.file_path):
+            raise ToolInputInvalid(
+                f"{self.file_path} exists, and you have not read it as it is now, so it is not replaced as a whole.",
+                hint="Read it with read_file first, or give the lines to replace. Nothing was changed.",
+                code="not_read",
+            )
+        result = apply_blocks(file.text, blocks)
+        detail = capability.write(self.file_path, file.encode(result.text))
+        return await describe_edit(
+            self.file_path, file.text, result.text, detail, description=_describe_matches(result)
+        )
+
+    def _parse_blocks(self) -> tuple[SearchReplaceBlock, ...]:
+        blocks = parse_blocks(self.diff)
+        own_blocks = select_blocks(blocks, self.file_path)
+        if len(own_blocks) < len(blocks):
+            others = sorted({block.path for block in blocks if block.path and block not in own_blocks})
+            raise ToolInputInvalid(
+                f"The blocks are for several files: {self.file_path}, {', '.join(others) or 'others'}.",
+                hint="Make one call for each file. Nothing was changed.",
+            )
+        return own_blocks
+
+
+def _describe_matches(result: SearchReplaceResult) -> str:
+    rows = [
+        f"block {number}: line {line}{f', matched with {RUNGS[rung]}' if rung in RUNGS else ''}"
+        for number, (line, rung) in enumerate(zip(result.lines, result.rungs, strict=True), start=1)
+    ]
+    overflow = [f"[... {len(rows) - _MAX_LINES} more blocks]"] if len(rows) > _MAX_LINES else []
+    head = f"{count('block', len(rows))} applied.{describe_slips(result.slips)}"
+    return "\n".join([head, *rows[:_MAX_LINES], *overflow])

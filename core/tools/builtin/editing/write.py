@@ -1,4 +1,4 @@
-"""write: a whole file, new or replaced; an existing one only when its present content was read."""
+"""The tools for whole files: write one, delete one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.text.counting import count
 from core.text.lines import normalise_endings, split_lines
 from core.tools.base import Editor, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import find_new_faults, propose_file
-from core.tools.builtin.editing.edit_targets import FILE_NAMES, FilePath, SingleFileEdit, read_editable
+from core.tools.builtin.editing.edit_targets import FILE_NAMES, FilePath, SingleFileEdit, read_editable, require_present
 
 
 class WriteTool(SingleFileEdit, frozen=True, kw_only=True):
@@ -45,3 +45,20 @@ class WriteTool(SingleFileEdit, frozen=True, kw_only=True):
     def _fit_line_endings(self, file: TextFile) -> str:
         uniform = set(split_lines(file.text).ends) - {""} == {"\r\n"}
         return normalise_endings(self.contents).replace("\n", "\r\n") if uniform else self.contents
+
+
+class DeleteFile(SingleFileEdit, frozen=True, kw_only=True):
+    name: ClassVar[str] = "delete_file"
+    path_argument: ClassVar[str] = "target_file"
+    argument_names: ClassVar = {"path": "target_file", "file_path": "target_file", "filePath": "target_file"}
+
+    target_file: FilePath
+    explanation: str = ""  # For models of other agents.
+
+    async def run(self, capability: Editor) -> ToolOutcome:
+        if require_present(capability, self.target_file).kind == "directory":
+            raise ToolInputInvalid(
+                f"{self.target_file} is a directory; this tool deletes one file.", hint="Delete its files one by one."
+            )
+        detail = capability.delete(self.target_file)
+        return ToolOutcome(content=f"Deleted {self.target_file}.", summary=f"-{detail.removed}", detail=detail)

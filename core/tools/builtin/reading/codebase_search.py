@@ -1,4 +1,4 @@
-"""codebase_search: the places of the project that answer a question, with their code, within a bounded answer."""
+"""codebase_search: the passages of the project that answer a question, with their code, within a bounded answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_CHARACTERS: Final = 24_000
 """Of the whole answer: less than 8,000 tokens of code."""
 
 _WHOLE_HITS: Final = 5
-"""Places that are shown in whole; the others with their first lines."""
+"""The number of passages that are printed in whole; the others with their first lines."""
 
 _LONGEST: Final = 4_000
 _READ_LIMIT: Final = 1_000_000
@@ -35,8 +35,8 @@ class CodebaseSearch(ReadTool, frozen=True, kw_only=True):
 
     query: Annotated[str, Meta(min_length=1, max_length=20_000, description="What is looked for.")]
     target_directories: Annotated[tuple[str, ...], Meta(description="Only below these.")] = ()
-    explanation: str = ""  # models of other agents give it
-    search_only_prs: bool = False  # likewise
+    explanation: str = ""  # For models of other agents.
+    search_only_prs: bool = False  # For models of other agents.
 
     def subject(self) -> str:
         location = f" in {', '.join(self.target_directories)}" if self.target_directories else ""
@@ -46,7 +46,7 @@ class CodebaseSearch(ReadTool, frozen=True, kw_only=True):
         return self.target_directories
 
     async def run(self, capability: Reader) -> ToolOutcome:
-        names = (name.rstrip("*/") for name in self.target_directories)  # models write src/** as well
+        names = (name.rstrip("*/") for name in self.target_directories)  # Models also write src/**.
         paths = [capability.relative(name or ".") for name in names]
         directories = () if "." in paths else tuple(paths)
         answer = await capability.search(
@@ -61,7 +61,7 @@ class CodebaseSearch(ReadTool, frozen=True, kw_only=True):
 
 
 def _describe_progress(status: IndexStatus) -> str:
-    """Return what the model has to know of an index that is not complete."""
+    """Return what the model has to know about an incomplete index."""
     match status.state:
         case "ready":
             return ""

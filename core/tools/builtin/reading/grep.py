@@ -1,5 +1,5 @@
-"""grep: ripgrep over the project as the agent sees it, pending files in their pending state, notebooks as cells, and
-files in another encoding as their text."""
+"""grep: ripgrep over the project as the agent sees it: pending files in their pending state, notebooks as cells, and
+files in other encodings as text."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _MAX_CONTEXT = 20
 _TIME_LIMIT = 20.0
 _COLUMNS = 300
 _PENDING_LIMIT = 16_000_000
-_MOST_DECODED = 4_000_000  # bytes of a file in another encoding
-_MOST_ENCODED = 500  # files
-# Bytes that stand in no UTF-8: one of two without its second, a second without its first.
+_MOST_DECODED = 4_000_000  # The size limit of a file in another encoding, in bytes.
+_MOST_ENCODED = 500  # The limit for files in another encoding.
+# Invalid UTF-8: a lead byte without a continuation byte, or the reverse.
 _NO_UTF8 = r"(?:^|[\x00-\x7f])[\x80-\xbf]|[\xc0-\xff](?:[\x00-\x7f\xc0-\xff]|$)"
 _NOTHING = RipgrepOutput(data=b"")
 
 
 class MatchRow(Struct, frozen=True):
-    """One printed line; `hit` False: a line of context. Line 0 separates groups."""
+    """A printed line; `hit` False: a line of context. Line 0 separates groups."""
 
     line: int
     text: str
@@ -86,12 +86,12 @@ class Grep(ReadTool, frozen=True, kw_only=True):
     include_pattern: Annotated[str, Meta(description="Only files that match this glob, such as *.ts or src/**.")] = ""
     exclude_pattern: Annotated[str, Meta(description="No files that match this glob.")] = ""
     context: Annotated[int, Meta(ge=0, le=20, description="Lines to show before and after each match, at most 20.")] = 0
-    # What models of other agents give, and none is told of.
+    # Arguments for models of other agents, which no schema describes.
     explanation: str = ""
     ignore_case: bool = False
     after_context: Annotated[int, Meta(ge=0)] = 0
     before_context: Annotated[int, Meta(ge=0)] = 0
-    line_numbers: bool = True  # they are shown in any case
+    line_numbers: bool = True  # Line numbers are always in the output.
     multiline: bool = False
     file_type: str = ""
     output_mode: Literal["content", "files_with_matches", "count"] = "content"
@@ -113,7 +113,7 @@ class Grep(ReadTool, frozen=True, kw_only=True):
         return _format_outcome(self.pattern, matches, limit, self.offset)
 
     def _list_files(self, matches: GrepMatches) -> ToolOutcome:
-        """The files with matches in the place of the matches, each with their number if that is what is wanted."""
+        """Return the files with matches instead of the matches, with their counts if requested."""
         limit = min(self.head_limit or _MAX_LISTED, _MAX_LISTED)
         counts = [(path, sum(row.hit for row in rows)) for path, rows in sorted(matches.files.items())]
         is_counted = self.output_mode == "count"
@@ -126,7 +126,7 @@ class Grep(ReadTool, frozen=True, kw_only=True):
         return ToolOutcome(content="\n".join([f"{head}{note}", *rows]) + _describe_end(matches), summary=head)
 
     async def find_matches(self, capability: Reader) -> GrepMatches:
-        """Return the lines that match, pending files in their pending state."""
+        """Return the matching lines, pending files in their pending state."""
         scope = SearchScope(capability, self.path, include=self.include_pattern, exclude=self.exclude_pattern)
         disk, notebook_paths = await asyncio.gather(
             self._search_disk(capability, scope), self._list_notebooks(capability, scope)
@@ -172,7 +172,7 @@ class Grep(ReadTool, frozen=True, kw_only=True):
         return await run_ripgrep(options, cwd=reader.root, time_limit=_TIME_LIMIT)
 
     async def _list_notebooks(self, reader: Reader, scope: SearchScope) -> list[str]:
-        """List the notebooks on disk that are searched."""
+        """List the notebooks on disk in the scope."""
         if self.file_type not in {"", "jupyter"} or not scope.may_include(".ipynb"):
             return []
         if scope.is_file:
@@ -183,7 +183,7 @@ class Grep(ReadTool, frozen=True, kw_only=True):
         return [path for path in paths if scope.is_searched_on_disk(path)]
 
     async def _list_encoded(self, reader: Reader, scope: SearchScope) -> list[str]:
-        """List the files on disk that may be in another encoding, if what is searched for reads otherwise in it."""
+        """List the files on disk that may be in another encoding, if the pattern's bytes would differ in it."""
         arguments = scope.build_arguments()
         if not arguments or (self.pattern.isascii() and "\\" not in self.pattern):
             return []
@@ -193,7 +193,7 @@ class Grep(ReadTool, frozen=True, kw_only=True):
         return [path for path in paths if scope.is_searched_on_disk(path)][:_MOST_ENCODED]
 
     async def _search_copies(self, reader: Reader, pending: Sequence[str], texts: Mapping[str, str]) -> RipgrepOutput:
-        """Search pending files, and those of which the text is another one than their bytes."""
+        """Search pending files, and files whose text differs from their bytes."""
         if not pending and not texts:
             return _NOTHING
         with tempfile.TemporaryDirectory(prefix="agent-tui-") as folder:
@@ -206,41 +206,41 @@ class Grep(ReadTool, frozen=True, kw_only=True):
 
 
 def _read_notebooks(reader: Reader, paths: Iterable[str], deadline: float) -> dict[str, str]:
-    """Return the texts of the notebooks among these files, as many as there is time for; one that has none is searched
-    as it stands."""
+    """Return the texts of the notebooks among these files until the deadline; an invalid one is searched as
+    plain text."""
     texts: dict[str, str] = {}
     for path in filter(is_notebook_path, paths):
         if time.monotonic() > deadline:
             break
-        with suppress(PathRefused):  # it went away since it was listed
+        with suppress(PathRefused):  # It was deleted since it was listed.
             text = find_notebook_text(path, reader.read_bytes(path, LARGEST + 1), has_outputs=False)
             texts |= {path: text} if text is not None else {}
     return texts
 
 
 def _read_encoded(reader: Reader, paths: Iterable[str], deadline: float) -> dict[str, str]:
-    """Return the texts of the files that are in another encoding, as many as there is time for."""
+    """Return the texts of the files in other encodings until the deadline."""
     texts: dict[str, str] = {}
     for path in paths:
         if time.monotonic() > deadline:
             break
-        with suppress(PathRefused):  # it went away since it was listed
+        with suppress(PathRefused):  # It was deleted since it was listed.
             file = decode_project_file(reader, path, reader.read_bytes(path, _MOST_DECODED))
             texts |= {path: file.text} if file is not None and file.name else {}
     return texts
 
 
 def _decode_rows(reader: Reader, files: Mapping[str, list[MatchRow]]) -> dict[str, list[MatchRow]]:
-    """Return the rows with what is no UTF-8 as the text of their file has it, or U+FFFD."""
+    """Return the rows with invalid UTF-8 decoded by the encoding of their file, else with U+FFFD."""
     decoded_files: dict[str, list[MatchRow]] = {}
     for path, rows in files.items():
-        strange = any(find_bytes(row.text) for row in rows)
+        is_invalid = any(find_bytes(row.text) for row in rows)
         file = None
-        if strange:
+        if is_invalid:
             with suppress(PathRefused):
                 file = decode_project_file(reader, path, reader.read_bytes(path, _MOST_DECODED))
         codec = file.encoding if file is not None else "utf-8"
-        decoded_files[path] = [replace(row, text=_decode_row(row.text, codec)) for row in rows] if strange else rows
+        decoded_files[path] = [replace(row, text=_decode_row(row.text, codec)) for row in rows] if is_invalid else rows
     return decoded_files
 
 
@@ -256,7 +256,7 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _name_cells(rows: Sequence[MatchRow], text: str) -> list[MatchRow]:
-    """Return the rows of a notebook with the head of each cell above those of it."""
+    """Return the rows of a notebook with the head of every cell above its rows."""
     lines, cells, seen_heads = text.split("\n"), list_cells(text), set[int]()
     named_rows: list[MatchRow] = []
     for row in rows:
@@ -269,13 +269,14 @@ def _name_cells(rows: Sequence[MatchRow], text: str) -> list[MatchRow]:
 
 
 def _group_by_file(data: bytes) -> Iterator[tuple[str, list[MatchRow]]]:
-    """ripgrep's `path NUL line:text` rows by file, in its order (each file's rows are together)."""
+    """Yield ripgrep's `path NUL line:text` rows grouped by file (the rows of a file are contiguous)."""
     for path, rows in groupby(_parse_rows(data), key=itemgetter(0)):
         yield path, [row for _, row in rows]
 
 
 def _parse_rows(data: bytes) -> Iterator[tuple[str, MatchRow]]:
-    """Rows with their file, in sequence: a file name may hold a newline. A last row that was cut is left out."""
+    """Yield every row with its file, in sequence: a file name may contain a newline. A truncated last row is
+    dropped."""
     offset, name = 0, ""
     while offset < len(data):
         if data.startswith(b"--\n", offset):
@@ -298,8 +299,8 @@ def _parse_row(row: bytes) -> MatchRow:
 
 
 def _describe_end(matches: GrepMatches) -> str:
-    late = f"\n[stopped after {_TIME_LIMIT:.0f} s; narrow the search by path or include_pattern]"
-    return late if matches.timed_out else ""
+    limit_note = f"\n[stopped after {_TIME_LIMIT:.0f} s; narrow the search by path or include_pattern]"
+    return limit_note if matches.timed_out else ""
 
 
 def _name_part(limit: int, offset: int) -> str:
@@ -307,10 +308,10 @@ def _name_part(limit: int, offset: int) -> str:
 
 
 def _format_outcome(pattern: str, matches: GrepMatches, limit: int, offset: int = 0) -> ToolOutcome:
-    files, late = matches.files, _describe_end(matches)
+    files, limit_note = matches.files, _describe_end(matches)
     total = sum(row.hit for rows in files.values() for row in rows)
     if not total:
-        return ToolOutcome(content=f"No matches for {pattern}{late}", summary="no matches")
+        return ToolOutcome(content=f"No matches for {pattern}{limit_note}", summary="no matches")
     is_incomplete = matches.cut or matches.timed_out
     is_incomplete = is_incomplete or any(sum(row.hit for row in rows) >= _PER_FILE for rows in files.values())
     count = f"{total:,}{'+' if is_incomplete else ''}"
@@ -318,11 +319,11 @@ def _format_outcome(pattern: str, matches: GrepMatches, limit: int, offset: int 
     note = f", {_name_part(limit, offset)} shown; narrow the pattern, path or include_pattern"
     note *= total > limit or bool(offset)
     body = "\n".join(_format_rows(_skip_hits(sorted(files.items()), offset), limit))
-    return ToolOutcome(content=f"{head}{note}\n{body}{late}", summary=head)
+    return ToolOutcome(content=f"{head}{note}\n{body}{limit_note}", summary=head)
 
 
 def _skip_hits(files: Iterable[tuple[str, list[MatchRow]]], count: int) -> Iterator[tuple[str, list[MatchRow]]]:
-    """Yield the rows behind the first `count` that match."""
+    """Yield the rows after the first `count` matches."""
     for path, rows in files:
         remaining_rows = rows
         while count and remaining_rows:

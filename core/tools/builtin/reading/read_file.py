@@ -1,4 +1,4 @@
-"""read_file: part of a text file, with line numbers; bounded in lines, bytes and memory."""
+"""read_file: a part of a text file, with line numbers; bounded in lines, bytes and memory."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _MAX_LINES = 1500
 _MAX_BYTES = 100_000
 _MAX_LINE = 2000
 _SCAN = 16_000_000
-_MAX_PICTURES = 4  # of a notebook
+_MAX_PICTURES = 4  # The limit for the pictures of a notebook.
 _TOO_LARGE = f"Up to {LARGEST:,} are shown as cells: clear its outputs (jupyter nbconvert --clear-output --inplace)."
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class _LineWindow(Struct, kw_only=True):
-    """The shown lines; `first` and `last` are 1-indexed, `total` counts those in `data`."""
+    """The visible lines; `first` and `last` are 1-indexed, `total` counts those in `data`."""
 
     rows: list[str]
     first: int
@@ -63,7 +63,7 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
         int, Meta(description="The first line to read, counted from 1; negative counts from the end.")
     ] = 1
     limit: Annotated[int, Meta(ge=0, description="How many lines to read; 0 means as many as fit.")] = 0
-    # What models of other agents give, and none is told of.
+    # Arguments for models of other agents, which no schema describes.
     explanation: str = ""
     should_read_entire_file: bool = False
     end_line: Annotated[int, Meta(ge=0)] = 0
@@ -75,7 +75,7 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
             match adapted_arguments.get(name):
                 case [int(first), int(last)]:
                     del adapted_arguments[name]
-                    adapted_arguments |= {"offset": first, "end_line": max(last, 0)}  # -1: to the end
+                    adapted_arguments |= {"offset": first, "end_line": max(last, 0)}  # -1 = to the end.
         if isinstance(lines := adapted_arguments.pop("context_lines", None), int) and lines > 0:
             middle = next(
                 (
@@ -124,7 +124,7 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
         return outcome
 
     async def _build_outcome(self, data: bytes, size: int) -> ToolOutcome:
-        """A picture or a PDF, for the model to look at."""
+        """Return a picture or a PDF as an attachment for the model."""
         if size > len(data):
             raise build_not_text_error(self.target_file, data, size)
         try:
@@ -142,7 +142,7 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
         return ToolOutcome(content=content, summary=description, attachments=(prepared_attachment,))
 
     async def _show_notebook(self, capability: Reader, data: bytes, size: int) -> ToolOutcome:
-        """A notebook as its cells, with the pictures among their outputs; as plain text if it is not valid."""
+        """Return a notebook as its cells, with the pictures of their outputs; as plain text if it is not valid."""
         try:
             if size > LARGEST:
                 raise NotebookInvalid(f"{self.target_file} has {size:,} bytes.", hint=_TOO_LARGE)
@@ -159,7 +159,8 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
         return replace(outcome, attachments=prepared_attachments)
 
     def _format_text(self, data: bytes, size: int, reader: Reader | None = None) -> tuple[ToolOutcome, bool]:
-        """The answer, and whether it reaches the end of the file. `reader`: of a file of the project."""
+        """Return the result, and whether it reaches the end of the file. `reader`: the reader, for a file of the
+        project."""
         if not data:
             return ToolOutcome(content="The file is empty.", summary="empty"), True
         data, encoding = self._decode_to_utf8(data, size, reader)
@@ -178,7 +179,7 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
         return ToolOutcome(content="\n".join([*window.rows, *notes]), summary=summary), at_end
 
     def _decode_to_utf8(self, data: bytes, size: int, reader: Reader | None) -> tuple[bytes, str]:
-        """Return the text as UTF-8, and the name of its encoding if that is no Unicode."""
+        """Return the text as UTF-8, and the name of its encoding unless that is Unicode."""
         if data.startswith(_UTF16):
             text = decode_text(data[: len(data) & ~1])
             if text is not None:

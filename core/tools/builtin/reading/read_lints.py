@@ -1,6 +1,6 @@
-"""read_lints: the project's own linters over the project as the agent sees it, without what they said before.
+"""read_lints: the new problems of the project's own linters over the project as the agent sees it.
 
-They run where nothing that they do stays, over the shadow and over the user's files; only the difference is told.
+The linters run in disposable layers, over the shadow and over the user's files; only the difference is reported.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from core.tools.linters import (
     plan_jobs,
 )
 
-# Linters that say nothing which a language server of the same has not said.
+# Linters that report nothing beyond the language server of the same tool.
 COVERED: Final = {"ruff": ("ruff",), "pyright": ("pyright", "basedpyright")}
 _MOST_FILES = 200
 _MOST_JOBS = 6
@@ -39,7 +39,7 @@ _CONFIGURATION = 1_000_000
 
 
 class _LintResult(Struct, frozen=True, kw_only=True):
-    """The outcome of a linter in a directory: new problems, how many older ones, or why nothing is known."""
+    """The result of a linter in a directory: new problems, the number of older ones, or why it has no result."""
 
     name: str
     directory: str = "."
@@ -82,7 +82,7 @@ class ReadLints(ReadTool, frozen=True, kw_only=True):
         )
 
     async def _ask_servers(self, reader: Reader, files: Sequence[str]) -> list[_LintResult]:
-        """Return what language servers find new, one result for each of them."""
+        """Return the new problems of language servers, one result per server."""
         reports = await reader.diagnose(tuple(files))
         names = dict.fromkeys(name for report in reports for name in report.sources)
         return [
@@ -96,7 +96,7 @@ class ReadLints(ReadTool, frozen=True, kw_only=True):
         ]
 
     def _list_files(self, reader: Reader) -> list[str]:
-        """The named files, and what is pending in the named folders (or anywhere)."""
+        """Return the named files, and the pending files in the named folders (or anywhere)."""
         pending = [path for path, change in reader.pending_paths().items() if change != "delete"]
         files: list[str] = []
         for name in self.named or (".",):
@@ -111,11 +111,11 @@ class ReadLints(ReadTool, frozen=True, kw_only=True):
 
     async def _run_linter(self, reader: Reader, job: LintJob) -> _LintResult:
         try:
-            now, before = await asyncio.gather(reader.lint(job, pending=True), reader.lint(job, pending=False))
+            new_run, old_run = await asyncio.gather(reader.lint(job, pending=True), reader.lint(job, pending=False))
         except AgentTuiError as problem:
             return _LintResult(name=job.linter, directory=job.directory, trouble=problem.format_with_hint())
         diagnostics, old = (
-            self._filter_problems(reader, parse_problems(job, run.output, reader.root)) for run in (now, before)
+            self._filter_problems(reader, parse_problems(job, run.output, reader.root)) for run in (new_run, old_run)
         )
         new = find_new_diagnostics(diagnostics, old)
         return _LintResult(
@@ -123,7 +123,7 @@ class ReadLints(ReadTool, frozen=True, kw_only=True):
             directory=job.directory,
             new=new,
             older=len(diagnostics) - len(new),
-            trouble=_describe_trouble(now, diagnostics),
+            trouble=_describe_trouble(new_run, diagnostics),
         )
 
     def _filter_problems(self, reader: Reader, diagnostics: list[Diagnostic]) -> list[Diagnostic]:
@@ -138,7 +138,7 @@ class ReadLints(ReadTool, frozen=True, kw_only=True):
 
 
 def _drop_served(result: _LintResult, server_results: Sequence[_LintResult]) -> _LintResult:
-    """Return a linter's result without what a language server said of the same line in the same words."""
+    """Return a linter's result without problems that a language server reported for the same line in the same words."""
     messages = {
         (diagnostic.path, diagnostic.line): diagnostic.message for server in server_results for diagnostic in server.new
     }
@@ -163,7 +163,7 @@ def _is_configured(reader: Reader, linter: Linter, directory: str) -> bool:
 
 
 def _describe_trouble(run: LintRun, diagnostics: Sequence[Diagnostic]) -> str:
-    """Return why a run says nothing; "" when it did its work."""
+    """Return why a run has no result; "" if it worked."""
     if run.exit_code == NOT_INSTALLED:
         return "is not installed here"
     if run.ended == "timed_out":

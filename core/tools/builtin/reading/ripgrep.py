@@ -1,4 +1,4 @@
-"""The ripgrep program: found without trusting the project, run without its configuration, read with bounds."""
+"""The ripgrep program: located without trusting the project, run without its configuration, read with limits."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from core.errors import ToolFailed, ToolInputInvalid
 from core.workspace import IgnoreRules, Workspace
 
 _SCOPE = ("--hidden", "--glob=!.git", "--no-require-git", "--no-ignore-global", "--no-messages")
-BARE = {"PATH": os.defpath, "LANG": "C.UTF-8"}
-UNRULED = "--no-ignore"
+MINIMAL_ENV = {"PATH": os.defpath, "LANG": "C.UTF-8"}
+NO_IGNORE = "--no-ignore"
 _RULES = frozenset({".gitignore", ".ignore", ".rgignore"})
-_PROMPT = 1.0  # seconds after which it is looked into why there is no end
-_MOST = 500_000  # names that are looked at then
+_PROMPT = 1.0  # Seconds after which a slow run is diagnosed.
+_MOST = 500_000  # The limit for names that the diagnosis looks at.
 _MAX_OUTPUT = 4_000_000
 _PIECE = 65_536
 
 
 class RipgrepOutput(Struct, frozen=True, kw_only=True):
-    """`cut`: stopped at the byte limit; `timed_out`: stopped by time. Both leave what was found until then."""
+    """The output of a run. `cut`: stopped at the byte limit; `timed_out`: stopped by time. Both leave the matches so
+    far."""
 
     data: bytes
     cut: bool = False
@@ -37,7 +38,8 @@ class RipgrepOutput(Struct, frozen=True, kw_only=True):
 
 @cache
 def find_program() -> str:
-    """The path of `rg`: beside the running Python, else on PATH (absolute entries, none in the current directory)."""
+    """Return the path of `rg`: next to the running Python, else on PATH (absolute entries, none in the current
+    directory)."""
     entries = [Path(entry) for entry in os.environ.get("PATH", "").split(os.pathsep) if entry.startswith("/")]
     absolute = os.pathsep.join(str(entry) for entry in entries if not _is_in_workspace(entry))
     program = shutil.which("rg", path=str(Path(sys.executable).parent)) or shutil.which(
@@ -55,24 +57,25 @@ def find_program() -> str:
 def _is_in_workspace(entry: Path) -> bool:
     try:
         current_directory = Path.cwd()
-    except OSError:  # the current directory was removed
+    except OSError:  # The current directory was removed.
         return False
     return current_directory != Path("/") and entry.resolve().is_relative_to(current_directory)
 
 
 def list_scope(root: str) -> tuple[str, ...]:
-    """The options that say which files of a workspace are searched: hidden ones, without .git.
+    """Return the options that select the files of a workspace to search: hidden ones, without .git.
 
-    Its ignore files count wherever it lies, and those above it if it is part of a repository (`IgnoreRules`).
+    Its ignore files count wherever it is, and those above it if it is part of a repository (`IgnoreRules`).
     """
     rules = IgnoreRules(Workspace(Path(root)))
     return _SCOPE if rules.has_outer_rules() else (*_SCOPE, "--no-ignore-parent")
 
 
 async def run_ripgrep(arguments: Sequence[str], *, cwd: str, time_limit: float) -> RipgrepOutput:
-    """Run `rg` with these arguments. `ToolInputInvalid` with its own words for a bad pattern; no match is no error.
+    """Run `rg` with these arguments. Raises `ToolInputInvalid` with its message for a bad pattern; no match is no
+    error.
 
-    It would wait for ever for an ignore file that is a named pipe; where there is one, ignore files do not count.
+    It would wait for ever for an ignore file that is a named pipe; where there is one, ignore files are disregarded.
     """
     running = asyncio.ensure_future(_run(arguments, cwd, time_limit))
     try:
@@ -82,11 +85,11 @@ async def run_ripgrep(arguments: Sequence[str], *, cwd: str, time_limit: float) 
     finally:
         running.cancel()
     await asyncio.wait([running])
-    return await _run([UNRULED, *arguments], cwd, time_limit)
+    return await _run([NO_IGNORE, *arguments], cwd, time_limit)
 
 
 def has_unusual_rules(root: str) -> bool:
-    """Return True if an ignore file below a directory is there and no regular file."""
+    """Return True if there is an ignore file below a directory that is not a regular file."""
     waiting, remaining = [root], _MOST
     outside = map(str, IgnoreRules(Workspace(Path(root))).list_outer_files())
     if any(map(_is_unusual, (f"{root}/.git/info/exclude", *outside))):
@@ -120,7 +123,7 @@ async def _run(arguments: Sequence[str], cwd: str, time_limit: float) -> Ripgrep
         "--color=never",
         *arguments,
         cwd=cwd,
-        env=BARE,
+        env=MINIMAL_ENV,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -144,7 +147,7 @@ async def _run(arguments: Sequence[str], cwd: str, time_limit: float) -> Ripgrep
 
 
 async def _read_limited(process: asyncio.subprocess.Process, output: bytearray) -> bytes:
-    """Fill `output` up to the limit; the answer is what the program complained of."""
+    """Fill `output` up to the limit, and return the program's error messages."""
     assert process.stdout is not None
     assert process.stderr is not None
     complaint = asyncio.ensure_future(_read_errors(process.stderr))
@@ -159,7 +162,7 @@ async def _read_limited(process: asyncio.subprocess.Process, output: bytearray) 
 
 
 async def _read_errors(errors: asyncio.StreamReader) -> bytes:
-    """All that it says, in as many pieces as it comes, up to a limit."""
+    """Return all error output up to a limit."""
     output = bytearray()
     while len(output) < _PIECE and (piece := await errors.read(_PIECE)):
         output += piece

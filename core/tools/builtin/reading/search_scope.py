@@ -1,4 +1,4 @@
-"""The files that a search looks at: one path, include and exclude patterns, and what the agent may see at all."""
+"""The files that a search covers: glob patterns, and the arguments that limit ripgrep to them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,86 @@ from types import MappingProxyType
 from core.errors import PathRefused, ToolInputInvalid
 from core.tools.base import Reader
 from core.tools.builtin.editing.edit_targets import require_present
-from core.tools.builtin.reading.globs import compile_glob, extract_name_part
 
-BESIDE = "read_file and list_dir reach it."
+_MAX_LENGTH = 400
+_MAX_STARS = 4
+_TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^]/]*\]|\{|\}|,|\\.|.", re.DOTALL)
+_SET = re.compile(r"\[!?\]?[^]/]*\]")
+_PLAIN = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+OUTSIDE_HINT = "read_file and list_dir reach it."
+
+
+def compile_glob(pattern: str) -> re.Pattern[str]:
+    """Compile a glob. Raises `ToolInputInvalid` for a pattern that is malformed or could take very long."""
+    plain = pattern.strip().removeprefix("./")
+    is_anchored = "/" in plain.rstrip("/")
+    body = plain.strip("/")
+    _check_pattern(pattern, body)
+    prefix = "" if is_anchored else "(?:.*/)?"
+    try:
+        return re.compile(rf"{prefix}{_translate(pattern, body)}(?:/.*)?", re.DOTALL)
+    except re.error as error:
+        raise ToolInputInvalid(f"The glob pattern {pattern!r} is malformed: {error}.") from error
+
+
+def _check_pattern(pattern: str, body: str) -> None:
+    if not body:
+        raise ToolInputInvalid("The glob pattern is empty.", hint="Give one such as *.py or src/**/*.ts.")
+    is_crowded = any(part.replace("**", "*").count("*") > _MAX_STARS for part in body.split("/"))
+    if len(body) > _MAX_LENGTH or is_crowded or body.count("**") > _MAX_STARS:
+        raise ToolInputInvalid(
+            f"The glob pattern {pattern[:80]!r} has too many wildcards.", hint="Use a simpler one, or several calls."
+        )
+
+
+def _translate(pattern: str, body: str) -> str:
+    parts, depth = [], 0
+    for token in _TOKEN.findall(body):
+        if token == "{":
+            depth += 1
+            parts.append("(?:")
+        elif token == "}" and depth:
+            depth -= 1
+            parts.append(")")
+        elif token == "," and depth:
+            parts.append("|")
+        else:
+            parts.append(_PLAIN.get(token) or _escape_token(token))
+    if depth:
+        raise ToolInputInvalid(f"The glob pattern {pattern!r} has a {{ that is never closed.", hint="Add the }.")
+    return "".join(parts)
+
+
+def _escape_token(token: str) -> str:
+    if len(token) > 1 and token.startswith("["):
+        return _translate_set(token)
+    return re.escape(token[1:] if len(token) > 1 and token.startswith("\\") else token)
+
+
+def _translate_set(token: str) -> str:
+    """Return a pattern for one character of a set, or the set literally."""
+    inner = token[1:-1].replace("\\", r"\\").replace("[", r"\[").replace("^", r"\^")
+    one = f"[^/{inner[1:]}]" if inner.startswith("!") else f"[{inner}]"
+    try:
+        re.compile(one)
+    except re.error:  # An invalid set of characters, such as [user-id].
+        return re.escape(token)
+    return f"(?:{one}|{re.escape(token)})"
+
+
+def extract_name_part(pattern: str) -> str:
+    """Return the part of a pattern that file names have to match; "" if it does not restrict names."""
+    name = _SET.sub("*", pattern.strip().rstrip("/").rpartition("/")[2])  # To ripgrep a set is one character.
+    is_balanced = name.count("{") == name.count("}")
+    return (
+        name
+        if is_balanced
+        and "[" not in name
+        and "**" not in name
+        and not pattern.endswith("/")
+        and re.search(r"[*?.]", name)
+        else ""
+    )
 
 
 class SearchScope:
@@ -22,7 +99,7 @@ class SearchScope:
     def __init__(self, reader: Reader, path: str, *, include: str = "", exclude: str = "") -> None:
         self.path = reader.relative(path or ".")
         if self.path.startswith("/"):
-            raise ToolInputInvalid(f"{path} is beside the project, which is all that is searched.", hint=BESIDE)
+            raise ToolInputInvalid(f"{path} is beside the project, which is all that is searched.", hint=OUTSIDE_HINT)
         kind = require_present(reader, self.path).kind
         if kind == "other" or (kind == "symlink" and _leads_to_device(Path(reader.root, self.path))):
             raise ToolInputInvalid(f"{path} is a pipe or a device, which can't be searched.", hint="Name a file.")
@@ -35,32 +112,32 @@ class SearchScope:
         self._seen: dict[str, bool] = {}
 
     def build_arguments(self) -> list[str]:
-        """ripgrep's arguments for the workspace on disk; empty when there is nothing of this scope on disk."""
+        """Return ripgrep's arguments for the workspace on disk; empty if nothing of this scope is on disk."""
         if not Path(self._reader.root, self.path).exists():
             return []
-        # A type filter, unlike an include glob, does not bring ignored files back.
+        # Unlike an include glob, a type filter does not bring ignored files back.
         types = [f"--type-add=wanted:{self._names}", "--type=wanted"] if self._names else []
         return [*types, "--", f"./{self.path}" if self.path != "." else "./"]
 
     def includes(self, path: str) -> bool:
-        """By its name alone."""
+        """Return True if a path belongs to the scope by its name."""
         below = self.path in {".", path} or path.startswith(f"{self.path}/")
         is_included = self._include is None or self._matches(self._include, path)
         return below and is_included and not (self._exclude and self._matches(self._exclude, path))
 
     def may_include(self, ending: str) -> bool:
-        """False if no file with this ending can be of this scope, by the patterns."""
+        """Return False if the patterns exclude every file with this ending."""
         if self.is_file:
             return self.path.endswith(ending)
         name = self._names.rpartition("/")[2]
         return not re.search(r"\.\w+$", name) or name.endswith(ending)
 
     def is_searched_on_disk(self, path: str) -> bool:
-        """Return True if a file that ripgrep found on disk is one that the agent sees there."""
+        """Return True if the agent sees this file as it is on disk."""
         return path not in self.pending and self.includes(path) and self._is_visible(path)
 
     def list_pending_files(self) -> list[str]:
-        """The paths of pending files in this scope, deletions left out."""
+        """Return the paths of pending files in this scope, without deletions."""
         alive = (path for path, operation in self.pending.items() if operation != "delete" and self.includes(path))
         return sorted(path for path in alive if self._is_visible(path))
 
@@ -71,11 +148,12 @@ class SearchScope:
         return inner != path and glob.fullmatch(inner) is not None
 
     def _is_visible(self, path: str) -> bool:
-        """A file that the reader refuses (ignored for agents, out of the workspace) is not even named."""
+        """Return False for a file that the reader refuses (ignored for agents, outside the workspace), which is not
+        even named."""
         if path not in self._seen:
             try:
                 stat = self._reader.stat(path)
-            except (PathRefused, ValueError):  # the latter: a name that is no text
+            except (PathRefused, ValueError):  # ValueError: a name that is no text.
                 stat = None
             self._seen[path] = stat is not None and stat.kind == "file"
         return self._seen[path]

@@ -1,7 +1,7 @@
-"""A command as other agents' tools take it, in the arguments of this one: words in a list, times in milliseconds, a
-directory of its own, and what asks for a way out of the sandbox.
+"""Conversion of the command arguments of other agents' tools: argument lists, times in milliseconds, a working
+directory, and requests to leave the sandbox.
 
-A time after which a command goes on in the background is no limit of its own, and is left out.
+A time after which a command continues in the background is no limit, and is dropped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from core.errors import ToolInputInvalid
 
 LONGEST_SECONDS: Final = 600
 JOB_NAMES: Final = dict.fromkeys(("bash_id", "shell_id", "task_id", "session_id", "id"), "job")
-_CERTAINLY_MS: Final = 10_000  # from here on a time can't be meant in seconds
+_CERTAINLY_MS: Final = 10_000  # A time from here on must be in milliseconds.
 _SHELLS: Final = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash", "/usr/bin/zsh", "/bin/zsh")
 _ESCALATIONS: Final[Mapping[str, object]] = {
     "dangerouslyDisableSandbox": True,
@@ -23,11 +23,11 @@ _ESCALATIONS: Final[Mapping[str, object]] = {
     "sandbox_permissions": "require_escalated",
 }
 _PERMISSION_NAMES: Final = {"full_network": "network", "internet": "network", "git-write": "git_write"}
-_BLOCKING: Final = "block_until_ms"  # 0: in the background at once
+_BLOCKING: Final = "block_until_ms"  # 0 = in the background at once.
 
 
 def adapt_command(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a command in the words of `run_terminal_cmd`. Raises `ToolInputInvalid`."""
+    """Return the arguments of a command in the form of `run_terminal_cmd`. Raises `ToolInputInvalid`."""
     adapted_arguments = dict(arguments)
     _join_words(adapted_arguments)
     _adapt_time(adapted_arguments)
@@ -35,13 +35,13 @@ def adapt_command(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return adapted_arguments
 
 
-def go_to(directory: str, command: str) -> str:
-    """Return a command that runs another one in a directory, and leaves the shell where it is."""
+def prefix_cd(directory: str, command: str) -> str:
+    """Return a command that runs another one in a directory without changing the shell's own."""
     return f"(cd {shlex.quote(directory)} || exit\n{command}\n)"
 
 
 def adapt_wait(arguments: Mapping[str, Any], longest: int) -> dict[str, Any]:
-    """Return the arguments of a look at a job: how long it is waited for in seconds, `longest` at most."""
+    """Return the arguments of a look at a job, with its wait in seconds, at most `longest`."""
     adapted_arguments = {name: str(value) if name == "session_id" else value for name, value in arguments.items()}
     if adapted_arguments.pop("block", None) in {False, "false"}:
         adapted_arguments.pop("timeout", None)
@@ -54,7 +54,7 @@ def adapt_wait(arguments: Mapping[str, Any], longest: int) -> dict[str, Any]:
 
 
 def _join_words(arguments: dict[str, Any]) -> None:
-    """Make one text of a command that came as its words; the shell that it names itself is left out."""
+    """Join a command that came as a list of words, without the shell that it may name."""
     words = arguments.get("command")
     if not isinstance(words, Sequence) or isinstance(words, str) or not all(isinstance(word, str) for word in words):
         return

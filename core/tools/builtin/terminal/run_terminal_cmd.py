@@ -1,4 +1,4 @@
-"""run_terminal_cmd: one shell command in the workspace, after the gate has let it through."""
+"""The tools that run something now: a shell command in the workspace, or a block of Python in a lasting session."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ _ENDS = {
     "disk_full": "ended after {}: no room for what it writes; output until then",
     "lost": "the box ended after {}, and the command with it; output until then",
 }
+_MAX_TIME = 600
 
 
 class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
@@ -65,7 +66,7 @@ class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
             "machine, outside the box; they are asked."
         ),
     ] = ()
-    working_directory: str = ""  # models of other agents give it; the gate makes it a part of the command
+    working_directory: str = ""  # For models of other agents; the gate makes it a part of the command.
 
     def __post_init__(self) -> None:
         check_requested(self.required_permissions)
@@ -90,7 +91,7 @@ class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
 def format_outcome(
     command: str, result: CommandResult, requested_permissions: Sequence[RequestedPermission] = ()
 ) -> ToolOutcome:
-    """Return what the model and the user are told of a command that ended, or that goes on as a job."""
+    """Return the result of a command that ended, or that continues as a job."""
     head = _format_head(result)
     parts = [head, *result.notes, result.output.rstrip("\n") if result.output.strip() else "(no output)"]
     if result.effects:
@@ -123,3 +124,37 @@ def _format_head(result: CommandResult) -> str:
         location = "" if result.directory == "." else f" · in {result.directory}"
         return f"exit code {result.exit_code} · {seconds}{location}"
     return _ENDS.get(result.ended, "stopped after {}; output until then").format(seconds)
+
+
+class RunPython(Tool[Runner], frozen=True, kw_only=True):
+    name: ClassVar[str] = "run_python"
+    access: ClassVar[Access] = Access.EXEC
+    argument_names: ClassVar = {"time_limit": "timeout", "source": "code"}
+
+    code: Annotated[str, Meta(min_length=1, max_length=100_000, description="The block.")]
+    timeout: Annotated[int, Meta(ge=1, le=_MAX_TIME, description="Seconds after which it is interrupted.")] = (
+        _TIME_LIMIT
+    )
+
+    def subject(self) -> str:
+        """Return an equivalent shell command, so that rules and approvals treat the block like one."""
+        return f"python3 <<'PYTHON'\n{self.code}\nPYTHON"
+
+    async def run(self, capability: Runner) -> ToolOutcome:
+        if not self.code.strip():
+            raise ToolInputInvalid("The block is empty.", hint="Give Python to run.")
+        result = await capability.run_python(self.code, self.subject(), time_limit=float(self.timeout))
+        seconds = f"{result.duration_ms / 1000:.1f} s"
+        if result.exit_code is None:
+            head = f"{'timed out' if result.timed_out else 'ended'} after {seconds}"
+        else:
+            head = f"{'ran' if result.exit_code == 0 else 'raised an exception'} · {seconds}"
+        detail = TerminalDetail(
+            command=self.code,
+            directory=".",
+            exit_code=result.exit_code,
+            output=result.output,
+            timed_out=result.timed_out,
+        )
+        content = result.output if result.output.strip() else "(no output)"
+        return ToolOutcome(content=content, summary=head, detail=detail, failed=result.exit_code is None)

@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from core.protocol import events as ev
-from core.protocol.documents import Todo
+from core.protocol.documents import Plan, Todo
 from core.protocol.messages import Effort, Usage
-from core.protocol.plans import Plan
 from core.protocol.review import Change, Verdict
 from core.state.session import SessionState
 from core.transports.http.chat.content import ApiRecord

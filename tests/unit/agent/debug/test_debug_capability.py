@@ -8,7 +8,7 @@ from core.debug.probe_records import decode_records
 from core.debug.probe_regions import REGION_NAME
 from core.protocol import events as ev
 from core.protocol.documents import QuestionAnswer
-from core.tools.builtin.debugging.hypothesis_verdict import HypothesisVerdict
+from core.tools.builtin.debugging import HypothesisVerdict
 from tests.support.agent_case import Case, calls, says
 from tests.support.boxes import boxed, command
 from tests.support.debugging import (

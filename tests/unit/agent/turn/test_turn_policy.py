@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from core.agent.context.turn_context import BuildTarget
 from core.config.settings import ModelSettings, Settings
 from core.protocol import events as ev
-from core.protocol.documents import QuestionAnswer, Todo
+from core.protocol.documents import Plan, QuestionAnswer, Todo
 from core.protocol.messages import UserMessage
-from core.protocol.plans import Plan
 from tests.support.agent_case import Case, calls, says
 from tests.support.history import faults
 

@@ -25,8 +25,7 @@ from core.permissions.saved_rules import SavedRule
 from core.plans.plan_store import BrokenPlan, PlanListing, PlanStore
 from core.protocol import events as ev
 from core.protocol.commands import Reject
-from core.protocol.documents import CodeReferenceDocument, CodeReferenceMetadata, Todo
-from core.protocol.plans import Plan
+from core.protocol.documents import CodeReferenceDocument, CodeReferenceMetadata, Plan, Todo
 from core.protocol.queries import SessionInfo
 from core.protocol.renames import format_change_path
 from core.protocol.review import Bulk, Change, ChangeDiff, FileState

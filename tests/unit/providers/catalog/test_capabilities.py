@@ -12,7 +12,7 @@ from core.providers.catalog.capabilities import (
     FILE,
     Capabilities,
     Effort,
-    find_canonical_name,
+    find_canonical_capabilities,
     find_capabilities,
     is_chat_model,
 )
@@ -93,7 +93,7 @@ def test_openai_s_own_host_speaks_responses_with_the_models_that_think(names, wi
 
 @pytest.mark.parametrize("name", [*CLAUDES, *GPTS])
 def test_every_model_that_the_sdks_name_is_known(name):
-    capabilities = find_canonical_name(name)
+    capabilities = find_canonical_capabilities(name)
     assert (capabilities.wire == "messages") is name.startswith("claude")
     assert capabilities.context_window
     assert capabilities.edits

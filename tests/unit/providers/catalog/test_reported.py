@@ -25,7 +25,7 @@ CLAUDES = (
 
 @pytest.fixture(autouse=True)
 def forgetful(monkeypatch):
-    monkeypatch.setattr(told, "_read", {})
+    monkeypatch.setattr(told, "_cache", {})
 
 
 @pytest.mark.parametrize("name", CLAUDES)
@@ -115,13 +115,13 @@ def test_efforts_that_are_known_are_kept_when_it_is_only_told_that_there_are_som
 
 def test_what_was_told_is_there_for_the_next_program_and_for_its_address_alone():
     told.save_reported(ORIGIN, [{"id": "m", "max_model_len": 8_192}, {"id": "silent"}], requested_model="m")
-    told._read.clear()
+    told._cache.clear()
     assert find_capabilities("vllm", "m", wire="chat", origin=ORIGIN).context_window == 8_192
     assert find_capabilities("vllm", "m", wire="chat", origin="https://other.example/v1").context_window == 0
     assert find_capabilities("vllm", "m", wire="chat").context_window == 0
     assert [told.is_due(ORIGIN, name) for name in ("m", "silent", "other")] == [False, True, True]
     told.save_reported(ORIGIN, [], requested_model="other")
-    told._read.clear()
+    told._cache.clear()
     assert [told.is_due(ORIGIN, name) for name in ("m", "other")] == [False, False]
 
 
@@ -139,7 +139,7 @@ def test_a_damaged_cache_is_done_without(damage):
     assert file.name.startswith("api.example-")
     assert file.stat().st_mode & 0o077 == 0
     file.write_bytes(damage)
-    told._read.clear()
+    told._cache.clear()
     assert find_capabilities("vllm", "m", wire="chat", origin=ORIGIN).context_window == 0
     told.save_reported(ORIGIN, [{"id": "m", "max_model_len": 4_096}])
     assert find_capabilities("vllm", "m", wire="chat", origin=ORIGIN).context_window == 4_096

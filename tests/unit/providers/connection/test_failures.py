@@ -13,7 +13,7 @@ from core.providers.connection.failures import (
     build_status_error,
     extract_detail,
 )
-from core.providers.connection.retry_delay import parse_wait
+from core.providers.connection.refusals import parse_wait
 from core.secrets import Secret
 
 API = Api(label="OpenAI", base_url="https://x/v1", model="gpt-9", key="environment variable OPENAI_API_KEY")
@@ -122,7 +122,7 @@ def test_the_servers_words_are_found_in_every_shape(body, detail):
 
 
 def test_v1_retry_after_is_read_in_seconds_milliseconds_and_as_a_date(monkeypatch):
-    monkeypatch.setattr("core.providers.connection.retry_delay.time.time", lambda: 1_700_000_000.0)
+    monkeypatch.setattr("core.providers.connection.refusals.time.time", lambda: 1_700_000_000.0)
     assert parse_wait({"retry-after": "7"}) == 7
     assert parse_wait({"retry-after-ms": "250", "retry-after": "7"}) == 0.25
     assert parse_wait({"retry-after": email.utils.formatdate(1_700_000_030, usegmt=True)}) == 30

@@ -4,7 +4,7 @@ import pytest
 
 from core.errors import ContextOverflow, ProviderError
 from core.providers.connection.failures import Api, build_event_error, build_status_error
-from core.providers.connection.retry_delay import parse_duration, parse_wait
+from core.providers.connection.refusals import parse_duration, parse_wait
 from tests.support.provider_calls import ask, connect
 from tests.support.provider_server import provider_server
 from tests.support.provider_streams import Step
@@ -16,7 +16,7 @@ NOW = 1_700_000_000.0
 
 @pytest.fixture(autouse=True)
 def now(monkeypatch):
-    monkeypatch.setattr("core.providers.connection.retry_delay.time.time", lambda: NOW)
+    monkeypatch.setattr("core.providers.connection.refusals.time.time", lambda: NOW)
 
 
 @pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case.name)

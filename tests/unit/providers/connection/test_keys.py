@@ -40,7 +40,7 @@ def ring(monkeypatch):
 @pytest.fixture(autouse=True)
 def keyring_on():
     yield
-    keys._keyring_off.clear()
+    keys._keyring_disabled.clear()
 
 
 def find(provider="openai", base_url=URL, **rest):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from core.providers.connection.failures import Api, build_status_error
-from core.providers.connection.refusals import REFUSALS, find_refusal, is_said
+from core.providers.connection.refusals import REFUSALS, find_refusal, matches_words
 from tests.unit.providers.connection.error_bodies import ANSWERS, Answer
 
 MODEL = "gpt-9"
@@ -92,4 +92,4 @@ def test_n43_out_of_memory_is_a_fault_of_the_server(status: int, text: str):
 def test_n43_a_rejected_key_is_one_whatever_the_body_says(row):
     assert 401 not in row.statuses
     assert row.statuses
-    assert not is_said(row.words, json.dumps({"error": {"message": "something else went wrong", "code": "no"}}))
+    assert not matches_words(row.words, json.dumps({"error": {"message": "something else went wrong", "code": "no"}}))

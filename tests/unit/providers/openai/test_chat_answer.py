@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from core import records
 from core.providers.base import ReasoningDelta, TextDelta, ToolCallDelta
 from core.providers.connection.failures import Api
-from core.providers.openai.chat_answer import ChatAnswer, ThinkTagSplitter
+from core.providers.openai.chat import ChatAnswer, ThinkTagSplitter
 
 
 def told_apart(*pieces):

@@ -6,8 +6,7 @@ import pytest
 
 from core.edits.errors import EditError
 from core.tools.builtin.editing.apply_patch import ApplyPatch
-from core.tools.builtin.editing.edit_blocks import EditBlocks
-from core.tools.builtin.editing.multi_edit import MultiEdit, ReplacementArgument
+from core.tools.builtin.editing.search_replace import EditBlocks, MultiEdit, ReplacementArgument
 
 PATCH = "*** Begin Patch\n*** Update File: {0}\n@@\n-{0}\n+new {0}\n*** End Patch\n"
 

@@ -4,9 +4,8 @@ import pytest
 
 from core.edits.errors import EditError
 from core.errors import PathRefused, ToolFailed, ToolInputInvalid
-from core.tools.builtin.editing.delete_file import DeleteFile
 from core.tools.builtin.editing.search_replace import SearchReplaceTool
-from core.tools.builtin.editing.write import WriteTool
+from core.tools.builtin.editing.write import DeleteFile, WriteTool
 
 
 async def replace(files, path: str, old: str, new: str, **arguments):

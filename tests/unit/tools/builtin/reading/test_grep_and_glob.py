@@ -7,8 +7,8 @@ import tempfile
 import pytest
 
 from core.errors import ToolInputInvalid
-from core.tools.builtin.reading.glob_file_search import GlobFileSearch
 from core.tools.builtin.reading.grep import Grep
+from core.tools.builtin.reading.list_files import GlobFileSearch
 from core.tools.builtin.reading.read_file import ReadFile
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from core.errors import ToolInputInvalid
-from core.tools.schema import build_offered_schema
+from core.tools.arguments import build_offered_schema
 from core.tools.toolset import Toolset
 
 TOOLS = Toolset()

@@ -1,1 +1,0 @@
-"""The provider that plays a script: demo and tests."""

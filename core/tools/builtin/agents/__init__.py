@@ -1,1 +1,0 @@
-"""Tools that give work to subagents."""

@@ -1,1 +1,0 @@
-"""Tools that ask about names in the code."""

@@ -1,1 +1,0 @@
-"""Tools for plans, todos, questions and modes."""

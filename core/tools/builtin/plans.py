@@ -1,0 +1,193 @@
+"""The tools for plans and their todos: create a plan, change it, and set the list of todos."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+from msgspec.structs import asdict, replace
+
+from core.errors import ToolInputInvalid
+from core.modes import Access
+from core.plans.todo_graph import (
+    DONE,
+    TodoChange,
+    apply_todo_changes,
+    check_graph,
+    find_blockers,
+    find_ready,
+    select_current,
+)
+from core.protocol.documents import Plan, Todo, TodoStatus, TodoStatusUpdate
+from core.text.counting import count
+from core.tools.base import PlanChange, Planner, TodoBoard, Tool, ToolOutcome
+
+MOST_READY = 50  # The limit for listed ids.
+_MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
+
+
+class PlannedTodo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(min_length=1, max_length=80, description="Short and telling, such as add-login-route.")]
+    content: Annotated[str, Meta(min_length=1, description="What is to be done, and how to see that it is done.")]
+    dependencies: Annotated[tuple[str, ...], Meta(description="Ids of todos that must be completed before.")] = ()
+    verify: Annotated[str, Meta(description="A command that has to pass before it counts as completed, if any.")] = ""
+
+
+class CreatePlan(Tool[Planner], frozen=True, kw_only=True, rename={"title": "name"}):
+    name: ClassVar[str] = "create_plan"
+    access: ClassVar[Access] = Access.PLAN
+    argument_names: ClassVar = {"title": "name", "body": "plan", "content": "plan"}
+    ignored_arguments: ClassVar = frozenset(("isProject", "is_project", "phases", "status"))
+
+    title: Annotated[str, Meta(min_length=1, max_length=200, description="Three or four words.")]
+    overview: Annotated[str, Meta(description="One or two sentences: what will be different afterwards.")]
+    plan: Annotated[str, Meta(min_length=1, description="The plan in Markdown, naming the files it touches.")]
+    todos: Annotated[tuple[PlannedTodo, ...], Meta(description="The steps, in order.")] = ()
+
+    def subject(self) -> str:
+        return self.title
+
+    async def run(self, capability: Planner) -> ToolOutcome:
+        if not self.title.strip():
+            raise ToolInputInvalid("The plan has no name.", hint="Name it in three or four words.")
+        todos = tuple(
+            Todo(**{**asdict(planned_todo), "verify": planned_todo.verify.strip()}) for planned_todo in self.todos
+        )
+        check_graph(todos)
+        plan = Plan(path="", name=self.title.strip(), overview=self.overview.strip(), body=self.plan, todos=todos)
+        stored_plan = capability.create_plan(plan)
+        first = ", ".join(todo.id for todo in find_ready(stored_plan.todos)) or "none"
+        content = (
+            f"Plan written to {stored_plan.path} with {count('todo', len(stored_plan.todos))}; ready to start: {first}."
+            " The user sees it now and decides when to build it. Do not begin the work in this turn."
+        )
+        return ToolOutcome(content=content, summary=count("todo", len(stored_plan.todos)), detail=stored_plan)
+
+
+class WrittenTodo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(min_length=1, max_length=80, description="The todo's id; a new one makes a new todo.")]
+    content: Annotated[str, Meta(description="What is to be done; may be left out for a known todo.")] = ""
+    status: Annotated[
+        TodoStatus | None, Meta(description="Left out: a known todo keeps its status, a new one is pending.")
+    ] = None
+    dependencies: Annotated[tuple[str, ...] | None, Meta(description="Ids of todos that must be completed before.")] = (
+        None
+    )
+
+
+class TodoWrite(Tool[TodoBoard], frozen=True, kw_only=True):
+    name: ClassVar[str] = "todo_write"
+    access: ClassVar[Access] = Access.TODO
+    ignored_arguments: ClassVar = frozenset(("activeForm", "active_form", "priority", "explanation"))
+
+    todos: Annotated[tuple[WrittenTodo, ...], Meta(description="The todos to set.")]
+    merge: Annotated[
+        bool, Meta(description="true: change these todos and keep the others. false: these are the whole list.")
+    ] = True
+
+    @classmethod
+    def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        todos = arguments.get("todos")
+        if not isinstance(todos, list) or not todos:
+            return arguments
+        if not all(isinstance(todo, dict) and "id" not in todo for todo in todos):
+            return arguments
+        numbered_todos = [{"id": f"step-{number}", **todo} for number, todo in enumerate(todos, start=1)]
+        return {"merge": False} | arguments | {"todos": numbered_todos}  # without ids it is the whole list
+
+    def subject(self) -> str:
+        count = len(self.todos)
+        return f"{count} todo{'' if count == 1 else 's'}{'' if self.merge else ' (new list)'}"
+
+    async def run(self, capability: TodoBoard) -> ToolOutcome:
+        before = {todo.id: todo for todo in capability.todos()}
+        # A list that omits todos of a plan does not remove them; they have to be cancelled.
+        is_merging = self.merge or bool(capability.plan)
+        changes = _name_known(build_changes(self.todos), before)
+        new_todos = apply_todo_changes(tuple(before.values()), changes, merge=is_merging)
+        update = await capability.set_todos(new_todos)
+        after = update.todos
+        marks = tuple(TodoStatusUpdate(id=todo.id, status=todo.status) for todo in after if before.get(todo.id) != todo)
+        done_count = sum(todo.status in DONE for todo in after)
+        content = "\n".join([*update.notes, format_todos(after)])
+        summary = f"{done_count}/{len(after)} done"
+        return ToolOutcome(content=content, summary=summary, detail=marks, failed=update.failed)
+
+
+def _name_known(changes: Sequence[TodoChange], before: Mapping[str, Todo]) -> tuple[TodoChange, ...]:
+    """Return the changes; a known todo that comes under another id gets its own id back, recognised by its content."""
+    ids_by_content = {todo.content: todo.id for todo in before.values()}
+    change_ids = {change.id for change in changes}
+    todo_ids = [
+        ids_by_content.get(change.content or "", change.id) if change.id not in before else change.id
+        for change in changes
+    ]
+    return tuple(
+        replace(change, id=name) if name not in change_ids else change
+        for change, name in zip(changes, todo_ids, strict=True)
+    )
+
+
+def build_changes(todos: Sequence[Struct]) -> tuple[TodoChange, ...]:
+    """Build changes from a model's todos; one without content leaves the content unchanged."""
+    return tuple(TodoChange(**{**asdict(todo), "content": getattr(todo, "content", "") or None}) for todo in todos)
+
+
+def format_todos(todos: Sequence[Todo]) -> str:
+    """Return the list for the model."""
+    if not todos:
+        return "The list is empty now."
+    blockers, visible_todos = find_blockers(todos), select_current(todos)
+    rows = [
+        f"{_MARKS[todo.status]} {todo.id}: {todo.content}"
+        + (f" (waits for {', '.join(blockers[todo.id])})" if todo.id in blockers else "")
+        for todo in visible_todos
+    ]
+    if len(visible_todos) < len(todos):
+        done_count = sum(todo.status in DONE for todo in todos)
+        rows.append(f"({len(todos) - len(visible_todos):,} of {len(todos):,} are left out, {done_count:,} are done)")
+    free = [todo.id for todo in find_ready(todos)]
+    if free:
+        overflow = f" and {len(free) - MOST_READY:,} more" if len(free) > MOST_READY else ""
+        rows.append(f"Ready to start: {', '.join(free[:MOST_READY])}{overflow}.")
+    return "\n".join(rows)
+
+
+class ChangedTodo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(min_length=1, max_length=80, description="The todo's id; a new one makes a new todo.")]
+    content: Annotated[str, Meta(description="What is to be done; may be left out for a known todo.")] = ""
+    dependencies: Annotated[tuple[str, ...] | None, Meta(description="Ids of todos that must be completed before.")] = (
+        None
+    )
+    status: Annotated[TodoStatus | None, Meta(description="Left out: it stays.")] = None
+    verify: Annotated[str | None, Meta(description="A command that has to pass before it counts as completed.")] = None
+
+
+class UpdatePlan(Tool[Planner], frozen=True, kw_only=True, rename={"title": "name", "target": "path"}):
+    name: ClassVar[str] = "update_plan"
+    access: ClassVar[Access] = Access.PLAN
+    argument_names: ClassVar = {"title": "name", "body": "plan", "content": "plan", "file": "path"}
+
+    title: Annotated[str | None, Meta(description="A new name; left out: it stays.")] = None
+    overview: Annotated[str | None, Meta(description="A new overview; left out: it stays.")] = None
+    plan: Annotated[str | None, Meta(description="The new text in Markdown, whole; left out: it stays.")] = None
+    todos: Annotated[tuple[ChangedTodo, ...], Meta(description="Todos to add or to change; the others stay.")] = ()
+    remove: Annotated[tuple[str, ...], Meta(description="Ids of todos to take out.")] = ()
+    target: Annotated[str, Meta(description="The plan's file; left out: the one at hand.")] = ""
+
+    def subject(self) -> str:
+        return self.title or self.target or "the plan"
+
+    async def run(self, capability: Planner) -> ToolOutcome:
+        change = PlanChange(
+            path=self.target,
+            name=(self.title or "").strip() or None,
+            overview=self.overview,
+            body=self.plan,
+            todos=build_changes(self.todos),
+            remove=self.remove,
+        )
+        plan, update = await capability.update_plan(change)
+        content = "\n".join([f"{plan.path} is changed.", *update.notes, format_todos(plan.todos)])
+        return ToolOutcome(content=content, summary=count("todo", len(plan.todos)), detail=plan, failed=update.failed)
