@@ -34,7 +34,7 @@ from core.shell.command_host import CommandRequest
 from core.shell.shell_state import replace_undecodable
 from core.state.session import SessionState
 from core.text.display_names import display_name, expose_controls, to_one_line
-from core.transports.session_view import SessionView
+from core.transports.session_client import SessionView
 
 TIERS = ("T1", "T2a", "T2b", "T2c", "T3")
 

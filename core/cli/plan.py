@@ -223,7 +223,7 @@ async def _complete_verified(arguments: PlanArguments, path: str, todo: Todo) ->
     from core.engine import Engine, EngineOptions
     from core.protocol import commands as cmd
     from core.protocol.events import ErrorRaised, PlanUpdated
-    from core.transports.session_view import SessionView, require_ack
+    from core.transports.session_client import SessionView, require_ack
 
     session_id, outcomes = session_to_review(arguments.directory), list[ErrorRaised | PlanUpdated]()
 

@@ -47,8 +47,7 @@ from core.shadow.content.blob_store import BlobStore
 from core.state.session import SessionState
 from core.text.display_names import display_name, to_one_line
 from core.text.exposure import expose_whole
-from core.transports.attach.joining import resume_session
-from core.transports.session_view import SessionView, require_ack
+from core.transports.session_client import SessionView, require_ack, resume_session
 
 REVIEW_USAGE = """\
 agent-tui review [DIR] [--print] [--accept all | PATH ...] [--reject all | PATH ...]

@@ -32,7 +32,7 @@ from core.sessions.store import SessionStore
 from core.state.fold import SHARED_STEPS, apply_event
 from core.state.session import SessionState
 from core.text.display_names import display_name, to_one_line
-from core.transports.attach.socket_places import find_socket, list_reachable
+from core.transports.session_sockets import find_socket, list_reachable
 
 Action = Literal["list", "show", "search", "tree", "rename", "tag", "export", "delete"]
 SESSIONS_USAGE: Final = """\
@@ -264,7 +264,7 @@ async def _change(store: SessionStore, command: cmd.SessionRename | cmd.SessionT
         return
     from core.engine import EngineOptions
     from core.transports.engines import Engines
-    from core.transports.session_view import require_ack
+    from core.transports.session_client import require_ack
 
     engines = Engines(EngineOptions(interactive=False, watch=False, preload=False))
     try:

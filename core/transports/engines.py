@@ -23,9 +23,8 @@ from core.protocol.options import EngineOptions
 from core.search_paths import leave_projects
 from core.sessions.listing import find_workspace
 from core.tasks import TaskOwner
-from core.transports.attach.joining import join_session
 from core.transports.line_client import LineClient
-from core.transports.session_view import SessionView, require_ack
+from core.transports.session_client import SessionView, join_session, require_ack
 
 MOST_OPEN: Final = 32
 LEAST_IDLE: Final = 5.0  # seconds since a session was asked for, so that nobody has it closed under his hands

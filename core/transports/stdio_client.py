@@ -24,7 +24,7 @@ _FORWARDED_OPTIONS: Final = ("mode", "model", "effort", "max_steps", "max_cost",
 async def reach_engine(arguments: ScreenArguments, session: str) -> Client:
     """Connect to the engine that has the session ("" = a new one) open, else start one. Raises `EngineGone`."""
     if session:
-        from core.transports.attach.socket_client import connect_to_session
+        from core.transports.session_sockets import connect_to_session
 
         if (client := await connect_to_session(session)) is not None:
             return client

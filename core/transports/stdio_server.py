@@ -1,8 +1,10 @@
-"""Serve an engine as a child process: JSON lines, commands and queries on standard input, replies and events on
-standard output; further clients come by the sockets of its sessions.
+"""Serve an engine over standard input and output, as JSON lines; other clients connect to the sockets of its sessions.
 
-The end of standard input means that this client is gone: what runs is interrupted and the sessions are closed, but for
-those that were detached or that another client has open. The process ends with its last session.
+The end of standard input means that this client is gone: running work is interrupted and the sessions are closed,
+except for those that were detached or that another client has open. The process ends with its last session.
+
+A pipe's transport, unlike a socket's, does not notice that it is closed already: a second abort reports to a protocol
+that is gone, and the event loop prints a traceback. So every stream is closed once, and before the loop ends.
 """
 
 from __future__ import annotations
@@ -11,19 +13,63 @@ import asyncio
 import contextlib
 import os
 import signal
+import stat
 import sys
 from typing import Final
+
+from msgspec import Struct
 
 from core.cli.arguments import EngineArguments
 from core.engine import Engine
 from core.engine.models import ModelAccess
 from core.exits import ExitCode
-from core.transports.attach.engine_host import EngineHost, Seat
+from core.transports.engine_host import EngineHost, Seat
 from core.transports.line_server import LINE_LIMIT, LineServer
-from core.transports.standard_streams import open_standard_streams
 
 CLOSE_LIMIT: Final = 12.0
 _SIGNAL_AT_PARENT_DEATH: Final = 1  # PR_SET_PDEATHSIG
+
+
+class StandardStreams(Struct, eq=False, frozen=True):
+    """`reader` gives what the client writes; what it is to read is written to `writer`."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    _input: asyncio.ReadTransport
+
+    async def close(self) -> None:
+        """Close both, without waiting for a client that does not read. What is closed already stays as it is."""
+        output = self.writer.transport
+        if not output.is_closing() or output.get_write_buffer_size():
+            output.abort()
+        self._input.close()
+        await asyncio.sleep(0)  # the loop closes the descriptors in its next round
+
+
+async def open_standard_streams(channel: int, *, limit: int) -> StandardStreams:
+    """Return the streams over standard input and `channel`, a copy of standard output, which is closed with them.
+    `limit`: bytes of a line. Raises `ValueError` where one of them is no pipe, socket or terminal."""
+    for descriptor in (0, channel):
+        if not _can_be_awaited(descriptor):
+            raise ValueError(f"descriptor {descriptor} is no pipe, socket or terminal")
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=limit, loop=loop)
+    source, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+    try:
+        transport, protocol = await loop.connect_write_pipe(
+            lambda: asyncio.streams.FlowControlMixin(loop), os.fdopen(channel, "wb", buffering=0)
+        )
+    except ValueError:
+        source.close()
+        raise
+    return StandardStreams(reader, asyncio.StreamWriter(transport, protocol, None, loop), source)
+
+
+def _can_be_awaited(descriptor: int) -> bool:
+    """Return True for a pipe, socket or terminal. asyncio takes other devices, such as /dev/null, and then waits for
+    good, as the kernel never tells when they are ready."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
 
 def serve(arguments: EngineArguments, *, models: ModelAccess | None = None) -> int:

@@ -23,7 +23,7 @@ from core.filesystem.private_directories import make_private_directory
 from core.protocol import commands as cmd
 from core.protocol.options import EngineOptions
 from core.sessions.store import SessionStore
-from core.transports.session_view import SessionView, require_ack
+from core.transports.session_client import SessionView, require_ack
 
 PUSH_SECONDS: Final = 300.0
 

@@ -16,7 +16,7 @@ TOOLS = Toolset()
 LISTENERS = {
     "core.shell.log_collector": "programs with probes, on loopback, while one runs; with a token",
     "core.mcp.remote.login": "the user's browser, on loopback, while a login goes on; with a state",
-    "core.transports.attach.session_sockets": "screens of this user, by a socket for each session that is open",
+    "core.transports.engine_host": "screens of this user, by a socket for each session that is open",
     "core.sandbox.network.proxy": "one box, by a socket in the state directory",
     "core.sandbox.inside.port_forward": "programs inside of a box, on its own loopback",
     "core.transports.http.server": "who holds a token, when the user starts `agent-tui serve`",
@@ -27,7 +27,7 @@ LISTENING_TO_OURS = {
     "core.engine.engine",
     "core.sandbox.inside.init_process",
     "core.transports.stdio_server",
-    "core.transports.attach.engine_host",
+    "core.transports.engine_host",
     "core.mcp.wire.sdk_connection",
 }
 BY_HTTP = "core.transports.http."

@@ -62,7 +62,7 @@ NAMED_ELSEWHERE = {
     "markdownify": ("core/web/page_reader.py", '"markdownify"'),
     "trafilatura": ("core/web/page_reader.py", '"trafilatura"'),
     "lxml-html-clean": ("core/web/page_reader.py", '"trafilatura"'),
-    "textual-serve": ("core/transports/http/web/routes.py", '"textual_serve"'),
+    "textual-serve": ("core/transports/http/web_routes.py", '"textual_serve"'),
     "websockets": ("core/transports/http/server.py", '"websockets-sansio"'),
 }
 # The project was given these to build on; what does not use them yet is still to come.

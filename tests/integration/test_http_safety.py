@@ -17,13 +17,11 @@ from core.cli.remote.serve import parse
 from core.errors import ConfigError
 from core.protocol import commands as cmd
 from core.protocol.unions import list_leaves
-from core.transports.http.access import FAILURES_COUNTED, Grant
+from core.transports.http.access import FAILURES_COUNTED, Grant, load_tokens, make_tokens, save_tokens
 from core.transports.http.app import build_routes
-from core.transports.http.connection import READER_LIMIT, GuardedProtocol
 from core.transports.http.guard import MAX_BODY, Guard
-from core.transports.http.server import ServerPlace
-from core.transports.http.sessions.commands import DRIVING
-from core.transports.http.token_file import load_tokens, make_tokens, save_tokens
+from core.transports.http.server import READER_LIMIT, GuardedProtocol, ServerPlace
+from core.transports.http.session_routes import DRIVING
 from tests.support.agent_case import says
 from tests.support.http_server import CHAT, SESSIONS, TOKENS, Served, parse_stream, prompt, serving
 from tests.support.story import access, project_at

@@ -16,14 +16,13 @@ from core.engine import Engine
 from core.engine.models import ModelAccess
 from core.protocol.client import Client
 from core.protocol.options import EngineOptions
-from core.transports.attach.engine_host import share_engine
+from core.transports.engine_host import share_engine
 from core.transports.engines import Engines
 from core.transports.http.access import AccessRules, Tokens
-from core.transports.http.agents.agent_access import AgentAccess
 from core.transports.http.app import build_application
 from core.transports.http.server import HttpServer, ServerPlace, build_rules, open_socket
-from core.transports.http.service import HttpService
-from core.transports.http.web.terminal import Terminals
+from core.transports.http.service import AgentAccess, HttpService
+from core.transports.http.terminal import Terminals
 from tests.support.program import PROGRAM
 
 TOKENS = Tokens(read="r" * 40, drive="d" * 40, approve="a" * 40)

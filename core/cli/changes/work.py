@@ -28,8 +28,7 @@ from core.protocol.client import Client
 from core.sessions.store import SessionStore
 from core.text.counting import count
 from core.text.display_names import to_one_line
-from core.transports.attach.joining import resume_session
-from core.transports.session_view import SessionView, require_ack
+from core.transports.session_client import SessionView, require_ack, resume_session
 from core.workspace import Workspace
 
 CODES: Final = """\

@@ -38,9 +38,8 @@ from core.sessions.log import STATE_LOST
 from core.state.session import SessionState, TurnState
 from core.tasks import TaskOwner
 from core.text.display_names import to_one_line
-from core.transports.attaching import AttachedLabels
 from core.transports.response import Response, build_refusal, build_response
-from core.transports.session_view import SessionView, require_ack
+from core.transports.session_client import AttachedLabels, SessionView, require_ack
 
 MAX_STDIN = 16 * 1024 * 1024
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

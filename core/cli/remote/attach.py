@@ -18,7 +18,7 @@ from core.protocol.queries import SessionInfo
 from core.sessions.listing import find_workspace, list_sessions
 from core.sessions.store import SessionStore
 from core.text.display_names import display_name, to_one_line
-from core.transports.attach.socket_places import list_reachable
+from core.transports.session_sockets import list_reachable
 
 USAGE = "agent-tui attach [SESSION | --list] [--dir DIR]"
 TEXT = """\

@@ -113,24 +113,23 @@ def parse(argv: Sequence[str]) -> ServeArguments:
 def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
     """Serve until told to end. Returns the exit code. Raises `ConfigError`."""
     from core.engine import Engine
-    from core.transports.attach.engine_host import share_engine
+    from core.transports.engine_host import share_engine
     from core.transports.engines import Engines
-    from core.transports.http import server, token_file
-    from core.transports.http.agents.agent_access import AgentAccess
+    from core.transports.http import access, server
     from core.transports.http.app import build_application
-    from core.transports.http.service import HttpService
-    from core.transports.http.web.terminal import Terminals
+    from core.transports.http.service import AgentAccess, HttpService
+    from core.transports.http.terminal import Terminals
 
     server_place = arguments.build_place()
     path = _choose_token_file(arguments)
-    tokens = token_file.load_tokens(path)
+    tokens = access.load_tokens(path)
     listening = server.open_socket(server_place)
     port = 0 if server_place.socket_path is not None else int(listening.getsockname()[1])
     rules = server.build_rules(
         server_place, port, tokens, origins=arguments.origins, hosts=arguments.hosts, has_page=arguments.has_page
     )
     url = "" if server_place.socket_path is not None else server.build_url(server_place, port)
-    token_file.save_tokens(path, tokens, url=url, socket=str(server_place.socket_path or ""))
+    access.save_tokens(path, tokens, url=url, socket=str(server_place.socket_path or ""))
 
     def announce() -> None:
         address = f"{url}#{tokens.approve}" if url else f"unix:{server_place.socket_path}"
@@ -154,7 +153,7 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
 
 def _choose_token_file(arguments: ServeArguments) -> Path:
     """Return the place of the tokens. Raises `ConfigError` for one where the agent could read them."""
-    from core.transports.http.token_file import get_default_path
+    from core.transports.http.access import get_default_path
 
     path = arguments.token_file or get_default_path()
     if path.resolve().is_relative_to(arguments.directory):

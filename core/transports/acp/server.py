@@ -17,9 +17,9 @@ from core.engine import Engine
 from core.engine.models import ModelAccess
 from core.errors import ConfigError
 from core.transports.acp.agent import AcpAgent, AgentTerms
-from core.transports.attach.engine_host import share_engine
+from core.transports.engine_host import share_engine
 from core.transports.engines import Engines
-from core.transports.standard_streams import open_standard_streams
+from core.transports.stdio_server import open_standard_streams
 
 CHUNK: Final = 1 << 16
 CLOSE_SECONDS: Final = 12.0

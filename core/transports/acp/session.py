@@ -48,7 +48,7 @@ from core.transports.acp.session_options import (
     recall_review,
 )
 from core.transports.acp.tool_calls import build_diff
-from core.transports.attaching import AttachedLabels
+from core.transports.session_client import AttachedLabels
 
 OWN_COMMANDS: Final = {
     "review": ("Ask about everything that waits for a review", ""),

@@ -1,10 +1,15 @@
-"""The server as its routes have it: its engines, and the check of what a request was granted."""
+"""The server as its routes see it: its engines, its background agents, and the check of the rights that were granted.
+
+The store of background agents is shared by the whole machine, or by a team, but a server serves one directory: its
+clients do not see agents in the shadow of a project elsewhere, and can't have a repository cloned that lies elsewhere.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 from litestar.connection import ASGIConnection
 from litestar.di import NamedDependency
@@ -12,24 +17,87 @@ from litestar.handlers import BaseRouteHandler
 from litestar.openapi import ResponseSpec
 from msgspec import Struct, field
 
+from core.background.places import open_configured_store
+from core.background.records import BackgroundAgent
+from core.background.store import AgentStore
+from core.config.loading import load_settings
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol.client import Client
-from core.protocol.queries import AnyAnswer, AnyQuery, RefusedAnswer
+from core.protocol.queries import AnyAnswer, AnyQuery
 from core.providers.registry import names_file_or_command
 from core.sessions.listing import find_workspace
 from core.transports.engines import Engines
 from core.transports.http.access import Grant, HttpRefused
-from core.transports.http.agents.agent_access import AgentAccess
 from core.transports.http.guard import get_grant
 from core.transports.http.sse import StreamCounter
-from core.transports.http.web.terminal import Terminals
-from core.transports.session_view import require_ack
+from core.transports.http.terminal import Terminals
+from core.transports.session_client import require_ack, require_answer
 
+AGENT_UNKNOWN: Final = "agent_unknown"
 READS: Final = {"needs": Grant.READ}
 DRIVES: Final = {"needs": Grant.DRIVE}
 APPROVES: Final = {"needs": Grant.APPROVE}
 PUBLIC: Final = {"needs": Grant.NONE}
+
+
+class AgentAccess:
+    """The agents of a server of `directory`. `program`: the argv prefix by which a worker is started, () = a worker is
+    somebody else's affair."""
+
+    def __init__(self, directory: Path, program: tuple[str, ...] = ()) -> None:
+        self.program = program
+        self._directory = directory
+        self._store: AgentStore | None = None
+        self._opening = asyncio.Lock()
+
+    async def open(self) -> AgentStore:
+        """Return the store. Raises `ConfigError`, `StateError`, `StoreUnavailable`."""
+        async with self._opening:
+            if self._store is None:
+                settings = await asyncio.to_thread(load_settings)
+                store = open_configured_store(settings.background)
+                await store.open()
+                self._store = store
+            return self._store
+
+    async def close(self) -> None:
+        """Let go of the store. Safe to call twice."""
+        store, self._store = self._store, None
+        if store is not None:
+            await store.close()
+
+    async def list_agents(self) -> tuple[BackgroundAgent, ...]:
+        """Return the agents, the newest first. Raises as `open`."""
+        store = await self.open()
+        return tuple(agent for agent in await store.list_agents() if self._is_told(agent))
+
+    async def find(self, name: str) -> BackgroundAgent:
+        """Return an agent by its id. Raises `CommandRejected`, or as `open`."""
+        store = await self.open()
+        agent = await store.find(name)
+        if agent is None or not self._is_told(agent):
+            raise CommandRejected(f"there is no background agent {name[:100]!r}.", code=AGENT_UNKNOWN)
+        return agent
+
+    def _is_told(self, agent: BackgroundAgent) -> bool:
+        workspace_path = agent.request.workspace_path
+        return not workspace_path or Path(workspace_path).is_relative_to(self._directory)
+
+
+def find_local_path(url: str) -> str:
+    """Return the path that the address of a repository names on this machine, "" = it is on another one. Raises
+    `CommandRejected` for one that is neither."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as problem:
+        raise CommandRejected(f"{url[:300]!r} is no address: {problem}.", code="repository_invalid") from None
+    if parts.scheme.lower() != "file":
+        return ""
+    path = unquote(parts.path)
+    if parts.netloc or not path.startswith("/"):
+        raise CommandRejected(f"{url[:300]!r} names no path.", hint="file:///path", code="repository_invalid")
+    return path
 
 
 class HttpService(Struct, frozen=True, eq=False):
@@ -73,10 +141,7 @@ class HttpService(Struct, frozen=True, eq=False):
 
     async def ask(self, client: Client, query: AnyQuery) -> AnyAnswer:
         """Return the answer to a question. Raises `CommandRejected` if it can't be answered."""
-        answer = await client.query(query)
-        if isinstance(answer, RefusedAnswer):
-            raise CommandRejected(answer.message, hint=answer.hint, code=answer.code)
-        return answer
+        return require_answer(await client.query(query))
 
 
 # How a route asks for it: `async def get_x(service: Served)`.

@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from anyio import CancelScope
+from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import Stream
 from litestar.response.base import ASGIResponse
 from litestar.response.streaming import ASGIStreamingResponse
 
-from core.errors import AgentTuiError
+from core.errors import AgentTuiError, CommandRejected
 from core.transports.http.access import HttpRefused
 
 PING_SECONDS: Final = 15.0
@@ -26,6 +27,17 @@ DONE: Final = b"data: [DONE]\n\n"
 _PING: Final = b": ping\n\n"
 EVENT_STREAM: Final = "text/event-stream"
 _HEADERS: Final = {"Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+Place = Annotated[int | None, QueryParameter(ge=0, description="The `id:` of the last event that was received.")]
+LastEvent = Annotated[str | None, HeaderParameter(name="Last-Event-ID", description="As `after`, by a browser.")]
+
+
+def read_place(after: int | None, last_event_id: str | None) -> int:
+    """Return where a client wants to go on. Raises `CommandRejected`."""
+    if after is not None:
+        return after
+    if last_event_id and not (last_event_id.isascii() and last_event_id.isdecimal() and len(last_event_id) < 16):
+        raise CommandRejected("Last-Event-ID is not the id of an event.", code="request_invalid")
+    return int(last_event_id or 0)
 
 
 def encode_event(name: str, data: bytes, *, seq: int | None = None) -> bytes:

@@ -13,8 +13,7 @@ from core.protocol.renames import list_changes
 from core.protocol.review import Change, Hunk
 from core.records import convert
 from core.state.session import SessionState
-from core.transports.mcp.calling_model import WantedCall
-from core.transports.mcp.outside_agent import OutsideAgent
+from core.transports.mcp.outside_agent import OutsideAgent, WantedCall
 
 MAX_SYMBOLS: Final = 50
 EDITS: Final = ("patch", "content", "old_string", "delete")

@@ -1,34 +1,101 @@
-"""The session in which another agent works here: opened when it calls, and let go when it has been quiet.
+"""The session in which another agent works over MCP, and the scripted model that asks for its calls.
 
-A session has one writer. The user's review must be able to open it, so it is held no longer than calls come; if the
-user has it open when the next call comes, that call begins another session. What is proposed waits in any case.
+A call from outside is a tool call of a turn, so it takes the one path through the gate and is recorded in the log. The
+caller gets the result that the model would be sent.
+
+A session has one writer, and the user's review must be able to open it. So the session is closed after a quiet moment;
+if the user has it open at the next call, that call begins another session. Proposed changes wait in either case.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+import msgspec
+from msgspec import Struct, field
+
 from core.clock import pause
 from core.engine import Engine, EngineOptions
+from core.engine.models import ModelAccess
 from core.errors import CommandRejected
+from core.ids import new_id
 from core.protocol import commands as cmd
 from core.protocol import queries as q
+from core.protocol.messages import ToolMessage
 from core.protocol.tools import OTHER_TOOLS, ToolSettings
+from core.providers.base import Delta, ModelInfo, ModelRequest, StreamEnd, TextDelta, ToolCallDelta
+from core.providers.catalog.capabilities import Capabilities
 from core.sessions.log import read_log
 from core.sessions.store import SessionStore
 from core.state.fold import apply_event
 from core.state.session import SessionState
 from core.tasks import TaskOwner
-from core.transports.mcp.calling_model import CallingModel, WantedCall, build_access
-from core.transports.session_view import SessionView, require_ack
+from core.transports.session_client import SessionView, require_ack, require_answer
 
+MODEL: Final = "mcp/client"
 QUIET: Final = 2.0  # seconds without a call after which the session is let go
 TITLE: Final = "Proposed by {}"
 NOT_ENDED: Final = "The call was not carried out: {}"
+
+
+class WantedCall(Struct, frozen=True):
+    """A call of a tool of ours, by its own name."""
+
+    tool: str
+    arguments: dict[str, object]
+
+
+class CallingModel(Struct, eq=False):
+    """Asks for the `wanted` calls in its next answer and is done with the one after it. `results`: of the latest calls,
+    in their order."""
+
+    name: str = "mcp"
+    wanted: Sequence[WantedCall] = ()
+    results: list[ToolMessage] = field(default_factory=list)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        """Answer with the calls, or with the end of the turn once they have results."""
+        wanted_calls, self.wanted = self.wanted, ()
+        for index, call in enumerate(wanted_calls):
+            arguments = msgspec.json.encode(call.arguments).decode()
+            yield ToolCallDelta(index, id=new_id("call"), name=call.tool, arguments=arguments)
+        if wanted_calls:
+            self.results.clear()
+            yield StreamEnd("tool_calls")
+            return
+        for message in reversed(request.messages):
+            if not isinstance(message, ToolMessage):
+                break
+            self.results.insert(0, message)
+        yield TextDelta("Done.")
+        yield StreamEnd("stop")
+
+    async def list_models(self) -> tuple[ModelInfo, ...]:
+        """Return none: it is no API."""
+        return ()
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def build_access(model: CallingModel) -> ModelAccess:
+    """Build the access of an engine to this one model, which costs nothing and has no window."""
+
+    async def choose(_: object) -> str:
+        return MODEL
+
+    return ModelAccess(
+        resolve=lambda _id, _settings: (model, "client"),
+        cost=lambda _id, _usage: 0.0,
+        window=lambda _id: 0,
+        capabilities=lambda _id, _settings: Capabilities(),
+        preload=lambda _id: None,
+        default=choose,
+    )
 
 
 class OutsideAgent:
@@ -62,11 +129,9 @@ class OutsideAgent:
             view = await self._open()
             try:
                 query = q.SearchQuery(session=view.state.session_id, text=name, kind="symbols", limit=limit)
-                answer = await self._engine.query(query)
+                answer = require_answer(await self._engine.query(query))
             finally:
                 self._wait_for_quiet()
-        if isinstance(answer, q.RefusedAnswer):
-            raise CommandRejected(answer.message, hint=answer.hint, code=answer.code)
         assert isinstance(answer, q.SearchAnswer)
         return answer
 

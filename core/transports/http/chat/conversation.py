@@ -8,7 +8,7 @@ stream is told of either at once.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 
 from msgspec import structs
 
@@ -16,14 +16,15 @@ from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.client import Client
-from core.protocol.queries import IdleAnswer, IdleQuery
+from core.protocol.queries import IdleAnswer, IdleQuery, ToolsAnswer, ToolsQuery
+from core.protocol.tools import ToolRow
 from core.state.session import SessionState
 from core.text.well_formed import encode_record
-from core.transports.attaching import AttachedLabels
+from core.transports.http.chat.requests import PICTURE_REFUSED, ChatRequest, build_tool_limits, parse_answers
 from core.transports.http.chat.stream_events import ChatProjection, StreamEvent, build_answer, build_done
 from core.transports.http.sse import DONE, encode_event
 from core.transports.response import Response
-from core.transports.session_view import SessionView, require_ack
+from core.transports.session_client import AttachedLabels, SessionView, require_ack, require_answer
 
 
 class Conversation:
@@ -49,22 +50,61 @@ class Conversation:
         """Take in all that was accepted so far."""
         await self._view.settle()
 
-    async def attach(self, files: Iterable[cmd.AttachmentAdd]) -> tuple[str, ...]:
-        """Attach files for the next prompt and return their labels. Raises `CommandRejected`."""
+    async def send_prompt(self, request: ChatRequest, pictures: Mapping[int, Sequence[cmd.AttachmentAdd]]) -> None:
+        """Send the prompt of a request, or the answers to the open question; the events that follow are streamed.
+        `pictures`: those of the request, by the index of their message. Raises `CommandRejected`."""
+        question = self._find_open_question()
+        answers = () if question is None else parse_answers(question, request.find_prompt())
+        if question is not None and answers:
+            if pictures.get(len(request.messages) - 1):
+                hint = "Answer it first, and send the pictures with the message after that."
+                message = "a question is answered in words, without pictures."
+                raise CommandRejected(message, hint=hint, code=PICTURE_REFUSED)
+            command: cmd.AnyCommand = cmd.QuestionReply(session=self._session, id=question.id, answers=answers)
+        else:
+            command = await self._build_turn(request, pictures)
+        if request.mode is not None and request.mode != self.state.mode:
+            await self._submit(cmd.ModeSet(session=self._session, mode=request.mode))
+        if request.model and request.model != self.state.model:
+            await self._submit(cmd.ModelSet(session=self._session, model=request.model))
+        self._after = (await self._submit(command)).seq
+
+    async def _build_turn(
+        self, request: ChatRequest, pictures: Mapping[int, Sequence[cmd.AttachmentAdd]]
+    ) -> cmd.TurnSubmit:
+        """Attach the pictures of a prompt and return its command. The first prompt brings earlier messages along."""
+        is_first = not self.state.turns
+        if self.state.current_turn is not None:  # checked here, so that a refused prompt changes neither mode nor model
+            raise CommandRejected("a turn is running.", hint="Wait for its end, or interrupt it.", code="turn_running")
+        limits = build_tool_limits(request, await self._list_tools() if request.tools is not None else ())
+        sent_indexes = pictures if is_first else [index for index in pictures if index == len(request.messages) - 1]
+        labels = {index: await self._attach(pictures[index]) for index in sent_indexes}
+        return cmd.TurnSubmit(
+            session=self._session,
+            text=request.find_prompt(),
+            open_files=request.context.open_files,
+            attachments=tuple(label for message_labels in labels.values() for label in message_labels),
+            available_tools=limits,
+            rules=request.list_rules(),
+            layout=request.context.project_layout,
+            earlier=request.list_earlier(labels) if is_first else (),
+        )
+
+    async def _list_tools(self) -> tuple[ToolRow, ...]:
+        answer = require_answer(await self._client.query(ToolsQuery(session=self._session)))
+        return answer.tools if isinstance(answer, ToolsAnswer) else ()
+
+    async def _attach(self, files: Iterable[cmd.AttachmentAdd]) -> tuple[str, ...]:
         return await self._labels.attach(structs.replace(file, session=self._session) for file in files)
 
     async def _submit(self, command: cmd.AnyCommand) -> cmd.Ack:
         return require_ack(await self._client.submit(command))
 
-    def tell_after(self, seq: int) -> None:
-        """Tell of the events behind this one that are taken in from here on."""
-        self._after = seq
-
     async def close(self) -> None:
         """End it. The turn goes on."""
         await self._view.close()
 
-    def find_open_question(self) -> ev.QuestionAsked | None:
+    def _find_open_question(self) -> ev.QuestionAsked | None:
         """Return the question that the next message answers."""
         questions = [question for question in self.state.questions.values() if not question.subagent]
         return questions[-1] if questions else None
@@ -104,7 +144,7 @@ class Conversation:
         """Yield the events behind `after`, and go on until the turn that runs has ended."""
         answer = await self._client.query(IdleQuery(session=self._session))
         last = answer.seq if isinstance(answer, IdleAnswer) else 0
-        self.tell_after(after)
+        self._after = after
         try:
             while not self._is_over(last):
                 if not await self._step():

@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Annotated, Any, Final
+from collections.abc import AsyncGenerator
+from typing import Any, Final
 
 from litestar import MediaType, Request, Response, get, post
-from litestar.params import FromPath, HeaderParameter, JSONBody, QueryParameter
+from litestar.params import FromPath, JSONBody
 from litestar.response import Stream
 from msgspec import structs
 
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol.client import Client
-from core.protocol.queries import ToolsAnswer, ToolsQuery
 from core.text.well_formed import encode_record
-from core.transports.http.chat.content import CODE as PICTURE_REFUSED
 from core.transports.http.chat.conversation import Conversation
 from core.transports.http.chat.requests import (
     ChatRequest,
-    build_tool_limits,
     check_open_files,
-    parse_answers,
     to_conversation_id,
     to_session_id,
 )
 from core.transports.http.chat.stream_events import build_answer
 from core.transports.http.service import DRIVES, READS, HttpService, Served, answer_with, require_model_grant
-from core.transports.http.sse import EVENT_STREAM
+from core.transports.http.sse import EVENT_STREAM, LastEvent, Place, read_place
 from core.transports.response import Response as Answer
 
 AnyRequest = Request[Any, Any, Any]
-Pictures = Mapping[int, Sequence[cmd.AttachmentAdd]]
-Place = Annotated[int | None, QueryParameter(ge=0, description="The `id:` of the last event that was received.")]
-LastEvent = Annotated[str | None, HeaderParameter(name="Last-Event-ID", description="As `after`, by a browser.")]
 
 
 @post(
@@ -116,15 +109,6 @@ async def interrupt_chat(conversation_id: FromPath[str], service: Served) -> cmd
     return await service.submit(await service.find(session), cmd.TurnInterrupt(session=session))
 
 
-def read_place(after: int | None, last_event_id: str | None) -> int:
-    """Return where a client wants to go on. Raises `CommandRejected`."""
-    if after is not None:
-        return after
-    if last_event_id and not (last_event_id.isascii() and last_event_id.isdecimal() and len(last_event_id) < 16):
-        raise CommandRejected("Last-Event-ID is not the id of an event.", code="request_invalid")
-    return int(last_event_id or 0)
-
-
 async def _answer(request: AnyRequest, data: ChatRequest, service: HttpService) -> Any:
     data.find_prompt()  # what can be refused is, before a session is opened
     require_model_grant(request.scope, data.model)
@@ -139,7 +123,7 @@ async def _answer(request: AnyRequest, data: ChatRequest, service: HttpService) 
             if data.stream or request.headers.get("accept", "").strip().lower().startswith(EVENT_STREAM):
                 pieces = _hold(service, session, talk.stream_answer())
                 stream = service.streams.build_stream(pieces, _name(session))  # where it is refused, nothing has begun
-            await _submit(data, pictures, service, client, talk)
+            await talk.send_prompt(data, pictures)
             if stream is not None:
                 return stream
             answer = await talk.finish_answer()
@@ -168,53 +152,6 @@ async def _open(data: ChatRequest, service: HttpService) -> tuple[Client, str]:
         return client, ack.session
     session = to_session_id(data.conversation_id)
     return await service.find(session), session
-
-
-async def _submit(
-    data: ChatRequest, pictures: Pictures, service: HttpService, client: Client, talk: Conversation
-) -> None:
-    """Send the prompt, or the answers that it is, and tell of what follows."""
-    state, session, open_question = talk.state, talk.state.session_id, talk.find_open_question()
-    answers = () if open_question is None else parse_answers(open_question, data.find_prompt())
-    if open_question is not None and answers:
-        if pictures.get(len(data.messages) - 1):
-            hint = "Answer it first, and send the pictures with the message after that."
-            raise CommandRejected("a question is answered in words, without pictures.", hint=hint, code=PICTURE_REFUSED)
-        command: cmd.AnyCommand = cmd.QuestionReply(session=session, id=open_question.id, answers=answers)
-    else:
-        command = await _build_submit(data, pictures, service, client, talk)
-    if data.mode is not None and data.mode != state.mode:
-        await service.submit(client, cmd.ModeSet(session=session, mode=data.mode))
-    if data.model and data.model != state.model:
-        await service.submit(client, cmd.ModelSet(session=session, model=data.model))
-    ack = await service.submit(client, command)
-    talk.tell_after(ack.seq)
-
-
-async def _build_submit(
-    data: ChatRequest, pictures: Pictures, service: HttpService, client: Client, talk: Conversation
-) -> cmd.TurnSubmit:
-    """Return the command for a prompt, of which the pictures are attached."""
-    session, is_first = talk.state.session_id, not talk.state.turns
-    if talk.state.current_turn is not None:  # so that one that is refused changes neither mode nor model of it
-        raise CommandRejected("a turn is running.", hint="Wait for its end, or interrupt it.", code="turn_running")
-    tools = await service.ask(client, ToolsQuery(session=session)) if data.tools is not None else ToolsAnswer()
-    rows = tools.tools if isinstance(tools, ToolsAnswer) else ()
-    limits = build_tool_limits(data, rows)
-    sent_pictures = (
-        pictures if is_first else {index: adds for index, adds in pictures.items() if index == len(data.messages) - 1}
-    )
-    labels = {index: await talk.attach(adds) for index, adds in sent_pictures.items()}
-    return cmd.TurnSubmit(
-        session=session,
-        text=data.find_prompt(),
-        open_files=data.context.open_files,
-        attachments=tuple(label for message_labels in labels.values() for label in message_labels),
-        available_tools=limits,
-        rules=data.list_rules(),
-        layout=data.context.project_layout,
-        earlier=data.list_earlier(labels) if is_first else (),
-    )
 
 
 def _name(session: str) -> dict[str, str]:

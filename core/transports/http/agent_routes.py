@@ -19,14 +19,15 @@ from core.background.store import StoreUnavailable
 from core.errors import AgentTuiError
 from core.text.well_formed import encode_record
 from core.transports.http.access import Grant
-from core.transports.http.agents.agent_access import UNKNOWN, find_local_path
-from core.transports.http.chat.content import ApiRecord
+from core.transports.http.chat.requests import ApiRecord
 from core.transports.http.service import (
+    AGENT_UNKNOWN,
     APPROVES,
     DRIVES,
     READS,
     HttpService,
     Served,
+    find_local_path,
     require_grant,
     require_model_grant,
 )
@@ -141,7 +142,7 @@ async def _stream_changes(service: HttpService, last: BackgroundAgent) -> AsyncG
             except StoreUnavailable:
                 continue  # it is looked at again as soon as the store is there
             except AgentTuiError as problem:
-                if problem.code != UNKNOWN:
+                if problem.code != AGENT_UNKNOWN:
                     raise
                 yield encode_event("agent.deleted", encode_record({"id": last.id}))
                 break

@@ -1,11 +1,12 @@
-"""The places of sockets: one for each session that an engine has open, found by the session's id alone.
+"""The Unix sockets of open sessions: their paths, the checks of their owner, and connecting to one.
 
-Only what belongs to this user, and is open to nobody else, is listened on or connected to. A socket that nobody answers
-at was left by a process that was killed; it goes with the next engine that listens.
+A socket is named after its session's id. Only sockets that belong to this user, in directories that nobody else can
+open, are used. The socket of a killed process is removed by the next engine that listens.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import stat
@@ -18,6 +19,7 @@ from typing import Final
 from core.errors import StateError
 from core.filesystem.private_directories import make_private_directory
 from core.sessions.store import is_session_id
+from core.transports.line_client import LINE_LIMIT, LineClient
 from core.user_dirs import list_socket_dirs
 
 LONGEST_PATH: Final = 100  # bytes; the kernels take 108 (Linux) and 104 (macOS) with the end mark
@@ -114,3 +116,20 @@ def is_own_peer(connection: socket.socket) -> bool:
         return True  # the directory keeps others out
     _, user, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     return bool(user == os.geteuid())
+
+
+async def connect_to_session(session: str) -> LineClient | None:
+    """Connect to the engine that has a session open; None: there is none that can be reached."""
+    path = await asyncio.to_thread(find_socket, session)
+    return None if path is None else await _connect(path)
+
+
+async def _connect(path: Path) -> LineClient | None:
+    try:
+        reader, writer = await asyncio.open_unix_connection(str(path), limit=LINE_LIMIT)
+    except OSError:
+        return None
+    if not is_own_peer(writer.get_extra_info("socket")):
+        writer.close()
+        return None
+    return LineClient(reader, writer)

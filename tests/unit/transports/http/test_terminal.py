@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.errors import CommandRejected
-from core.transports.http.web import terminal
-from core.transports.http.web.terminal import MAX_TERMINALS, TICKET_SECONDS, Tickets, build_environment, clamp_size
+from core.transports.http import terminal
+from core.transports.http.terminal import MAX_TERMINALS, TICKET_SECONDS, Tickets, build_environment, clamp_size
 
 
 def test_a_ticket_opens_its_session_once_and_soon(monkeypatch):

@@ -15,7 +15,7 @@ from litestar.params import FromPath, JSONBody
 from msgspec import Struct
 
 from core.transports.http.service import APPROVES, PUBLIC, HttpService, Served
-from core.transports.http.web.terminal import Terminals, clamp_size
+from core.transports.http.terminal import Terminals, clamp_size
 
 TERMINALS: Final = "/api/v1/terminals/"
 POLICY_VIOLATED: Final = 1008  # of a WebSocket

@@ -1,30 +1,117 @@
-"""An engine that several clients use at once, each from a seat of its own.
+"""An engine that several clients share: a `Seat` for every client, and a Unix socket for every open session.
 
-A session is open as long as a client has it open, or after it was detached: then until it has been idle for a while
-without a client. No client closes a session that another one has open.
+A session stays open as long as a client has it open. After `SessionDetach` it stays open until it has been idle for a
+while without a client. No client can close a session that another one has open.
+
+A client never blocks the engine: unread output is buffered up to a limit, and a client that reads nothing is dropped.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
+import socket
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from core.clock import monotonic, now_ms, pause
 from core.engine import Engine
-from core.errors import CommandRejected
+from core.errors import CommandRejected, StateError
 from core.protocol import commands as cmd
 from core.protocol.client import Client
 from core.protocol.events import ClientsChanged, Envelope
 from core.protocol.queries import AnyAnswer, AnyQuery, SettingsAnswer, SettingsQuery
 from core.state.session import SessionState
 from core.tasks import TaskOwner
-from core.transports.attach.session_sockets import SessionSockets
+from core.transports.line_server import LINE_LIMIT, LineServer
+from core.transports.session_sockets import choose_socket_path, is_own_peer, sweep_sockets
 
+MAX_CLIENTS: Final = 32  # connections at one time
+_CONNECTIONS_CLOSE_SECONDS: Final = 2.0
 LOOK_INTERVAL: Final = 15.0  # seconds between two looks at whether a detached session is idle
 SHORTEST_LOOK: Final = 0.1
+
+
+class SessionSockets:
+    """Listens for the sessions of one engine; `open_seat()` gives each connection its client. `problems`: why a session
+    can't be reached, by its id."""
+
+    def __init__(self, open_seat: Callable[[], Client]) -> None:
+        self.problems: dict[str, str] = {}
+        self._open_seat = open_seat
+        self._listening: dict[str, tuple[asyncio.Server, Path]] = {}
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def listen(self, session: str) -> None:
+        """Listen for one more session. One that can't be reached goes on without that."""
+        if session in self._listening:
+            return
+        try:
+            path = choose_socket_path(session)
+            sweep_sockets(path.parent)
+            listening = _bind(path)
+        except (StateError, OSError) as problem:
+            self.problems[session] = f"this session can't be reached from elsewhere: {problem}"
+            return
+        server = await asyncio.start_unix_server(self._serve, sock=listening, limit=LINE_LIMIT)
+        self._listening[session] = server, path
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection, task = writer.get_extra_info("socket"), asyncio.current_task()
+        if task is None or len(self._connections) >= MAX_CLIENTS or not is_own_peer(connection):
+            writer.transport.abort()
+            return
+        self._connections.add(task)
+        client = self._open_seat()
+        server = LineServer(client, writer, is_patient=False)
+        try:
+            with suppress(ConnectionError, asyncio.CancelledError):
+                await server.listen(reader)
+        finally:
+            self._connections.discard(task)
+            await server.close()
+            await client.close()
+
+    async def stop(self, session: str) -> None:
+        """Listen no longer for a session; whoever came by its socket stays."""
+        self.problems.pop(session, None)
+        if (listener := self._listening.pop(session, None)) is not None:
+            server, path = listener
+            server.close()
+            with suppress(OSError):
+                path.unlink()
+
+    async def close(self) -> None:
+        """End every connection. Safe to call twice."""
+        for session in list(self._listening):
+            await self.stop(session)
+        waiting = set(self._connections)
+        for task in waiting:
+            task.cancel()
+        if waiting:
+            await asyncio.wait(waiting, timeout=_CONNECTIONS_CLOSE_SECONDS)
+
+
+def _bind(path: Path) -> socket.socket:
+    """Bind a socket that nobody else may open. It gets its name when it listens: until then nobody may take it for one
+    that was left. The session is locked by this process, so one of that name was."""
+    draft = path.with_name(f".{path.name}")
+    draft.unlink(missing_ok=True)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        before = os.umask(0o177)
+        try:
+            listening.bind(str(draft))
+        finally:
+            os.umask(before)
+        listening.listen(MAX_CLIENTS)
+        draft.replace(path)
+    except OSError:
+        listening.close()
+        raise
+    return listening
 
 
 class EngineHost:

@@ -7,8 +7,7 @@ import asyncio
 from core.engine import Engine
 from core.protocol import commands as cmd
 from core.protocol.options import EngineOptions
-from core.transports.attaching import AttachedLabels
-from core.transports.session_view import SessionView, require_ack
+from core.transports.session_client import AttachedLabels, SessionView, require_ack
 from tests.support.pictures import picture
 from tests.support.story import access, project_at
 

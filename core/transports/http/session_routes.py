@@ -1,13 +1,19 @@
-"""Sessions by HTTP: whatever the screen can do, thinly over the three verbs."""
+"""The session routes: everything that the screen can do, thinly over submit, events and query.
+
+`DRIVING` lists the commands that need the `drive` token: those that work with the agent and its shadow. A command that
+is not listed needs the `approve` token.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from typing import Annotated, Any, Final
+from collections.abc import AsyncGenerator, Iterable
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Final, Literal
 
 from litestar import MediaType, Request, Response, get, post
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from litestar.response import Stream
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from core.errors import CommandRejected
@@ -15,9 +21,15 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.client import Client
+from core.protocol.documents import Todo
+from core.protocol.messages import Effort, Usage
+from core.protocol.plans import Plan
+from core.protocol.review import Change, Verdict
+from core.providers.registry import names_file_or_command
 from core.state.session import SessionState
 from core.text.well_formed import encode_record
-from core.transports.http.chat.routes import LastEvent, Place, read_place
+from core.transports.http.access import Grant
+from core.transports.http.chat.requests import ApiRecord, to_conversation_id
 from core.transports.http.service import (
     APPROVES,
     DRIVES,
@@ -28,22 +40,58 @@ from core.transports.http.service import (
     require_grant,
     require_model_grant,
 )
-from core.transports.http.sessions.commands import check_command, find_answer
-from core.transports.http.sessions.records import (
-    ApprovalRequest,
-    ChangesAnswer,
-    NewSession,
-    OpenedSession,
-    PlansAnswer,
-    RestoreRequest,
-    SessionSummaryAnswer,
-    VerdictRequest,
-    summarize_session,
-)
-from core.transports.http.sse import encode_event
-from core.transports.response import list_pending_bulks
-from core.transports.session_view import SessionView
+from core.transports.http.sse import LastEvent, Place, encode_event, read_place
+from core.transports.response import PendingBulk, PendingChange, list_pending_bulks, list_pending_changes
+from core.transports.session_client import SessionView
 
+# What works with the agent and its shadow. Whatever writes to the project or the settings, runs a command of the user's
+# own, grants something or raises a limit is none of these.
+DRIVING: Final[frozenset[type]] = frozenset(
+    {
+        cmd.AttachmentAdd,
+        cmd.BackgroundDelete,
+        cmd.BackgroundMessage,
+        cmd.BackgroundStart,
+        cmd.BackgroundStop,
+        cmd.BestRun,
+        cmd.BestTake,
+        cmd.CommentsSend,
+        cmd.CommitDraft,
+        cmd.CommitSort,
+        cmd.ContextCompact,
+        cmd.ContextDrop,
+        cmd.DraftKeep,
+        cmd.EffortSet,
+        cmd.FindingsDismiss,
+        cmd.FindingsFix,
+        cmd.HunkComment,
+        cmd.HunkEdit,
+        cmd.HunkSplit,
+        cmd.JobStop,
+        cmd.ModeSet,
+        cmd.ModelSet,
+        cmd.PlanBuild,
+        cmd.PlanComment,
+        cmd.PlanEdit,
+        cmd.PullRequestDraft,
+        cmd.QuestionReply,
+        cmd.SessionClose,
+        cmd.SessionFork,
+        cmd.SessionRename,
+        cmd.SessionTag,
+        cmd.ShellReset,
+        cmd.SymbolRename,
+        cmd.TodoSet,
+        cmd.TurnInterrupt,
+        cmd.TurnSteer,
+        cmd.TurnSubmit,
+        cmd.TurnUnsteer,
+    }
+)
+_NOT_HERE: Final = {
+    cmd.SessionOpen: "POST /api/v1/sessions opens one.",
+    cmd.SessionResume: "A session is resumed by being asked for.",
+}
 BASE: Final = "/api/v1/sessions"
 ONE: Final = BASE + "/{session:str}"
 Workspace = Annotated[str, QueryParameter(description="Absolute path of the project; by default the directory served.")]
@@ -52,6 +100,160 @@ ChangedPath = Annotated[str, QueryParameter(description="A file that waits for a
 Context = Annotated[
     int, QueryParameter(ge=-1, le=100_000, description="Unchanged lines around hunks; -1 = the whole file.")
 ]
+
+
+class CheckedCommand(Struct, frozen=True):
+    """A command about one session, and the rights that it needs."""
+
+    command: cmd.AnyCommand
+    needs: Grant
+
+
+def check_command(command: cmd.AnyCommand, session: str) -> CheckedCommand:
+    """Return a command that a client sends about a session. Raises `CommandRejected`."""
+    if (hint := _NOT_HERE.get(type(command))) is not None:
+        raise CommandRejected("a session is not opened by a command here.", hint=hint, code="command_refused")
+    if command.session not in {"", session}:
+        raise CommandRejected(f"the command is about {command.session[:100]!r}.", code="session_mismatch")
+    return CheckedCommand(replace(command, session=session), find_needed_grant(command))
+
+
+def find_needed_grant(command: cmd.AnyCommand) -> Grant:
+    """Return the rights that a command needs."""
+    if isinstance(command, cmd.SessionClose) and command.discard:
+        return Grant.APPROVE
+    if isinstance(command, cmd.AttachmentAdd) and _leads_out(command.path):
+        return Grant.APPROVE
+    if any(names_file_or_command(model) for model in _list_models(command)):
+        return Grant.APPROVE
+    return Grant.DRIVE if type(command) in DRIVING else Grant.APPROVE
+
+
+def _list_models(command: cmd.AnyCommand) -> tuple[str, ...]:
+    """Return the models that a command names, whichever command it is."""
+    return (*filter(None, (getattr(command, "model", ""),)), *getattr(command, "models", ()))
+
+
+def _leads_out(path: str) -> bool:
+    pure = PurePosixPath(path)
+    return pure.is_absolute() or ".." in pure.parts or path.startswith("~")
+
+
+def find_answer(events: Iterable[ev.Envelope], approval: str) -> str | None:
+    """Return a sentence about the answer that an approval has; None: it has none."""
+    for envelope in events:
+        if isinstance(event := envelope.event, ev.ApprovalResolved) and event.id == approval:
+            note = f" ({event.note})" if event.note else ""
+            return f"the {event.by} has answered {approval}: {event.decision}{note}."
+    return None
+
+
+class NewSession(ApiRecord, frozen=True, kw_only=True):
+    """A session to be opened."""
+
+    mode: Annotated[ev.ModeName, Meta(description="Mode to begin in.")] = "agent"
+    model: Annotated[str, Meta(description="`provider/name`; by default the configured one.")] = ""
+    effort: Annotated[
+        Effort | Literal[""], Meta(description="How much the model thinks; by default as configured.")
+    ] = ""
+    workspace_path: Annotated[
+        str, Meta(description="Absolute path of the project, in the directory that is served; that itself by default.")
+    ] = ""
+
+
+class VerdictRequest(ApiRecord, frozen=True, kw_only=True):
+    """A verdict on hunks of one file, on a whole file, or on all that is pending."""
+
+    verdict: Annotated[Verdict, Meta(description="`accept` writes to the project.")]
+    path: Annotated[str, Meta(description="The file; by default every change that is not protected.")] = ""
+    hunks: Annotated[tuple[str, ...], Meta(description="Ids of hunks of the file; by default all of them.")] = ()
+    reason: Annotated[str, Meta(description="What the model is told of it.")] = ""
+    confirmed: Annotated[bool, Meta(description="The user was told of the risk of a protected file.")] = False
+
+
+class ApprovalRequest(ApiRecord, frozen=True, kw_only=True):
+    """The answer to an approval: one of its `options`."""
+
+    decision: ev.ApprovalDecision
+    note: Annotated[str, Meta(description="What the model is told of it.")] = ""
+    pattern: Annotated[str, Meta(description="Saved in place of the exact command, with `allow_always`.")] = ""
+
+
+class RestoreRequest(ApiRecord, frozen=True, kw_only=True):
+    """The part of a checkpoint to return to."""
+
+    what: Literal["files", "conversation", "both"] = "both"
+
+
+class OpenedSession(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A session that was opened; `seq` is its last event then."""
+
+    session: str
+    conversation_id: str
+    seq: int
+
+
+class SessionSummaryAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A session in short. Times in ms since the epoch; `is_running`: a turn is at work; `seq`: its last event."""
+
+    session: str
+    conversation_id: str
+    workspace: str
+    title: str
+    mode: str
+    model: str
+    trust: str
+    policy: str
+    seq: int
+    started: int
+    updated: int
+    is_running: bool
+    pending_changes: tuple[PendingChange, ...]
+    pending_bulks: tuple[PendingBulk, ...]
+    approvals: tuple[ev.ApprovalRequested, ...]
+    questions: tuple[ev.QuestionAsked, ...]
+    todos: tuple[Todo, ...]
+    plan: str
+    usage: Usage
+
+
+class ChangesAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Changes that wait for a verdict, with their hunks."""
+
+    changes: tuple[Change, ...]
+    bulks: tuple[PendingBulk, ...]
+
+
+class PlansAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The plans of a session; `current`: the path of the one at hand."""
+
+    current: str
+    plans: tuple[Plan, ...]
+
+
+def summarize_session(state: SessionState) -> SessionSummaryAnswer:
+    """Return a session in short."""
+    return SessionSummaryAnswer(
+        session=state.session_id,
+        conversation_id=to_conversation_id(state.session_id),
+        workspace=state.workspace,
+        title=state.title,
+        mode=state.mode,
+        model=state.model,
+        trust=state.trust_state,
+        policy=state.policy.policy,
+        seq=state.seq,
+        started=state.started,
+        updated=state.updated,
+        is_running=state.current_turn is not None,
+        pending_changes=list_pending_changes(state),
+        pending_bulks=list_pending_bulks(state),
+        approvals=tuple(state.approvals.values()),
+        questions=tuple(state.questions.values()),
+        todos=state.todos,
+        plan=state.current_plan_path,
+        usage=state.usage,
+    )
 
 
 @get(
