@@ -246,7 +246,7 @@ def _open_session(arguments: "Arguments") -> "Arguments":
     """Return the screen on the session that `attach` names or finds; the arguments as they are, if a list is wanted."""
     if arguments.front != "attach":
         return arguments
-    from core.cli.remote.attach import AttachArguments, choose_running
+    from core.cli.attach import AttachArguments, choose_running
 
     choice = choose_running(arguments) if isinstance(arguments, AttachArguments) else None
     if choice is None:
@@ -325,10 +325,10 @@ def _check_interface(settings: "Any") -> "Any":
 def _run_upkeep(arguments: "Any") -> int:
     """Run `config` or `report`, which ask the screen about its part of the settings."""
     if arguments.front == "report":
-        from core.cli.upkeep.report import run as run_report
+        from core.cli.report import run as run_report
 
         return run_report(arguments, check_interface=_check_interface)
-    from core.cli.upkeep.config import run
+    from core.cli.config import run
     from tui.files.editors import find_editor_command
 
     return run(arguments, check_interface=_check_interface, find_editor=find_editor_command)
@@ -373,7 +373,7 @@ def main() -> int:
     start_isolated()
     os.umask(os.umask(0o077) & 0o077)  # one that takes rights from its own user would keep the program from its files
     put_own_code_first()
-    from core.cli.streams.output import prepare_output
+    from core.cli.streams import prepare_output
 
     prepare_output()
     from core.search_paths import clean_environment

@@ -6,8 +6,8 @@ from typing import Any, Final, Literal
 
 from msgspec import field
 
+from core.acp.client_methods import SessionConfigOption
 from core.acp.content import AcpBlock, AcpRecord, ContentBlock
-from core.acp.updates import SessionConfigOption
 
 PROTOCOL_VERSION: Final = 1
 StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]

@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from core.cli.parsing import Arguments, Front, build_parser, parse_directory
-from core.cli.streams.input import read_input
-from core.cli.streams.json_escapes import write_json
+from core.cli.streams import read_input, write_json
 from core.engine import Engine, EngineOptions
 from core.engine.queries.hooks import list_hooks
 from core.errors import AgentTuiError

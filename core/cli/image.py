@@ -16,7 +16,7 @@ from typing import BinaryIO, ClassVar, Final
 
 from core.attachments.preparation import MAX_INPUT_BYTES, prepare_attachment
 from core.cli.parsing import Arguments, Front, build_parser, parse_directory
-from core.cli.streams.input import read_input
+from core.cli.streams import read_input
 from core.errors import ConfigError
 from core.exits import ExitCode
 from core.providers.connection.private_file import write_private

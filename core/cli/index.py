@@ -17,8 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from core.cli.parsing import Arguments, Front, build_parser, parse_count, parse_directory
-from core.cli.streams.input import read_input
-from core.cli.streams.json_escapes import fit_json, write_json
+from core.cli.streams import fit_json, read_input, write_json
 from core.config.loading import load_with_notices
 from core.errors import AgentTuiError
 from core.exits import ExitCode

@@ -10,7 +10,7 @@ from typing import ClassVar
 import msgspec
 
 from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
-from core.cli.streams.json_escapes import write_json
+from core.cli.streams import write_json
 from core.config.rules.notes import ProjectNotes
 from core.exits import ExitCode
 from core.text.display_names import to_one_line

@@ -11,7 +11,7 @@ from typing import ClassVar
 import msgspec
 
 from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
-from core.cli.streams.json_escapes import write_json
+from core.cli.streams import write_json
 from core.config.loading import load_settings
 from core.engine.models import ModelAccess
 from core.engine.queries.route_table import build_route_table

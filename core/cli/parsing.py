@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, get_args
 
 from core.exits import ExitCode
 from core.modes import Mode
@@ -48,24 +48,6 @@ Front = Literal[
     "_complete",
     "attach",
 ]
-# Subcommands whose module stands in a package of its kind.
-_PACKAGES: Final = {
-    "clean": "upkeep.clean",
-    "config": "upkeep.config",
-    "report": "upkeep.report",
-    "skills": "extensions.skills",
-    "commit": "changes.commit",
-    "pr": "changes.pull_request",
-    "diff": "changes.diff",
-    "commands": "extensions.commands",
-    "mcp": "extensions.mcp",
-    "completion": "completion.scripts",
-    "_complete": "completion.candidates",
-    "agents": "remote.agents",
-    "serve": "remote.serve",
-    "acp": "remote.acp",
-    "attach": "remote.attach",
-}
 ModeName = str
 OutputFormat = Literal["text", "json", "stream-json"]
 
@@ -76,7 +58,7 @@ OUTPUT_FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
 
 def locate_subcommand(name: str) -> str:
     """Return the module of a subcommand."""
-    return f"core.cli.{_PACKAGES.get(name, name)}"
+    return f"core.cli.{name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import ClassVar
 import msgspec
 
 from core.cli.parsing import Arguments, Front, build_parser, parse_directory
-from core.cli.streams.json_escapes import fit_json
+from core.cli.streams import fit_json
 from core.config.loading import load_with_notices
 from core.errors import CommandRejected
 from core.exits import ExitCode

@@ -17,21 +17,24 @@ from typing import ClassVar, Literal
 from core.cli.box import bulk_line, find_kept_session
 from core.cli.parsing import Arguments, Front, Parser, add_directory, build_parser, parse_count, parse_directory
 from core.cli.print_mode.printer import format_rename
-from core.cli.review_output.left_paths import collect_errors, format_left, format_unknown, list_left
-from core.cli.review_output.patch_text import (
+from core.cli.review_output import (
     LINE_END_SIGNS,
     LineForms,
+    build_findings_review,
+    build_github_review,
+    collect_errors,
+    format_left,
+    format_unknown,
     has_marks,
     is_plain,
+    list_left,
     render_body,
     render_git_preview,
     render_links,
     render_outside,
     render_remarks,
 )
-from core.cli.review_output.suggestions import build_findings_review, build_github_review
-from core.cli.streams.input import read_input
-from core.cli.streams.json_escapes import write_json
+from core.cli.streams import read_input, write_json
 from core.engine import EngineOptions
 from core.errors import CommandRejected
 from core.exits import ExitCode

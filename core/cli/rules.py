@@ -11,7 +11,7 @@ from typing import ClassVar
 import msgspec
 
 from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
-from core.cli.streams.json_escapes import write_json
+from core.cli.streams import write_json
 from core.engine.queries.rules import list_rules
 from core.exits import ExitCode
 from core.permissions.trust import TrustStore

@@ -1,5 +1,7 @@
-"""`agent-tui sessions`: the sessions of a workspace as a table, one of them in whole, renamed, tagged, exported or
-deleted, words in what was said in all of them; and the one that a screen is to go on with."""
+"""`agent-tui sessions`: list, show, search, rename, tag, export and delete the sessions of a workspace.
+
+It also finds the session that a screen continues (`-c`, `--resume`).
+"""
 
 from __future__ import annotations
 
@@ -7,24 +9,26 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path
-from typing import ClassVar, Final, Literal, get_args
+from typing import ClassVar, Final, Literal, TextIO, get_args
 
 import msgspec
 
 from core import demo
 from core.cli.arguments import ScreenArguments
 from core.cli.parsing import Arguments, Front, Parser, build_parser, parse_directory, parse_session_id
-from core.cli.session_output.table import format_day, format_table, format_title, format_tree, shorten, split_runs
-from core.cli.streams.json_escapes import fit_json, write_json
+from core.cli.streams import fit_json, write_json
 from core.errors import StateError
 from core.exits import ExitCode
 from core.protocol import commands as cmd
-from core.protocol.queries import ExportFormat, IdleQuery
+from core.protocol.queries import ExportFormat, IdleQuery, SessionInfo, TranscriptHit
+from core.protocol.queries.forks import list_forks
 from core.protocol.renames import format_change_path, list_changes
 from core.sessions.listing import find_latest_conversation, find_workspace, list_sessions, read_session_info
 from core.sessions.log import read_log
@@ -34,6 +38,8 @@ from core.state.session import SessionState
 from core.text.display_names import display_name, to_one_line
 from core.transports.session_sockets import find_socket, list_reachable
 
+_HEADS = ("SESSION", "LAST USED", "TURNS", "PENDING", "MODE", "TITLE")
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[22m"
 Action = Literal["list", "show", "search", "tree", "rename", "tag", "export", "delete"]
 SESSIONS_USAGE: Final = """\
 agent-tui sessions [list [DIR] [--runs] | tree [DIR] | search WORDS... [--dir DIR]] [--json]
@@ -49,6 +55,104 @@ _MAX_LISTED = 10_000  # with --json
 _MAX_PRINTED = 50
 _MAX_HITS = 40
 _TAKES: Final = {"rename": "the id of a session and its new title", "tag": "the id of a session and its tags"}
+
+
+def format_table(sessions: Sequence[SessionInfo], running: frozenset[str] = frozenset()) -> list[str]:
+    """Return the lines of the table; `running`: those that can be attached to."""
+    rows = [
+        (
+            session.id,
+            format_day(session.updated),
+            str(session.turns),
+            str(session.pending),
+            session.mode or "-",
+            format_title(session, is_running=session.id in running),
+        )
+        for session in sessions
+    ]
+    lines = [_HEADS, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+
+
+def split_runs(sessions: Sequence[SessionInfo]) -> tuple[list[SessionInfo], list[SessionInfo]]:
+    """Return the sessions to list, and the runs of `-p` in which nothing waits."""
+    runs = [
+        session for session in sessions if session.unattended and not (session.pending or session.asked or session.tags)
+    ]
+    run_ids = {run.id for run in runs}
+    return [session for session in sessions if session.id not in run_ids], runs
+
+
+def format_tree(sessions: Sequence[SessionInfo]) -> list[str]:
+    """Return the forks below the sessions that they were made from, each a line; sessions without any are left out."""
+    return [f"{lead}{session.id}  {format_title(session)}" for lead, session in list_forks(sessions)]
+
+
+def format_day(milliseconds: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(milliseconds / 1000))
+
+
+def format_title(session: SessionInfo, *, is_running: bool = False) -> str:
+    """Return the title with what is to be said of the session."""
+    notes = ["running" if is_running else "open now"] * session.locked + [session.problem] * bool(session.problem)
+    notes += [f"{session.asked} waiting for an answer"] * bool(session.asked)
+    tags = "".join(f" #{display_name(tag)}" for tag in session.tags)
+    return shorten(session.title or "Untitled") + tags + "".join(f" ({shorten(note)})" for note in notes)
+
+
+def shorten(text: str) -> str:
+    """Return the first 80 characters on one line: titles come from prompts."""
+    return to_one_line(text)[:80]
+
+
+def search_transcripts(store: SessionStore, words: str, *, limit: int) -> tuple[TranscriptHit, ...]:
+    """Return where words stand in the transcripts; all that is new in them is read first. Raises `StateError`."""
+    from core.sessions.search.transcripts import TranscriptIndex
+
+    with TranscriptIndex(store) as index:
+        if (unread := index.refresh(seconds=1)) and sys.stderr.isatty():
+            sys.stderr.write(f"Reading {unread} transcripts for the first time…\n")
+        index.refresh()
+        return index.search(words, limit=limit)
+
+
+def print_hits(hits: Sequence[TranscriptHit], stream: TextIO) -> None:
+    """Print hits for people; found words are bold in a terminal."""
+    is_bold = stream.isatty()
+    for session, session_hits in groupby(hits, key=lambda hit: hit.session):
+        rows = list(session_hits)
+        stream.write(f"{session}  {format_day(rows[0].at)}  {shorten(rows[0].title or 'Untitled')}\n")
+        stream.writelines(f"  {row.kind:<8} {_format_text(row, is_bold=is_bold)}\n" for row in rows)
+    if hits:
+        first = next((hit for hit in hits if hit.place), hits[0])
+        stream.write(f"Open one at its hit: agent-tui {_format_options(first)}\n")
+
+
+def _format_text(hit: TranscriptHit, *, is_bold: bool) -> str:
+    if not is_bold:
+        return to_one_line(hit.text)
+    return "".join(f"{_BOLD}{part}{_PLAIN}" if is_match else part for part, is_match in split_marked(hit))
+
+
+def split_marked(hit: TranscriptHit) -> Iterator[tuple[str, bool]]:
+    """Yield the text of a hit in pieces, with whether each is one of the words."""
+    offset = 0
+    for start, end in hit.marks:
+        yield to_one_line(hit.text[offset:start]), False
+        yield to_one_line(hit.text[start:end]), True
+        offset = end
+    yield to_one_line(hit.text[offset:]), False
+
+
+def list_plain(hits: Sequence[TranscriptHit]) -> list[object]:
+    """Return hits as plain data, with the option that opens each."""
+    return [msgspec.to_builtins(hit) | {"open": _format_options(hit)} for hit in hits]
+
+
+def _format_options(hit: TranscriptHit) -> str:
+    """Return the options that open a session at a hit."""
+    return f"--resume {hit.session}" + (f" --at {hit.place}" if hit.place else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,8 +287,7 @@ def _print_tree(arguments: SessionsArguments) -> int:
     return ExitCode.DONE
 
 
-def _print_hits(arguments: SessionsArguments) -> int:
-    from core.cli.session_output.hits import list_plain, print_hits, search_transcripts
+def _search(arguments: SessionsArguments) -> int:
 
     hits = search_transcripts(SessionStore(arguments.directory), arguments.words, limit=_MAX_HITS)
     if arguments.json:
@@ -308,8 +411,10 @@ def _report(arguments: SessionsArguments, payload: dict[str, object], label: str
 _ABOUT_ALL: Final[Mapping[Action, Callable[[SessionsArguments], int]]] = {
     "list": _print_list,
     "tree": _print_tree,
-    "search": _print_hits,
+    "search": _search,
 }
+
+
 _ABOUT_ONE: Final[Mapping[Action, Callable[[SessionsArguments, SessionStore], int]]] = {
     "show": _print_session,
     "export": _export,

@@ -69,7 +69,7 @@ def test_i3_servers_of_mcp_are_started_by_one_package_and_reached_by_the_capabil
         "core.engine.project_trust",  # which entries a file has, so that a change of one is asked about
         "core.engine.configuration.doubts",  # which entries are wrong
         "core.cli.doctor",  # whether there is a browser
-        "core.cli.extensions.mcp",  # what the user does with them
+        "core.cli.mcp",  # what the user does with them
         "core.engine.server_access",
         "core.engine.subagents.browser",
         "core.engine.subagents.agent_types",
@@ -144,8 +144,8 @@ AGES = frozenset(
         "core.providers.catalog.reported",
         "core.providers.connection.retry_delay",
         "core.cli.image",
-        "core.cli.upkeep.clean",
-        "core.cli.remote.agents",
+        "core.cli.clean",
+        "core.cli.agents",
     }
 )
 

@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.terminal import Terminal
 from core.cli.arguments import ScreenArguments
-from core.cli.remote.attach import choose_running, list_running, parse
+from core.cli.attach import choose_running, list_running, parse
 from core.engine import Engine, EngineOptions
 from core.errors import StateError
 from core.protocol import commands as cmd

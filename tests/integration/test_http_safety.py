@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from litestar.routes import HTTPRoute
 
-from core.cli.remote.serve import parse
+from core.cli.serve import parse
 from core.errors import ConfigError
 from core.protocol import commands as cmd
 from core.protocol.unions import list_leaves

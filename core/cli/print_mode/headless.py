@@ -17,11 +17,21 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from core.cli.arguments import PrintArguments
-from core.cli.print_mode.json_answer import RETRIES, JsonAnswer, JsonAnswerPrinter, merge_responses, read_schema
-from core.cli.print_mode.printer import BACKGROUND_EVENTS, JsonPrinter, Printer, StreamPrinter, TextPrinter
+from core.cli.print_mode.printer import (
+    BACKGROUND_EVENTS,
+    RETRIES,
+    JsonAnswer,
+    JsonAnswerPrinter,
+    JsonPrinter,
+    Printer,
+    StreamPrinter,
+    TextPrinter,
+    merge_responses,
+    read_schema,
+)
 from core.cli.print_mode.shown_arguments import hide_arguments
-from core.cli.review_output.left_paths import collect_errors, explain_left, format_left
-from core.cli.streams.input import read_input
+from core.cli.review_output import collect_errors, explain_left, format_left
+from core.cli.streams import read_input
 from core.clock import monotonic, now_ms, pause
 from core.engine import Engine
 from core.engine.configuration.doubts import InterfaceCheck, find_interface_doubts

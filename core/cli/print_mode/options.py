@@ -113,7 +113,7 @@ def _add_rights_options(group: argparse._ArgumentGroup) -> None:
 
 def parse_json_schema(text: str) -> Path:
     """Return the absolute path of a file that holds a JSON Schema."""
-    from core.cli.print_mode.json_answer import read_schema
+    from core.cli.print_mode.printer import read_schema
     from core.errors import ConfigError
 
     path = Path(text).expanduser().absolute()

@@ -17,6 +17,7 @@ from msgspec import Struct
 from core import __version__
 from core.acp import agent_methods as a
 from core.acp.agent_methods import ListedSession, ListSessionsResponse
+from core.acp.client_methods import ConfigOptionUpdate
 from core.acp.connection import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -26,7 +27,6 @@ from core.acp.connection import (
     Connection,
 )
 from core.acp.content import McpServerHttp, McpServerSse, McpServerStdio
-from core.acp.updates import ConfigOptionUpdate
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol import queries as q

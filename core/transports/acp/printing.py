@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from core.acp.content import TextContent, ToolCallStatus
-from core.acp.updates import (
+from core.acp.client_methods import (
     AgentMessageChunk,
     AgentThoughtChunk,
     CompactionUpdate,
@@ -25,6 +24,7 @@ from core.acp.updates import (
     UsageUpdate,
     UserMessageChunk,
 )
+from core.acp.content import TextContent, ToolCallStatus
 from core.protocol import documents as d
 from core.protocol import events as ev
 from core.state.session import SessionState

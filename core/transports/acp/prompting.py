@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct, field
 
 from core.acp.agent_methods import StopReason
-from core.acp.client_methods import PermissionOption
+from core.acp.client_methods import PermissionOption, ToolCallChanged, ToolCallStarted
 from core.acp.connection import AUTH_REQUIRED, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, AcpError
 from core.acp.content import (
     AudioContent,
@@ -29,7 +29,6 @@ from core.acp.content import (
     ToolCallLocation,
     ToolCallUpdate,
 )
-from core.acp.updates import ToolCallChanged, ToolCallStarted
 from core.protocol import commands as cmd
 from core.protocol.documents import ErrorDocument
 from core.state.session import TurnState

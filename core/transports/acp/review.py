@@ -11,10 +11,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.acp.client_methods import PermissionOption
+from core.acp.client_methods import AgentMessageChunk, PermissionOption, ToolCallChanged, ToolCallStarted
 from core.acp.connection import AcpError
 from core.acp.content import TextContent, ToolCallContent, ToolCallLocation, ToolCallUpdate
-from core.acp.updates import AgentMessageChunk, ToolCallChanged, ToolCallStarted
 from core.protocol import commands as cmd
 from core.protocol.renames import format_change_path, list_changes
 from core.protocol.review import Change, Verdict

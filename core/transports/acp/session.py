@@ -14,20 +14,20 @@ from typing import Final
 from msgspec import Struct
 
 from core.acp.agent_methods import ClientCapabilities, LoadSessionResponse
-from core.acp.client_methods import PermissionOption
-from core.acp.connection import INTERNAL_ERROR, AcpError, Connection
-from core.acp.content import ShownDiff, TextContent, ToolCallUpdate
-from core.acp.updates import (
+from core.acp.client_methods import (
     AgentMessageChunk,
     AvailableCommand,
     AvailableCommandsUpdate,
     ConfigOptionUpdate,
+    PermissionOption,
     SessionConfigOption,
     SessionNotification,
     SessionUpdate,
     ToolCallChanged,
     UnstructuredCommandInput,
 )
+from core.acp.connection import INTERNAL_ERROR, AcpError, Connection
+from core.acp.content import ShownDiff, TextContent, ToolCallUpdate
 from core.errors import AgentTuiError
 from core.protocol import commands as cmd
 from core.protocol import events as ev

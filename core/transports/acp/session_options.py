@@ -11,8 +11,8 @@ from typing import Final, Literal, get_args
 from msgspec import Struct
 
 from core.acp.agent_methods import SessionMode, SessionModeState
+from core.acp.client_methods import SessionConfigOption, SessionConfigSelectOption
 from core.acp.connection import INVALID_PARAMS, AcpError
-from core.acp.updates import SessionConfigOption, SessionConfigSelectOption
 from core.modes import Mode
 from core.protocol import commands as cmd
 from core.protocol import queries as q

@@ -19,8 +19,7 @@ from core.cli import permissions as permissions_print
 from core.cli import plan as plan_print
 from core.cli import sessions as sessions_print
 from core.cli.print_mode.printer import JsonPrinter, StreamPrinter, TextPrinter, review_notice
-from core.cli.review_output import patch_text
-from core.cli.session_output import table as sessions_table
+from core.cli.review_output import render_patch
 from core.permissions.saved_rules import SavedRule
 from core.plans.plan_store import BrokenPlan, PlanListing, PlanStore
 from core.protocol import events as ev
@@ -111,13 +110,11 @@ PRINTERS: dict[str, Callable[[str], str]] = {
             )
         ),
     ),
-    "patch": lambda name: "\n".join(patch_text.render_patch(ChangeDiff(change=replace(CHANGE, path=name), lines=()))),
+    "patch": lambda name: "\n".join(render_patch(ChangeDiff(change=replace(CHANGE, path=name), lines=()))),
     "remark": lambda name: "\n".join(
-        patch_text.render_patch(ChangeDiff(change=replace(CHANGE, path=name, protected=True, conflict=name), lines=()))
+        render_patch(ChangeDiff(change=replace(CHANGE, path=name, protected=True, conflict=name), lines=()))
     ),
-    "rename": lambda name: "\n".join(
-        patch_text.render_patch(ChangeDiff(change=replace(RENAME, renamed_from=name), lines=()))
-    ),
+    "rename": lambda name: "\n".join(render_patch(ChangeDiff(change=replace(RENAME, renamed_from=name), lines=()))),
     "verdict": lambda name: format_change_path(replace(RENAME, renamed_from=name)),
     "box": lambda name: "\n".join(box_run._lines(replace(CHANGE, path=name, conflict=name), None)),
     "box bulk": lambda name: box_run.bulk_line(Bulk(root=name, kind="large", files=1, bytes=1), box_run._name(name)),
@@ -129,7 +126,7 @@ PRINTERS: dict[str, Callable[[str], str]] = {
         SavedRule(id="1", choice="allow", digest="x", shown=name, directory=name)
     ),
     "sessions": lambda name: "\n".join(
-        sessions_table.format_table(
+        sessions_print.format_table(
             (SessionInfo(id="s", title=name, started=0, updated=0, model="m", mode="agent"),), frozenset({"s"})
         )
     ),
