@@ -228,13 +228,13 @@ def _open_review(arguments: "Arguments") -> "Arguments":
     if arguments.front != "review":
         return arguments
     from core.cli.arguments import ScreenArguments
-    from core.cli.review import ReviewArguments, session_to_review
+    from core.cli.review import ReviewArguments, find_session_to_review
 
     if not isinstance(arguments, ReviewArguments) or arguments.print_only:
         return arguments
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return arguments
-    session = session_to_review(arguments.directory)
+    session = find_session_to_review(arguments.directory)
     if not session:
         return arguments
     return ScreenArguments(

@@ -1,7 +1,7 @@
-"""`agent-tui _complete KIND [PREFIX]`: what a shell completes that only this machine knows, one candidate a line.
+"""`agent-tui _complete KIND [PREFIX]`: completion candidates that only this machine knows, one a line.
 
-It is run at every press of Tab, so it reads small files alone (summaries of sessions, the configuration, the caches of
-models), starts nothing, and says nothing of what goes wrong.
+A shell runs it at every press of Tab. So it reads only small files (session summaries, the configuration, the caches of
+models), starts nothing and reports no errors.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class CandidateArguments(Arguments):
 
 
 def parse(argv: Sequence[str]) -> CandidateArguments:
-    """Take the words as they come: a shell has nobody to tell what is wrong with them."""
+    """Accept any words: a shell can't show an error message."""
     return CandidateArguments(directory=Path(), kind="".join(argv[:1]), prefix="".join(argv[1:2]))
 
 
@@ -62,7 +62,7 @@ def _list_candidates(kind: str) -> Iterator[str]:
 
 
 def _load_summaries() -> list[dict[str, Any]]:
-    """Load what lists show of the sessions of this directory, the one used last first."""
+    """Load the summaries of the sessions in this directory, the most recently used first."""
     from core.sessions.store import SessionStore
 
     summaries: list[dict[str, Any]] = []
@@ -84,7 +84,7 @@ def _load_config() -> dict[str, Any]:
 
 
 def _list_models() -> Iterator[str]:
-    """List models that were used here, that are configured, that are suggested, and that endpoints have told of."""
+    """List the models that were used here, are configured, are suggested, or were listed by endpoints."""
     config = _load_config()
     yield from (summary["model"] for summary in _load_summaries() if summary.get("model"))
     yield from (str(config[key]) for key in ("model", "small_model", "apply_model") if config.get(key))
@@ -101,7 +101,7 @@ def _list_models() -> Iterator[str]:
 
 
 def _list_servers() -> Iterator[str]:
-    """List the MCP servers of the user's and the project's files."""
+    """List the MCP servers in the files of the user and the project."""
     for file in (get_config_dir() / "mcp.json", Path(".mcp.json"), Path(".cursor/mcp.json")):
         with suppress(OSError, ValueError):
             yield from _load_json(file)["mcpServers"]

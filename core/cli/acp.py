@@ -1,4 +1,4 @@
-"""`agent-tui acp`: the program as an agent of an editor that speaks the Agent Client Protocol; see docs/acp.md."""
+"""`agent-tui acp`: serve as the agent of an editor over the Agent Client Protocol; see docs/acp.md."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ shadow until you accept it in the editor."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcpArguments(Arguments, EngineOptions):
-    """`review`: how edits are reviewed at the end of a turn; `auto_accept`: the editor may set them to be accepted
-    unasked; `answer_timeout`: seconds that it may take to answer; `setup`: set up a model, in a terminal."""
+    """`review`: the review policy at the end of a turn. `auto_accept`: the editor may choose to accept edits without
+    asking. `answer_timeout`: seconds that the editor may take to answer. `setup`: set up a model in a terminal."""
 
     front: ClassVar[Front] = "acp"
     review: str = "end"
@@ -51,7 +51,7 @@ class AcpArguments(Arguments, EngineOptions):
 
 
 def parse(argv: Sequence[str]) -> AcpArguments:
-    """Check the command line behind `acp`; exits for a wrong one."""
+    """Parse the arguments of `agent-tui acp`; exits for wrong ones."""
     parser = build_parser("agent-tui acp", USAGE, TEXT)
     parser.add_argument("--model", type=parse_model, metavar="NAME", help="the model to begin sessions with")
     parser.add_argument("--agent", dest="model", type=parse_agent, metavar="NAME", help="let another agent answer")
@@ -79,7 +79,7 @@ def parse(argv: Sequence[str]) -> AcpArguments:
 
 
 def run(arguments: AcpArguments) -> int:
-    """Serve an editor until it leaves, or set up a model."""
+    """Serve an editor until it disconnects, or set up a model."""
     if arguments.setup:
         return asyncio.run(_set_up())
     from core.transports.acp.agent import AgentTerms

@@ -1,4 +1,4 @@
-"""`agent-tui agents`: start background agents, look after them, and bring what they did under one's own review."""
+"""`agent-tui agents`: start and control background agents, and bring their work under review."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ on any number of machines."""
 VERBS: Final = ("start", "list", "show", "attach", "message", "stop", "pull", "push", "delete", "worker")
 
 
-# The least and the most words behind a verb, where it is not one.
+# Minimum and maximum number of words after a verb; one where it is not listed.
 WORDS: Final = {"list": (0, 0), "worker": (0, 0), "start": (1, 2), "message": (2, 2), "push": (2, 2), "pull": (1, 2)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentsArguments(Arguments):
-    """`verb` with its words: the task of `start`, the id and text of the others. `program`: the argv prefix that starts
-    this program again."""
+    """`verb` with its words: the task for `start`, an id and a text for the others. `program`: the argv prefix that
+    starts this program again."""
 
     front: ClassVar[Front] = "agents"
     verb: str
@@ -94,7 +94,7 @@ def build_command_line() -> argparse.ArgumentParser:
 
 
 def parse(argv: Sequence[str]) -> AgentsArguments:
-    """Check the words behind `agent-tui agents`. Raises SystemExit."""
+    """Parse the arguments of `agent-tui agents`. Raises SystemExit."""
     parser = build_command_line()
     args = parser.parse_intermixed_args(argv)
     words: list[str] = args.words
@@ -133,7 +133,7 @@ def parse(argv: Sequence[str]) -> AgentsArguments:
 
 
 def run(arguments: AgentsArguments) -> int:
-    """Carry it out. Returns the exit code."""
+    """Carry out the verb. Returns the exit code."""
     from core.cli.print_mode.shown_arguments import hide_arguments
     from core.config.loading import load_settings
 

@@ -1,6 +1,6 @@
-"""`agent-tui attach`: the screen on a session that an engine has open already, or the list of those there are.
+"""`agent-tui attach`: open the screen on a session that an engine has open, or list these sessions.
 
-A session that is open nowhere is gone on with from its log, as `--resume` does, whatever project it is of.
+A session that is not open is resumed from its log, as `--resume` does, whatever its project is.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class RunningSession:
 
 
 def parse(argv: Sequence[str]) -> AttachArguments:
-    """Check the words behind `attach`. Raises SystemExit."""
+    """Parse the arguments of `attach`. Raises SystemExit."""
     parser = build_parser("agent-tui attach", USAGE, TEXT)
     parser.add_argument("session", nargs="?", type=parse_session_id, metavar="SESSION", help="its id")
     parser.add_argument("--list", action="store_true", help="list the running sessions of all projects")
@@ -65,7 +65,7 @@ def list_running() -> list[RunningSession]:
     running_sessions = []
     for session in list_reachable():
         if (workspace := find_workspace(session)) is None:
-            continue  # of another state directory
+            continue  # it belongs to another state directory
         infos = list_sessions(SessionStore(workspace), limit=sys.maxsize)
         running_sessions += [RunningSession(info, workspace) for info in infos if info.id == session]
     return running_sessions

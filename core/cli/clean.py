@@ -1,6 +1,6 @@
-"""`agent-tui clean`: what this program has left on the disk and can do without, with its size; deleted after a yes.
+"""`agent-tui clean`: list what this program left on the disk and can do without, with sizes; delete it with `--yes`.
 
-No session is ever among it in which something waits for the user, that has a tag, or that is open somewhere.
+It never lists a session in which something waits for the user, that has a tag, or that is open.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _UNITS: Final = ("B", "KB", "MB", "GB", "TB")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanArguments(Arguments):
-    """`days`: a session that was not used for so long has expired. `yes`: delete."""
+    """`days`: a session that was unused for so long is expired. `yes`: delete."""
 
     front: ClassVar[Front] = "clean"
     days: int = DAYS
@@ -52,7 +52,7 @@ class CleanArguments(Arguments):
 
 
 class Leftover(Struct, frozen=True, kw_only=True):
-    """Something that can be deleted. `size` in bytes; `what` names its kind."""
+    """A file or directory that can be deleted. `size` in bytes; `what` names its kind."""
 
     what: str
     path: str
@@ -60,7 +60,7 @@ class Leftover(Struct, frozen=True, kw_only=True):
 
 
 def parse(argv: Sequence[str]) -> CleanArguments:
-    """Check the words behind `agent-tui clean`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui clean`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui clean", CLEAN_USAGE, CLEAN_TEXT)
     parser.add_argument("--days", type=parse_count, default=DAYS, metavar="N", help=f"sessions unused for N ({DAYS})")
     parser.add_argument("--yes", action="store_true", help="delete what is listed")
@@ -70,7 +70,7 @@ def parse(argv: Sequence[str]) -> CleanArguments:
 
 
 def run(arguments: CleanArguments) -> int:
-    """List what can be deleted; with `yes`, delete it. `ExitCode.FAILED` if something could not be."""
+    """List what can be deleted; with `yes`, delete it. Returns `ExitCode.FAILED` if a deletion failed."""
     leftovers = list(find_leftovers(used_before=now_ms() - arguments.days * _DAY_MS))
     if arguments.json:
         write_json(msgspec.json.format(msgspec.json.encode(leftovers), indent=2))
@@ -90,7 +90,7 @@ def run(arguments: CleanArguments) -> int:
 
 
 def format_leftovers(leftovers: Sequence[Leftover]) -> Iterator[str]:
-    """Format a line for each kind, with its size and how many there are, and one for each path below it."""
+    """Format a line for every kind, with its size and count, and below it a line for every path."""
     for kind in dict.fromkeys(leftover.what for leftover in leftovers):
         group = [leftover for leftover in leftovers if leftover.what == kind]
         yield f"{format_size(sum(leftover.size for leftover in group)):>9}  {kind}"
@@ -103,7 +103,7 @@ def format_leftovers(leftovers: Sequence[Leftover]) -> Iterator[str]:
 
 
 def format_size(size: int) -> str:
-    """Format bytes for people."""
+    """Format a number of bytes for people."""
     value, unit = float(size), 0
     while value >= 1000 and unit < len(_UNITS) - 1:
         value, unit = value / 1000, unit + 1
@@ -111,13 +111,13 @@ def format_size(size: int) -> str:
 
 
 def find_leftovers(*, used_before: int) -> Iterator[Leftover]:
-    """Iterate over all that can be deleted. `used_before`: when a session has expired, in ms since the epoch."""
+    """Iterate over everything that can be deleted. `used_before`: the expiry of a session, in ms since the epoch."""
     state = get_state_dir()
     yield from _list_existing("caches, filled again when they are needed", get_cache_dir().glob("*"))
     for workspace in sorted((state / "workspaces").glob("*")):
         yield from _find_in_workspace(workspace, used_before)
     for copy in sorted((state / "demo").glob("*")):
-        if all(map(_can_go, _find_sessions_of_demo(copy))):
+        if all(map(_is_expendable, _find_sessions_of_demo(copy))):
             yield from _list_existing("sample projects of the demo", [copy])
     yield from _list_existing("left by programs that were killed", find_abandoned())
     yield from _list_existing("reports of crashes", (state / crash_reports.FOLDER).glob("*"))
@@ -132,7 +132,7 @@ def _find_sessions_of_demo(copy: Path) -> Iterator[SessionInfo]:
 def _find_in_workspace(workspace: Path, used_before: int) -> Iterator[Leftover]:
     logs = [path.parent for path in workspace.glob("sessions/*/log.jsonl")]
     infos = {directory: load_session_info(directory) for directory in logs}
-    expired_directories = [path for path, info in infos.items() if _can_go(info) and info.updated < used_before]
+    expired_directories = [path for path, info in infos.items() if _is_expendable(info) and info.updated < used_before]
     yield from _list_existing("sessions that have expired", expired_directories)
     if any(info.locked for info in infos.values()):
         return  # its index and its cache are in use
@@ -140,8 +140,8 @@ def _find_in_workspace(workspace: Path, used_before: int) -> Iterator[Leftover]:
     yield from _list_existing("caches of commands", [workspace / "cache"])
 
 
-def _can_go(info: SessionInfo) -> bool:
-    """True if nobody misses a session, nor what its commands have made of files that git ignores."""
+def _is_expendable(info: SessionInfo) -> bool:
+    """Return True if neither the session nor the ignored files that its commands made are worth keeping."""
     return can_be_deleted(info) and not info.kept
 
 

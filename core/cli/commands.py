@@ -1,4 +1,4 @@
-"""`agent-tui commands`: what a prompt can call by `/name`, and what each would send."""
+"""`agent-tui commands`: list the commands that a prompt can call by `/name`, or preview what a call sends."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ you trust it. agent-tui -p "/name arguments" sends one."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandsArguments(Arguments):
-    """`name`: the command to be explained, "" = all are listed."""
+    """`name`: the command to explain, "" = list all of them."""
 
     front: ClassVar[Front] = "commands"
     name: str = ""
@@ -45,7 +45,7 @@ class CommandsArguments(Arguments):
 
 
 def parse(argv: Sequence[str]) -> CommandsArguments:
-    """Check the words behind `agent-tui commands`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui commands`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui commands", COMMANDS_USAGE, COMMANDS_TEXT)
     parser.add_argument("words", nargs="*", metavar="ACTION", help="list (default), or explain NAME [ARGUMENTS]; DIR")
     parser.add_argument("--dir", default="", metavar="DIR", help="with explain: the project")
@@ -62,7 +62,7 @@ def parse(argv: Sequence[str]) -> CommandsArguments:
 
 
 def _join_words(words: Sequence[str]) -> str:
-    """Join the words of a shell as they are written in a prompt; a single one may be all of them, in quotes."""
+    """Join words of a shell as in a prompt; a single word may hold all of them, in quotes."""
     import shlex
 
     is_whole = len(words) == 1
@@ -70,7 +70,7 @@ def _join_words(words: Sequence[str]) -> str:
 
 
 def run(arguments: CommandsArguments) -> int:
-    """Print the commands, or what one would send."""
+    """Print the commands, or what one of them would send."""
     workspace = Workspace(arguments.directory)
     trust = TrustStore(workspace.root)
     check = trust.load_files().is_trusted if trust.is_given() else None
@@ -87,7 +87,7 @@ def run(arguments: CommandsArguments) -> int:
 
 
 def format_commands(answer: CommandsAnswer) -> list[str]:
-    """Format one line a command: its name with the words that it takes, where it comes from, and what it is for."""
+    """Format a line for every command: its name, its argument hint and its origin; below it, its description."""
     if not answer.commands and not answer.skipped:
         return [f"There are no commands {'here' if answer.is_trusted else 'of your own'} but those of the screen."]
     lines = []

@@ -1,4 +1,4 @@
-"""`agent-tui commit`: commits of what was accepted in a session and is in no commit yet."""
+"""`agent-tui commit`: commit changes that were accepted in a session and are in no commit yet."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from core.cli.parsing import Front, build_parser, parse_directory
 from core.cli.session_changes import (
     CODES,
     ChangesArguments,
-    ChangesWork,
+    SessionChanges,
     add_common,
     is_trusted,
-    open_work,
+    open_changes,
     print_json,
+    print_notice,
     relate_path,
-    say,
 )
 from core.cli.streams import escape_hidden
 from core.exits import ExitCode
@@ -44,7 +44,7 @@ with them, as you."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitArguments(ChangesArguments):
-    """`message` "" = the one that is made of prompts, todos and checks. `only`: paths as they were typed."""
+    """`message` "" = a message built from prompts, todos and checks. `only`: paths as they were typed."""
 
     front: ClassVar[Front] = "commit"
     message: str = ""
@@ -54,7 +54,7 @@ class CommitArguments(ChangesArguments):
 
 
 def parse(argv: Sequence[str]) -> CommitArguments:
-    """Check the words behind `agent-tui commit`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui commit`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui commit", COMMIT_USAGE, COMMIT_TEXT, CODES)
     add_common(parser)
     parser.add_argument("-m", "--message", default="", help="the message; else it is made of what was asked for")
@@ -79,16 +79,16 @@ def parse(argv: Sequence[str]) -> CommitArguments:
 
 
 def run(arguments: CommitArguments) -> int:
-    """Show or make the commits. Raises `AgentTuiError`."""
-    return asyncio.run(_go(arguments)) if is_trusted(arguments, find_programs=list_programs) else ExitCode.REFUSED
+    """Preview or make the commits. Raises `AgentTuiError`."""
+    return asyncio.run(_run(arguments)) if is_trusted(arguments, find_programs=list_programs) else ExitCode.REFUSED
 
 
-async def _go(arguments: CommitArguments) -> int:
-    async with open_work(arguments) as work:
+async def _run(arguments: CommitArguments) -> int:
+    async with open_changes(arguments) as work:
         return await _commit(work, arguments)
 
 
-async def _commit(work: ChangesWork, arguments: CommitArguments) -> int:
+async def _commit(work: SessionChanges, arguments: CommitArguments) -> int:
     paths = tuple(relate_path(path, arguments.directory) for path in arguments.only)
     query = q.CommitQuery(session=work.session, split=arguments.split, paths=paths)
     answer = await _preview(work, query)
@@ -113,11 +113,11 @@ async def _commit(work: ChangesWork, arguments: CommitArguments) -> int:
     command = cmd.CommitMake(session=work.session, head=answer.head, commits=planned_commits, hooks=arguments.hooks)
     ends = await work.submit(command, ev.CommitMade, count=len(planned_commits))
     for file in answer.left_out:
-        say(f"left      {display_name(file.path)} ({to_one_line(file.problem)})")
+        print_notice(f"left      {display_name(file.path)} ({to_one_line(file.problem)})")
     return work.report(arguments, ends)
 
 
-async def _preview(work: ChangesWork, query: q.CommitQuery) -> q.CommitAnswer:
+async def _preview(work: SessionChanges, query: q.CommitQuery) -> q.CommitAnswer:
     answer = await work.engine.query(query)
     assert isinstance(answer, q.CommitAnswer)
     return answer

@@ -18,7 +18,7 @@ from core.cli.arguments import SUBCOMMANDS, build_main_parser
 from core.cli.parsing import MODES, Arguments, Front, Parser, build_parser, describe_subcommand
 from core.exits import ExitCode
 
-# The first words of a subcommand that stand for themselves; argparse knows them as any words.
+# The fixed first words of subcommands, which argparse sees as free words.
 FIRST_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "attach": (),
     "agents": ("start", "list", "show", "attach", "message", "stop", "pull", "delete", "worker"),
@@ -43,7 +43,7 @@ Print a script that completes the command lines of agent-tui.
   fish   agent-tui completion fish > \\
            ~/.config/fish/completions/agent-tui.fish"""
 _DIRECTORIES: Final = frozenset({"DIR"})
-_ASKED_FOR: Final = {"model": "models", "resume": "session_ids"}  # by the field of the option
+_ASKED_FOR: Final = {"model": "models", "resume": "session_ids"}  # by the `dest` of the option
 _ZSH_ASK: Final = """\
 _agent_tui_ask() {
   local -a found
@@ -54,7 +54,7 @@ _FILES: Final = frozenset({"FILE", "PATH", "INPUT.json"})
 
 
 def build_parser_tree() -> Parser:
-    """Build a parser of the whole command line, with a subparser for each subcommand."""
+    """Build a parser of the whole command line, with a subparser for every subcommand."""
     root = build_main_parser()
     words = next(action for action in root._actions if action.dest == "words")
     root._remove_action(words)
@@ -69,7 +69,7 @@ def build_parser_tree() -> Parser:
 
 
 def _build_doctor_parser() -> Parser:
-    """Build the parser of the one command whose words stand in the main command line."""
+    """Build the parser of `doctor`, whose words are parsed by the main command line."""
     parser = build_parser("agent-tui doctor", "agent-tui doctor [DIR] [--probe]", "Show what was found here.")
     parser.add_argument("words", nargs="*", metavar="DIR", help="the project (default: the current directory)")
     parser.add_argument("--probe", action="store_true", help="try every way of containing commands anew")
@@ -77,13 +77,13 @@ def _build_doctor_parser() -> Parser:
 
 
 def _add_child(children: Any, name: str, parser: Parser) -> None:
-    """Add a parser that is made already. argparse makes those of its own only, so it is put in its place."""
+    """Add a ready parser as a subparser. argparse only adds parsers that it builds, so one of them is replaced."""
     children.add_parser(name, help=(parser.description or "").strip().split(".")[0].split("\n\n")[0].replace("\n", " "))
     children.choices[name] = parser
 
 
 def list_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """List the options of a parser that are shown to users."""
+    """List the options of a parser that users see."""
     return [action for action in parser._actions if action.option_strings and action.help != argparse.SUPPRESS]
 
 
@@ -105,7 +105,7 @@ class CompletionArguments(Arguments):
 
 
 def parse(argv: Sequence[str]) -> CompletionArguments:
-    """Check the words behind `agent-tui completion`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui completion`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui completion", COMPLETION_USAGE, COMPLETION_TEXT)
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
     return CompletionArguments(directory=Path(), shell=parser.parse_args(argv).shell)
@@ -125,14 +125,14 @@ def build_script(shell: str) -> str:
     for name, parser in iterate_parsers(root).items():
         for action in parser._actions:
             if (completion := _choose_completion(name, action)) is not None:
-                action.complete = completion  # type: ignore[attr-defined]  # how shtab is told
+                action.complete = completion  # type: ignore[attr-defined]  # shtab's interface
     script: str = shtab.complete(root, shell=shell, preamble=_build_preamble()[shell])
-    # Where there is nothing of ours to complete, there may be a directory or a file.
+    # Fall back to directories and files where there are no candidates.
     return script.replace("complete -o bashdefault -F", "complete -o bashdefault -o default -F")
 
 
 def _ask_for(kind: str) -> dict[str, str]:
-    """Return how each shell asks this machine for candidates, when they are wanted and not before."""
+    """Return the completion by which every shell asks `_complete` for candidates at the time they are needed."""
     fish = f"(agent-tui _complete {kind} 2>/dev/null)"
     return {"bash": f"_agent_tui_ask_{kind}", "zsh": f"_agent_tui_ask {kind}", "fish": fish}
 
@@ -145,7 +145,7 @@ def _build_preamble() -> dict[str, str]:
 
 
 def _choose_completion(command: str, action: argparse.Action) -> Any:
-    """Return what completes an argument, None = its choices or nothing."""
+    """Return the completion of an argument, None = its choices or nothing."""
     import shtab
 
     if action.choices is not None or action.nargs == 0:

@@ -1,4 +1,4 @@
-"""`agent-tui config`: what each setting is and why, all that is wrong anywhere, and the file in the user's editor."""
+"""`agent-tui config`: explain settings, check the whole configuration, or open it in the user's editor."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FindEditor = Callable[[Mapping[str, str]], list[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigArguments(Arguments):
-    """`key`: of which setting, or table of settings, to tell; "" = of all."""
+    """`key`: the setting or table of settings to explain; "" = all of them."""
 
     front: ClassVar[Front] = "config"
     action: Action = "explain"
@@ -56,7 +56,7 @@ class ConfigArguments(Arguments):
 
 
 def parse(argv: Sequence[str]) -> ConfigArguments:
-    """Check the words behind `agent-tui config`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui config`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui config", CONFIG_USAGE, CONFIG_TEXT)
     parser.add_argument("action", choices=("explain", "check", "edit"), metavar="ACTION", help="explain, check or edit")
     parser.add_argument("key", nargs="?", default="", metavar="KEY", help="a setting, or a table of them")
@@ -76,7 +76,7 @@ def _check_together(action: str, key: str, as_json: bool, parser: Parser) -> Non
 
 
 def run(arguments: ConfigArguments, *, check_interface: InterfaceCheck, find_editor: FindEditor) -> int:
-    """Explain, check or edit. `ExitCode.FAILED` if nothing would start with what there is."""
+    """Explain, check or edit. Returns `ExitCode.FAILED` if the program could not start with this configuration."""
     if arguments.action == "edit":
         return _Editing(check_interface, find_editor).run()
     workspace, is_trusted = _open_project(arguments.directory)
@@ -105,7 +105,7 @@ def _print(arguments: ConfigArguments, results: object, lines: Iterator[str]) ->
 
 
 def format_settings(rows: Sequence[SettingRow]) -> Iterator[str]:
-    """Format one setting with all that is known of it, or several with their values, a line each."""
+    """Format one setting with all its details, or several settings with their values, a line for every one."""
     if len(rows) == 1:
         yield from _format_setting(rows[0])
         return
@@ -132,7 +132,7 @@ def _format_value(value: object) -> str:
 
 
 def format_problems(problems: Sequence[SettingsProblem], *, is_trusted: bool = True) -> Iterator[str]:
-    """Format a line for each problem, the errors first, and what to do about it below."""
+    """Format the problems, errors first, with the hint below every one."""
     for problem in sorted(problems, key=lambda problem: problem.level != "error"):
         yield f"{problem.level}: {to_one_line(problem.message)}"
         if problem.hint:
@@ -144,7 +144,7 @@ def format_problems(problems: Sequence[SettingsProblem], *, is_trusted: bool = T
 
 
 class _Editing:
-    """Edits a copy of the user's file; it takes the file's place when it is right, or when the user says so."""
+    """Edits a copy of the user's file; the copy replaces the file if it is valid, or if the user insists."""
 
     def __init__(self, check_interface: InterfaceCheck, find_editor: FindEditor) -> None:
         self._check_interface, self._find_editor = check_interface, find_editor
@@ -180,7 +180,7 @@ class _Editing:
             raise StateError(f"the editor did not work: {problem}.", hint="Set $EDITOR.") from problem
 
     def _ask(self) -> str:
-        """Return what to do with a file that has mistakes; where nobody can be asked, it is not saved."""
+        """Return the user's choice about an invalid file; without a terminal it is not saved."""
         while sys.stdin.isatty():
             sys.stdout.write("e: edit it again, s: save it as it is, q: save nothing [e] ")
             sys.stdout.flush()

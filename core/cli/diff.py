@@ -1,4 +1,4 @@
-"""`agent-tui diff`: what waits for a review, or was accepted, as a patch that `git apply` takes to the byte."""
+"""`agent-tui diff`: print pending or accepted changes as a patch that `git apply` takes, exact to the byte."""
 
 from __future__ import annotations
 
@@ -10,8 +10,15 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
 from core.cli.parsing import Front, build_parser, parse_directory, parse_session_id
-from core.cli.review import session_to_review
-from core.cli.session_changes import ChangesArguments, ChangesWork, open_work, print_json, relate_path, say
+from core.cli.review import find_session_to_review
+from core.cli.session_changes import (
+    ChangesArguments,
+    SessionChanges,
+    open_changes,
+    print_json,
+    print_notice,
+    relate_path,
+)
 from core.exits import ExitCode
 from core.protocol import queries as q
 from core.text.display_names import display_name, to_one_line
@@ -39,7 +46,7 @@ _BYTE: Final = re.compile("‹U\\+(DC[89A-F][0-9A-F])(×[0-9]+|)›")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffArguments(ChangesArguments):
-    """`paths` as they were typed."""
+    """`paths`: as they were typed."""
 
     front: ClassVar[Front] = "diff"
     paths: tuple[str, ...] = ()
@@ -47,7 +54,7 @@ class DiffArguments(ChangesArguments):
 
 
 def parse(argv: Sequence[str]) -> DiffArguments:
-    """Check the words behind `agent-tui diff`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui diff`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui diff", DIFF_USAGE, DIFF_TEXT, DIFF_CODES)
     parser.add_argument("paths", nargs="*", metavar="PATH", help="only these files and directories")
     parser.add_argument("--accepted", action="store_true", help="what was accepted and is in no commit yet")
@@ -66,41 +73,41 @@ def parse(argv: Sequence[str]) -> DiffArguments:
 
 def run(arguments: DiffArguments) -> int:
     """Print the patch. Raises `AgentTuiError`."""
-    return asyncio.run(_go(arguments))
+    return asyncio.run(_run(arguments))
 
 
 def expose_patch_line(line: bytes) -> str:
-    """Return a line of a patch with all in it made visible; bytes that are no UTF-8 are named."""
+    """Return a line of a patch with invisible characters marked and bytes that are not UTF-8 named."""
     text = line.decode("utf-8", "surrogateescape")
     visible_text = text[:1] + expose_whole(text[1:]) if text[:1] in _SIGNS else expose_whole(text)
     return _BYTE.sub(lambda mark: f"‹byte {int(mark[1], 16) & 0xFF:02X}{mark[2]}›", visible_text)
 
 
-async def _go(arguments: DiffArguments) -> int:
+async def _run(arguments: DiffArguments) -> int:
     session = arguments.session
     if not session and arguments.which == "pending":
-        session = session_to_review(arguments.directory)
+        session = find_session_to_review(arguments.directory)
         if not session:
             return ExitCode.DONE
-    async with open_work(arguments, session) as work:
+    async with open_changes(arguments, session) as work:
         return await _print(work, arguments)
 
 
-async def _print(work: ChangesWork, arguments: DiffArguments) -> int:
+async def _print(work: SessionChanges, arguments: DiffArguments) -> int:
     paths = tuple(relate_path(path, arguments.directory) for path in arguments.paths)
     answer = await work.engine.query(q.PatchQuery(session=work.session, which=arguments.which, paths=paths))
     if isinstance(answer, q.RefusedAnswer):
-        say(f"agent-tui: {answer.message} {answer.hint}".rstrip())
+        print_notice(f"agent-tui: {answer.message} {answer.hint}".rstrip())
         return ExitCode.FAILED
     assert isinstance(answer, q.PatchAnswer)
     if arguments.json:
         print_json(answer)
         return ExitCode.DONE
-    if sys.stdout.isatty():  # what would act or hide is written as what it is; other programs get every byte
+    if sys.stdout.isatty():  # a person gets control characters escaped, a program every byte
         sys.stdout.writelines(f"{expose_patch_line(line)}\n" for line in answer.patch.split(b"\n")[:-1])
     else:
         sys.stdout.buffer.write(answer.patch)
     sys.stdout.flush()
     for path, reason in answer.left_out:
-        say(f"left      {display_name(path)} ({to_one_line(reason)})")
+        print_notice(f"left      {display_name(path)} ({to_one_line(reason)})")
     return ExitCode.REFUSED if answer.left_out else ExitCode.DONE

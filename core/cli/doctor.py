@@ -1,4 +1,6 @@
-"""`agent-tui doctor`: what this installation has and what it lacks. Names of keys, never a key; nothing is made."""
+"""`agent-tui doctor`: report what this installation has and what it lacks. It names keys but never prints one, and
+creates nothing.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ _MEANINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorArguments(Arguments):
-    """`probe`: try every way to contain commands anew."""
+    """`probe`: try every way to contain commands again."""
 
     front: ClassVar[Front] = "doctor"
     probe: bool = False
@@ -69,7 +71,8 @@ def build_arguments(directory: Path, args: argparse.Namespace) -> DoctorArgument
 
 
 def run(arguments: DoctorArguments, *, clipboard: Callable[[], str] | None = None) -> int:
-    """Print the report. `ExitCode.FAILED` if a session could not work. `clipboard`: how the screen reads pictures."""
+    """Print the report. Returns `ExitCode.FAILED` if a session could not work. `clipboard`: describes how the screen
+    reads pictures."""
     check = _Check(arguments.directory, probe=arguments.probe)
     check.clipboard = clipboard
     sys.stdout.writelines(f"{line}\n" for line in check.format())
@@ -82,7 +85,7 @@ def describe_installation(arguments: DoctorArguments) -> Iterator[str]:
 
 
 class _Check:
-    """The findings; `problems` keep a session from working, `notes` do not."""
+    """Collects the findings; `problems` keep a session from working, `notes` do not."""
 
     def __init__(self, directory: Path, *, probe: bool) -> None:
         self._directory = directory
@@ -92,7 +95,7 @@ class _Check:
         self.notes: list[str] = []
 
     def format(self) -> Iterator[str]:
-        """Format a line for each finding; what is wrong comes last."""
+        """Format a line for every finding; the problems come last."""
         for label, text in self.lines():
             yield f"{label:<{_WIDTH}}{to_one_line(text)}"
         yield from (f"{'note':<{_WIDTH}}{to_one_line(note)}" for note in self.notes)
@@ -176,7 +179,7 @@ class _Check:
 
 
 async def _tiers(*, probe: bool) -> TierReport:
-    """Return the ways to contain commands here; with `probe` every tier is tried anew, and the result kept."""
+    """Return the ways to contain commands here; with `probe` every tier is tried again, and the result is saved."""
     from core.sandbox.tiers.selection import find_tier, load_cached_report
 
     state = get_state_dir()
@@ -190,7 +193,7 @@ async def _tiers(*, probe: bool) -> TierReport:
 
 
 def _containment(report: TierReport, *, is_probed: bool) -> Iterator[str]:
-    """The tier in force, then what is to be said of each that was tried."""
+    """Describe the tier in force, then every tier that was tried."""
     yield f"{report.tier.value}: {_MEANINGS[report.tier]}"
     for trial in report.reasons:
         if not trial.ok:
@@ -201,7 +204,7 @@ def _containment(report: TierReport, *, is_probed: bool) -> Iterator[str]:
 
 
 def _describe_servers(directory: Path, settings: Settings) -> Iterator[str]:
-    """The language servers that are there, each with its languages; they are only looked for."""
+    """Describe the installed language servers with their languages. They are only looked up on PATH."""
     from core.lsp.server_table import ServerFinder, configure_servers
 
     def read(path: str) -> bytes | None:
@@ -225,7 +228,7 @@ def _describe_servers(directory: Path, settings: Settings) -> Iterator[str]:
 
 
 def _describe_search(settings: Settings) -> str:
-    """The search engine of the web, which is not asked."""
+    """Describe the web search engine, without a request to it."""
     search = settings.web.search
     if not settings.web.enabled:
         return "none: the web is switched off (web.enabled)"
@@ -235,7 +238,7 @@ def _describe_search(settings: Settings) -> str:
 
 
 def _describe_browser(settings: Settings) -> str:
-    """The two programs of the subagent that works in a browser; they are only looked for."""
+    """Describe the two programs of the browser subagent. They are only looked up."""
     from core.mcp.browser import find_programs
 
     try:
@@ -245,7 +248,7 @@ def _describe_browser(settings: Settings) -> str:
 
 
 def _describe_agents(settings: Settings) -> Iterator[str]:
-    """Agents of others that could answer here (`--agent NAME`); they are only looked for."""
+    """Describe the agents of other vendors that could answer here (`--agent NAME`). They are only looked up."""
     names = dict.fromkeys((*KNOWN_AGENTS, *settings.agent_servers))
     missing = []
     for name in names:
@@ -282,7 +285,12 @@ async def _models(settings: Settings) -> ModelsAnswer:
 
 def _table(answer: ModelsAnswer) -> Iterator[tuple[str, str]]:
     rows = [
-        (status.id, _standing(status, answer), status.key or ("-" if status.local else "no key"), status.base_url)
+        (
+            status.id,
+            _describe_state(status, answer),
+            status.key or ("-" if status.local else "no key"),
+            status.base_url,
+        )
         for status in answer.providers
         if status.key or status.local or status.problem or status.id in ("anthropic", "openai")
     ]
@@ -320,7 +328,7 @@ def _describe_choice(answer: ModelsAnswer) -> str:
     return "none: set a key, start a local model server, or try agent-tui --demo"
 
 
-def _standing(status: ProviderStatus, answer: ModelsAnswer) -> str:
+def _describe_state(status: ProviderStatus, answer: ModelsAnswer) -> str:
     from core.providers.catalog.listing import NOT_LISTENING
 
     count = sum(model.id.startswith(f"{status.id}/") for model in answer.models)

@@ -1,6 +1,6 @@
-"""`agent-tui mcp`: which MCP servers there are, an entry more or less, and one tried in the box.
+"""`agent-tui mcp`: list, add, remove or test MCP servers, log in to one, or serve as one.
 
-What it writes is the file that other programs read too; of that it changes one entry and nothing else.
+Other programs read the same configuration file. So only one entry of it is changed, and everything else stays as it is.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ searches DIR and proposes edits, which wait for your review; see docs/mcp.md."""
 
 SIGNS: Final = {"unasked": "?", "refused": "-", "off": "-", "failed": "!"}
 _STATES: Final = {"unasked": "  (needs your yes)", "refused": "  (not allowed)", "off": "  (off)"}
-_SHOWN: Final = 200  # characters of a description
+_MAX_DESCRIPTION: Final = 200  # characters of a description
 _ACTIONS: Final = ("list", "add", "remove", "test", "login", "logout", "serve")
 Action = Literal["list", "add", "remove", "test", "login", "logout", "serve"]
 Scope = Literal["user", "project"]
@@ -67,7 +67,7 @@ Scope = Literal["user", "project"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpArguments(Arguments):
-    """`entry`: what is added, None = nothing."""
+    """`entry`: the server to add, None = no server."""
 
     front: ClassVar[Front] = "mcp"
     action: Action = "list"
@@ -79,7 +79,7 @@ class McpArguments(Arguments):
 
 
 def parse(argv: Sequence[str]) -> McpArguments:
-    """Check the words behind `agent-tui mcp`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui mcp`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui mcp", MCP_USAGE, MCP_TEXT)
     parser.add_argument(
         "words", nargs="*", metavar="ACTION", help="list (default), add, remove, test, login, logout, serve; NAME; DIR"
@@ -120,7 +120,7 @@ def _list_given(word: str) -> list[str]:
 
 
 def _build_entry(args: Any, command: list[str], parser: Parser) -> dict[str, Any]:
-    """Build the entry of a file that the options say, in the words of that file; or exit."""
+    """Build the configuration entry that the options describe; exits for wrong options."""
     if bool(command) == bool(args.url):
         parser.error("add takes either --url URL, or the command behind --: agent-tui mcp add NAME -- COMMAND ...")
     entry: dict[str, Any] = {}
@@ -148,7 +148,7 @@ def _parse_variable(text: str, parser: Parser) -> tuple[str, str]:
 
 
 def run(arguments: McpArguments) -> int:
-    """Carry the action out. Returns the exit code. Raises `ConfigError`, `StateError`."""
+    """Carry out the action. Returns the exit code. Raises `ConfigError`, `StateError`."""
     match arguments.action:
         case "list":
             return _print_list(arguments)
@@ -187,8 +187,8 @@ def _print_list(arguments: McpArguments) -> int:
 
 
 def format_servers(answer: ServersAnswer) -> Iterator[str]:
-    """Format one line a server: its sign (+ on, ? needs a yes, - off or refused), name, place and tools; then its
-    entry. A line for each problem follows."""
+    """Format a line for every server: its sign (+ on, ? needs a yes, - off or refused), name, source and tools; then
+    its entry and its problems."""
     if not answer.servers:
         yield f"There are no MCP servers {'here' if answer.is_trusted else 'of your own'}."
     for server in answer.servers:
@@ -259,6 +259,6 @@ async def _test(arguments: McpArguments) -> int:
         description = next(iter((tool.description or "").strip().split("\n")), "")
         reads = "  (says that it changes nothing)" if tool.is_reading else ""
         sys.stdout.write(f"  {expose_line(tool.name)}{reads}\n")
-        excerpt = description if len(description) <= _SHOWN else f"{description[:_SHOWN]}…"
+        excerpt = description if len(description) <= _MAX_DESCRIPTION else f"{description[:_MAX_DESCRIPTION]}…"
         sys.stdout.write(f"    {expose_line(excerpt)}\n" if excerpt else "")
     return ExitCode.DONE

@@ -1,4 +1,4 @@
-"""`agent-tui permissions`: what the user has allowed and refused in a project, and whether it is trusted, as text."""
+"""`agent-tui permissions`: list what the user allowed and refused in a project, and whether it is trusted."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ NONE = "Nothing was allowed or refused for good here."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionsArguments(Arguments):
-    """`remove`: what to forget: an id, `all`, or `trust`."""
+    """`remove`: the answer to forget: an id, `all`, or `trust`."""
 
     front: ClassVar[Front] = "permissions"
     remove: str = ""
 
 
 def parse(argv: Sequence[str]) -> PermissionsArguments:
-    """Check the words behind `agent-tui permissions`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui permissions`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui permissions", PERMISSIONS_USAGE, PERMISSIONS_TEXT)
     add_directory(parser)
     parser.add_argument("--remove", metavar="ID", help="an id, all, or trust")
@@ -46,7 +46,7 @@ def parse(argv: Sequence[str]) -> PermissionsArguments:
 
 
 def run(arguments: PermissionsArguments) -> int:
-    """List what holds, or forget an answer, or withdraw trust. Returns the exit code."""
+    """List the rules in force, or forget an answer, or withdraw trust. Returns the exit code."""
     root = Workspace(arguments.directory).root
     saved_rules, trust = SavedRules(root), TrustStore(root)
     if arguments.remove:

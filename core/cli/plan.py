@@ -1,4 +1,4 @@
-"""`agent-tui plan`: the plans of a project from the shell, by the same code that the agent and the panel use."""
+"""`agent-tui plan`: list, show and check the plans of a project, or set the status of a todo."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanArguments(Arguments):
-    """`action`: list, show, check or set; `words`: the file, with `set` todo and status. `force`: though it waits."""
+    """`words`: the plan file, and for `set` the todo and its status. `force`: set it although the todo is blocked."""
 
     front: ClassVar[Front] = "plan"
     action: str
@@ -79,7 +79,7 @@ class PlanArguments(Arguments):
 
 
 def parse(argv: Sequence[str]) -> PlanArguments:
-    """Check the words behind `agent-tui plan`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui plan`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui plan", PLAN_USAGE, PLAN_TEXT, PLAN_CODES)
     parser.add_argument("action", choices=tuple(PLAN_WORDS), metavar="ACTION", help="list, show, check or set")
     parser.add_argument("words", nargs="*", metavar="WORD", help="the file; with set also the todo and its status")
@@ -102,7 +102,7 @@ def parse(argv: Sequence[str]) -> PlanArguments:
 
 
 def run(arguments: PlanArguments) -> int:
-    """Carry out `arguments.action`. `ExitCode.FAILED` when a check finds faults, or a todo is not proved."""
+    """Carry out `arguments.action`. Returns `ExitCode.FAILED` if a check finds faults, or a todo is not proved."""
     workspace = Workspace(arguments.directory)
     store = PlanStore(PlanFolder(workspace, _find_directory(workspace)))
     if arguments.action == "list":
@@ -118,7 +118,7 @@ def run(arguments: PlanArguments) -> int:
 
 
 def _find_directory(workspace: Workspace) -> str:
-    """Return the setting of where plans are kept; a project says nothing of it until it is trusted."""
+    """Return the configured directory of plans; the project's configuration counts only if it is trusted."""
     trust = TrustStore(workspace.root)
     if not trust.is_given():
         return load_with_notices().settings.plans.directory
@@ -126,7 +126,7 @@ def _find_directory(workspace: Workspace) -> str:
 
 
 def find_plan(store: PlanStore, name: str) -> str:
-    """The plan's path: a path, a file's name, the beginning of one, or "" for the only one."""
+    """Find a plan by its path, its file name, a prefix of that, or "" for the only one."""
     name_path = Path(name).expanduser()
     if name and (len(name_path.parts) > 1 or name_path.is_file()):
         return store.to_path(str(name_path.resolve()))
@@ -164,7 +164,7 @@ def _progress(plan: Plan) -> str:
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan as `--json` gives it: with what is ready, and what each todo waits for."""
+    """A plan as `--json` prints it, with the todos that are ready and what blocks the others."""
 
     plan: Plan
     ready: tuple[str, ...]
@@ -218,14 +218,14 @@ def _set(arguments: PlanArguments, store: PlanStore, path: str) -> int:
 
 
 async def _complete_verified(arguments: PlanArguments, path: str, todo: Todo) -> None:
-    """Complete a todo if its command passes over what waits for a review. Raises `CommandRejected` if it does not."""
-    from core.cli.review import session_to_review
+    """Complete a todo if its check passes over the pending changes. Raises `CommandRejected` if it fails."""
+    from core.cli.review import find_session_to_review
     from core.engine import Engine, EngineOptions
     from core.protocol import commands as cmd
     from core.protocol.events import ErrorRaised, PlanUpdated
     from core.transports.session_client import SessionView, require_ack
 
-    session_id, outcomes = session_to_review(arguments.directory), list[ErrorRaised | PlanUpdated]()
+    session_id, outcomes = find_session_to_review(arguments.directory), list[ErrorRaised | PlanUpdated]()
 
     def take_in(envelope: Envelope) -> None:
         if isinstance(envelope.event, ErrorRaised | PlanUpdated):

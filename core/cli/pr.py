@@ -1,4 +1,4 @@
-"""`agent-tui pr`: the branch pushed, and a pull request with the evidence of a session."""
+"""`agent-tui pr`: push the branch and open a pull request with the evidence of a session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from core.cli.parsing import Front, build_parser, parse_directory
-from core.cli.session_changes import CODES, ChangesArguments, ChangesWork, add_common, is_trusted, open_work, print_json
+from core.cli.session_changes import (
+    CODES,
+    ChangesArguments,
+    SessionChanges,
+    add_common,
+    is_trusted,
+    open_changes,
+    print_json,
+)
 from core.cli.streams import escape_hidden
 from core.exits import ExitCode
 from core.protocol import commands as cmd
@@ -29,7 +37,7 @@ What will be pushed where is shown first; with --dry-run nothing is sent. With
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullRequestArguments(ChangesArguments):
-    """Each "" = as the preview proposes it. `is_draft`: not ready for review."""
+    """A field that is "" = as the preview proposes. `is_draft`: not ready for review."""
 
     front: ClassVar[Front] = "pr"
     title: str = ""
@@ -40,7 +48,7 @@ class PullRequestArguments(ChangesArguments):
 
 
 def parse(argv: Sequence[str]) -> PullRequestArguments:
-    """Check the words behind `agent-tui pr`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui pr`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui pr", PR_USAGE, PR_TEXT, CODES)
     add_common(parser)
     for name in ("title", "body", "branch", "base"):
@@ -63,16 +71,16 @@ def parse(argv: Sequence[str]) -> PullRequestArguments:
 
 
 def run(arguments: PullRequestArguments) -> int:
-    """Show or open the pull request. Raises `AgentTuiError`."""
-    return asyncio.run(_go(arguments)) if is_trusted(arguments) else ExitCode.REFUSED
+    """Preview or open the pull request. Raises `AgentTuiError`."""
+    return asyncio.run(_run(arguments)) if is_trusted(arguments) else ExitCode.REFUSED
 
 
-async def _go(arguments: PullRequestArguments) -> int:
-    async with open_work(arguments) as work:
+async def _run(arguments: PullRequestArguments) -> int:
+    async with open_changes(arguments) as work:
         return await _open(work, arguments)
 
 
-async def _open(work: ChangesWork, arguments: PullRequestArguments) -> int:
+async def _open(work: SessionChanges, arguments: PullRequestArguments) -> int:
     answer = await work.engine.query(q.PullRequestQuery(session=work.session))
     assert isinstance(answer, q.PullRequestAnswer)
     if answer.refused:
@@ -103,7 +111,7 @@ async def _open(work: ChangesWork, arguments: PullRequestArguments) -> int:
 
 
 def _describe_pull_request(answer: q.PullRequestAnswer, command: cmd.PullRequestOpen) -> str:
-    """Return what is pushed where, who opens which kind of request, and its text."""
+    """Return what is pushed where, which program opens which kind of request, and its text."""
     kind = "a draft pull request" if command.is_draft else "a pull request"
     next_step = f"then {answer.program} opens {kind}" if answer.program else f"neither gh nor glab opens {kind}"
     head = f"push HEAD as {command.branch} to {command.remote} ({answer.url}), {next_step}; into {command.base}"

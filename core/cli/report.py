@@ -1,6 +1,6 @@
-"""`agent-tui report`: all that helps to understand a fault, as one Markdown text, without keys and without contents.
+"""`agent-tui report`: collect what helps to understand a fault as one Markdown text, without keys or file contents.
 
-It is shown before it is written anywhere, and nothing is sent.
+The report is printed before it is written anywhere, and nothing is sent.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ and crashes. Keys, headers, prompts, answers and files are not in it; read it
 before you send it. --out writes it to a file as well."""
 MAX_ERRORS: Final = 10
 MAX_CRASHES: Final = 3
-MAX_SESSIONS: Final = 5  # whose errors are looked for
+MAX_SESSIONS: Final = 5  # whose errors are listed
 _TERMINAL: Final = (
     *("TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TMUX", "STY", "SSH_CONNECTION"),
     *("LANG", "LC_ALL", "NO_COLOR"),
 )
-_PRESENCE: Final = frozenset({"TMUX", "STY", "SSH_CONNECTION"})  # that they are set is enough
+_PRESENCE: Final = frozenset({"TMUX", "STY", "SSH_CONNECTION"})  # only whether they are set is reported
 _HIDDEN_KEYS: Final = frozenset({"headers", "query", "key_command", "env", "database", "blobs"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportArguments(Arguments):
-    """`out`: the file that it is written to, None = it is only printed."""
+    """`out`: the file to write, None = only print."""
 
     front: ClassVar[Front] = "report"
     out: Path | None = None
 
 
 def parse(argv: Sequence[str]) -> ReportArguments:
-    """Check the words behind `agent-tui report`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui report`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui report", REPORT_USAGE, REPORT_TEXT)
     parser.add_argument("words", nargs="*", metavar="DIR", help="the project (default: the current directory)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="a file to write it to")
@@ -66,7 +66,7 @@ def parse(argv: Sequence[str]) -> ReportArguments:
 
 
 def run(arguments: ReportArguments, *, check_interface: InterfaceCheck) -> int:
-    """Print the report, and write it if that is wanted."""
+    """Print the report, and write it if a file is named."""
     text = build_report(arguments.directory, check_interface)
     sys.stdout.write(text)
     if arguments.out is None:
@@ -82,7 +82,7 @@ def run(arguments: ReportArguments, *, check_interface: InterfaceCheck) -> int:
 
 
 def build_report(directory: Path, check_interface: InterfaceCheck) -> str:
-    """Return the report as Markdown. The home directory is `~` in it, and what looks like a key is masked."""
+    """Build the report as Markdown. `~` replaces the home directory, and anything that looks like a key is masked."""
     parts = (
         ("Installation", _list_installation(directory)),
         ("Terminal", _list_terminal()),
@@ -121,22 +121,22 @@ def _list_settings(check_interface: InterfaceCheck) -> Iterator[str]:
     except AgentTuiError as problem:
         yield to_one_line(problem.format_with_hint())
         return
-    yield msgspec.json.format(msgspec.json.encode(_hide(table)), indent=2).decode()
+    yield msgspec.json.format(msgspec.json.encode(_mask(table)), indent=2).decode()
     yield from (
         f"{settings_problem.level}: {to_one_line(settings_problem.message)}"
         for settings_problem in check_text(path, data, check_interface)
     )
 
 
-def _hide(value: object, key: str = "") -> object:
-    """Return a value of the settings without what may hold a key."""
+def _mask(value: object, key: str = "") -> object:
+    """Return a settings value without anything that may hold a key."""
     if isinstance(value, dict):
-        return {name: MASK if name in _HIDDEN_KEYS and child else _hide(child, name) for name, child in value.items()}
-    return [_hide(child, key) for child in value] if isinstance(value, list) else value
+        return {name: MASK if name in _HIDDEN_KEYS and child else _mask(child, name) for name, child in value.items()}
+    return [_mask(child, key) for child in value] if isinstance(value, list) else value
 
 
 def _list_errors(directory: Path) -> Iterator[str]:
-    """Iterate over the last errors that sessions of this project were told, without what was said in them."""
+    """Iterate over the last errors of this project's sessions, without any text of the conversation."""
     errors: list[str] = []
     for session in SessionStore(directory).list_directories()[:MAX_SESSIONS]:
         session_errors: list[str] = []

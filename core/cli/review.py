@@ -1,6 +1,6 @@
-"""`agent-tui review`: what waits for a review, printed as a unified diff, and verdicts from the command line.
+"""`agent-tui review`: print pending changes as a unified diff, or give verdicts on them.
 
-Names and lines come from commands and models: what a terminal would act on is written as what it is.
+Names and lines come from commands and models, so control characters in them are escaped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from core.cli.box import bulk_line, find_kept_session
+from core.cli.box import find_box_session, format_bulk
 from core.cli.parsing import Arguments, Front, Parser, add_directory, build_parser, parse_count, parse_directory
 from core.cli.print_mode.printer import format_rename
 from core.cli.review_output import (
@@ -84,9 +84,10 @@ _LOOKED_AT = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewArguments(Arguments):
-    """`paths` get the `verdict`; without one, what waits is shown: on the screen, or with `print_only` as text. `take`:
-    the number of the candidate that is to wait for the review, None = none. `pull_diff`, `commit`: the unified diff of
-    a pull request and its last commit, for `format` "github". `findings`: those of the last code review instead."""
+    """`paths` get the `verdict`. Without a verdict, pending changes are shown: on the screen, or with `print_only` as
+    text. `take`: the number of the candidate to put under review, None = no candidate. `pull_diff`, `commit`: the
+    unified diff of a pull request and its last commit, for `format` "github". `findings`: print those of the last code
+    review instead."""
 
     front: ClassVar[Front] = "review"
     paths: tuple[str, ...] = ()
@@ -100,7 +101,7 @@ class ReviewArguments(Arguments):
 
 
 def parse(argv: Sequence[str]) -> ReviewArguments:
-    """Check the words behind `agent-tui review`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui review`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui review", REVIEW_USAGE, REVIEW_TEXT, REVIEW_CODES)
     add_directory(parser)
     parser.add_argument("--print", dest="print_only", action="store_true", help="print instead of opening the screen")
@@ -144,10 +145,11 @@ def _read_diff(name: str, parser: Parser) -> str:
     return data.decode("utf-8", "replace")
 
 
-def session_to_review(directory: Path) -> str:
-    """The session of `box run --keep`, else the last with something pending, else with ignored files; "" = none."""
+def find_session_to_review(directory: Path) -> str:
+    """Return the session of `box run --keep`, else the latest one with pending changes, else with ignored files; "" =
+    none."""
     store = SessionStore(directory)
-    box_session = find_kept_session(store)
+    box_session = find_box_session(store)
     sessions = list_sessions(store, limit=_LOOKED_AT)
     waiting = [session.id for session in sessions if session.pending]
     if box_session and (box_session in waiting or not waiting):
@@ -157,15 +159,15 @@ def session_to_review(directory: Path) -> str:
 
 
 def run(arguments: ReviewArguments) -> int:
-    """Print what is pending, or give verdicts. `ExitCode.REFUSED` when something that was named is still pending."""
-    return asyncio.run(_go(arguments))
+    """Print pending changes, or give verdicts. Returns `ExitCode.REFUSED` if something named is still pending."""
+    return asyncio.run(_run(arguments))
 
 
-async def _go(arguments: ReviewArguments) -> int:
+async def _run(arguments: ReviewArguments) -> int:
     is_taking = arguments.take is not None
     store = SessionStore(arguments.directory)
     is_latest = is_taking or arguments.findings
-    session = store.find_latest() if is_latest else session_to_review(arguments.directory)
+    session = store.find_latest() if is_latest else find_session_to_review(arguments.directory)
     if not session and arguments.findings:
         raise CommandRejected(NO_FINDINGS, hint=REVIEW_HINT, code="no_code_review")
     if not session:
@@ -181,7 +183,7 @@ async def _go(arguments: ReviewArguments) -> int:
     try:
         await view.settle()
         if arguments.take is not None:
-            return await _Taking(engine, view, events).take(arguments.take)
+            return await _CandidateTaker(engine, view, events).take(arguments.take)
         if arguments.verdict:
             return await _Verdicts(engine, view, arguments, events).give()
         if arguments.findings:
@@ -198,12 +200,12 @@ async def _go(arguments: ReviewArguments) -> int:
 
 
 @dataclass
-class _Taking:
-    """Takes a candidate, through the same command that the screen sends. `heard`: the events of the session."""
+class _CandidateTaker:
+    """Takes a candidate with the command that the screen sends, too. `events`: the events of the session so far."""
 
     _engine: Client
     _view: SessionView
-    _heard: list[ev.AnyEvent]
+    _events: list[ev.AnyEvent]
 
     async def take(self, number: int) -> int:
         session = self._view.state.session_id
@@ -213,14 +215,16 @@ class _Taking:
             numbers = [str(position) for position, candidate in enumerate(candidates, 1) if candidate.state == "ended"]
             hint = f"There are: {', '.join(numbers)}." if numbers else "`agent-tui -p PROMPT --best 3` makes some."
             raise CommandRejected(f"there is no candidate {number} to take.", hint=hint, code="candidate_unknown")
-        choice, start = candidates[number - 1], len(self._heard)
+        choice, start = candidates[number - 1], len(self._events)
         if not choice.changes:
             raise CommandRejected(f"candidate {number} changed nothing.", hint=choice.message, code="nothing_changed")
         require_ack(await self._engine.submit(cmd.BestTake(session=session, picks=(cmd.CandidatePick(id=choice.id),))))
         await self._view.settle()
         if (check := choice.check) is not None:
-            await self._view.wait_until(lambda: any(_ends_check(check.command, event) for event in self._heard[start:]))
-        return self._report(self._heard[start:])
+            await self._view.wait_until(
+                lambda: any(_ends_check(check.command, event) for event in self._events[start:])
+            )
+        return self._report(self._events[start:])
 
     def _report(self, events: Sequence[ev.AnyEvent]) -> int:
         has_conflicts, has_failed = False, False
@@ -241,7 +245,8 @@ class _Taking:
 
 
 def _ends_check(command: str, event: ev.AnyEvent) -> bool:
-    """True for what says how the check of what was taken ended, or that it can't be run (other notices may come)."""
+    """Return True if an event reports the end of the candidate's check, or that it can't run. Other notices may come
+    first."""
     match event:
         case ev.CommandRan():
             return event.command == command
@@ -253,13 +258,13 @@ def _ends_check(command: str, event: ev.AnyEvent) -> bool:
 
 @dataclass
 class _Verdicts:
-    """Verdicts on what the command line names, through the same commands that the screen sends. `heard`: the events of
-    the session."""
+    """Gives verdicts on what the command line names, with the commands that the screen sends, too. `events`: the events
+    of the session so far."""
 
     _engine: Client
     _view: SessionView
     _arguments: ReviewArguments
-    _heard: list[ev.AnyEvent]
+    _events: list[ev.AnyEvent]
     _left: int = 0
 
     @property
@@ -269,10 +274,10 @@ class _Verdicts:
     async def give(self) -> int:
         state = self._view.state
         before, rows, bulks = dict(state.changes), list_changes(state.changes), state.review.bulks
-        start = len(self._heard)
+        start = len(self._events)
         for command in self._commands(state):
             if isinstance(command, cmd.HunkResolve) and command.path in before.keys() - state.changes.keys():
-                continue  # it went with its rename
+                continue  # the verdict on its rename covers it
             reply = await self._engine.submit(command)
             if isinstance(reply, cmd.Reject):
                 self._left += 1
@@ -291,12 +296,15 @@ class _Verdicts:
         still = {bulk.root for bulk in state.review.bulks}
         for path in sorted([*resolved_paths, *(display_name(bulk.root) for bulk in bulks if bulk.root not in still)]):
             _say(f"{verb}  {path}")
-        targets, errors = self._list_wanted(), collect_errors(self._heard[start:])
+        targets, errors = self._list_named_paths(), collect_errors(self._events[start:])
         leftovers = list_left(state.changes, tuple(targets), errors, self._verdict)
         for bulk in state.review.bulks:
             if bulk.root in targets or (bulk.needs_verdict and "all" in targets):
                 leftovers.append(
-                    (display_name(bulk.root), errors.get(bulk.root) or await self._why_left(bulk) or AS_A_WHOLE)
+                    (
+                        display_name(bulk.root),
+                        errors.get(bulk.root) or await self._explain_bulk(bulk) or AS_A_WHOLE,
+                    )
                 )
         for path, reason in leftovers:
             _say(format_left(path, reason))
@@ -305,14 +313,14 @@ class _Verdicts:
             _say(f"agent-tui: {errors['']}")
         return ExitCode.REFUSED if leftovers or self._left else ExitCode.DONE
 
-    async def _why_left(self, bulk: Bulk) -> str:
+    async def _explain_bulk(self, bulk: Bulk) -> str:
         if bulk.kind == "git" and self._arguments.verdict == "accept":
             answer = await self._engine.query(q.GitPreviewQuery(session=self._session, root=bulk.root))
             return (answer.preview.refused if isinstance(answer, q.GitPreviewAnswer) else "") or bulk.conflict
         return bulk.conflict
 
-    def _list_wanted(self) -> set[str]:
-        return {self._relative(name) for name in self._arguments.paths}
+    def _list_named_paths(self) -> set[str]:
+        return {self._relate(name) for name in self._arguments.paths}
 
     @property
     def _verdict(self) -> Verdict:
@@ -324,12 +332,12 @@ class _Verdicts:
         for name in self._arguments.paths:
             if name == "all":
                 yield cmd.HunkResolve(session=self._session, path="", verdict=verdict)
-            elif (path := self._relative(name)) in roots and path not in state.changes:
+            elif (path := self._relate(name)) in roots and path not in state.changes:
                 yield cmd.BulkResolve(session=self._session, root=path, verdict=verdict, confirmed=True)
             else:
                 yield cmd.HunkResolve(session=self._session, path=path, verdict=verdict, confirmed=True)
 
-    def _relative(self, name: str) -> str:
+    def _relate(self, name: str) -> str:
         path = Path(name)
         if path.is_absolute() and path.is_relative_to(self._arguments.directory):
             return path.relative_to(self._arguments.directory).as_posix()
@@ -337,7 +345,7 @@ class _Verdicts:
 
 
 def _print_findings(state: SessionState, arguments: ReviewArguments) -> None:
-    """Print what the last code review of the session has found and nobody has dismissed."""
+    """Print the findings of the session's last code review that are not dismissed."""
     review = state.review.code_review
     if review is None:
         raise CommandRejected(NO_FINDINGS, hint=REVIEW_HINT, code="no_code_review")
@@ -353,7 +361,7 @@ def _print_findings(state: SessionState, arguments: ReviewArguments) -> None:
 
 
 async def _print_github(engine: Client, state: SessionState, arguments: ReviewArguments) -> None:
-    """Print the body of a review of the pull request; nothing if nothing waits."""
+    """Print the body of a review of the pull request; prints nothing if nothing is pending."""
     diffs = []
     for change in list_changes(state.changes):
         answer = await engine.query(q.DiffQuery(session=state.session_id, path=change.path, width=0))
@@ -384,7 +392,7 @@ async def _print(engine: Client, state: SessionState, blobs: BlobStore) -> None:
         else:
             sys.stdout.write(f"# {display_name(path)}: {change.operation}\n")
     for bulk in bulks:
-        sys.stdout.write(f"# {bulk_line(bulk, display_name(bulk.root))}\n")
+        sys.stdout.write(f"# {format_bulk(bulk, display_name(bulk.root))}\n")
         if bulk.kind == "git":
             preview_answer = await engine.query(q.GitPreviewQuery(session=session, root=bulk.root))
             for line in (
@@ -394,7 +402,7 @@ async def _print(engine: Client, state: SessionState, blobs: BlobStore) -> None:
 
 
 async def _print_change(engine: Client, session: str, diff: ChangeDiff, blobs: BlobStore) -> None:
-    """Print one change: for a person with all in it made visible, for a program as a patch that git takes."""
+    """Print a change: for a person with invisible characters marked, for a program as a patch that git applies."""
     change = diff.change
     lines = render_remarks(diff)
     patch = b""

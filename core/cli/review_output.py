@@ -27,16 +27,16 @@ from core.text.well_formed import is_utf8
 from core.workspace.file_names import to_os_name
 
 LINE_END_SIGNS: Final = {"crlf": "␍␊", "lf": "␊"}
-MAX_BODY: Final = 60_000  # characters; the API takes 65,536
+MAX_BODY: Final = 60_000  # characters; the API accepts 65,536
 MAX_COMMENTS: Final = 100
 SUGGESTED: Final = "{} by agent-tui."
 OUTSIDE: Final = "Not in the lines of this pull request, so it can't be a suggestion:"
 
 
 class LineForms(Struct, frozen=True):
-    """The form of a line's text, and the sign for an end of a line that is not that of the others.
+    """The display form of a line's text, and the signs of line endings that differ from the other lines'.
 
-    The form for programs is as near to the text as it can be: there `git apply` may read it.
+    `FOR_PROGRAMS` stays as close to the text as possible, since `git apply` may read it.
     """
 
     text: Callable[[str], str] = expose_unseen
@@ -51,8 +51,8 @@ FOR_PROGRAMS: Final = LineForms()
 
 
 def render_git_preview(preview: GitPreview) -> Iterator[str]:
-    """Render the effects of a state of git, to stand behind a mark that `git apply` passes over: commits are no change
-    of files. Names of references are seen as strictly as those of files."""
+    """Render the effects of a git state. The caller comments the lines out for `git apply`, since commits are no change
+    of files. Reference names are escaped as strictly as file names."""
     refusal_lines = (f"can't be accepted: {preview.refused}",) if preview.refused else ()
     yield from (expose_line(line, is_strict=True) for line in (*preview.moves, *refusal_lines, *preview.notes))
     yield from map(expose_line, preview.text.split("\n") if preview.text else ())
@@ -61,13 +61,13 @@ def render_git_preview(preview: GitPreview) -> Iterator[str]:
 
 
 def render_patch(change_diff: ChangeDiff, forms: LineForms = FOR_PROGRAMS) -> Iterator[str]:
-    """Render one change as git writes it, behind what else there is to say."""
+    """Render a change as git formats it, after its remarks."""
     yield from render_remarks(change_diff)
     yield from render_body(change_diff, forms)
 
 
 def render_remarks(change_diff: ChangeDiff) -> Iterator[str]:
-    """Render what there is to say of a change. It comes before the patch: within, git would take it for an end."""
+    """Render the remarks on a change. They precede the patch: inside of it, git would take them for its end."""
     change = change_diff.change
     parse_error = change.broken and f"does not parse: {change.broken}"
     conflict = change.conflict and f"conflict: {change.conflict}"
@@ -82,7 +82,7 @@ def render_body(change_diff: ChangeDiff, forms: LineForms = FOR_PROGRAMS) -> Ite
     change = change_diff.change
     old, new = _name("a", _old_name(change)), _name("b", change.path)
     if change.binary and change.counted_state.blob != change.pending.blob:
-        yield from (f"# {line}" for line in _describe_binary(change, old, new))  # no patch holds it but git's own
+        yield from (f"# {line}" for line in _describe_binary(change, old, new))  # only git can carry it
         return
     yield f"diff --git {old} {new}"
     yield from _modes(change)
@@ -95,20 +95,20 @@ def render_body(change_diff: ChangeDiff, forms: LineForms = FOR_PROGRAMS) -> Ite
 
 
 def render_outside(change_diff: ChangeDiff) -> Iterator[str]:
-    """Render a change with marks for characters that can't be seen, which no program may take for its text: git passes
-    over all of it."""
+    """Render a change with marks for invisible characters, commented out so that no program takes them for its text."""
     path = display_name(change_diff.change.path)
     yield f"# {path}: shown with marks, so it is no part of this patch. To the byte: agent-tui diff . {path}"
     yield from (f"# {line}" for line in render_body(change_diff))
 
 
 def has_marks(change_diff: ChangeDiff) -> bool:
-    """Return True if a line of a change is shown with marks for what can't be seen in it."""
+    """Return True if a line of a change is displayed with marks for invisible characters."""
     return any(expose_unseen(line.text) != line.text for line in change_diff.lines)
 
 
 def is_plain(change: Change, blobs: BlobStore) -> bool:
-    """Return True if the lines of a change in UTF-8, each with a LF, are what its files hold."""
+    """Return True if the files of a change are UTF-8 with LF line endings, so that its lines are their exact
+    content."""
     sides = (blobs.get(state.blob) for state in (change.counted_state, change.pending) if state.kind != "absent")
     return all(b"\r" not in data and is_utf8(data) for data in sides)
 
@@ -132,18 +132,18 @@ def _old_name(change: Change) -> str:
 
 
 def _bare(path: str) -> str:
-    """A name without a side, as git writes it."""
+    """Return a name without a side, as git writes it."""
     return _name("a", path).replace("a/", "", 1)
 
 
 def _name(side: str, path: str) -> str:
-    """A name as git writes it: in quotes, byte by byte, when it has anything in it that is not to be taken as it is."""
+    """Return a name as git writes it: quoted, byte by byte, if it has special characters."""
     name = f"{side}/{path}"
     if display_name(name) == name and not set(name) & set('"\\'):
         return name
     try:
         data = to_os_name(name)
-    except PathRefused:  # no file has this name, so that only its being printed matters
+    except PathRefused:  # no file can have this name; it is only printed
         data = name.encode("utf-8", "surrogatepass")
     letters = (chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\' else f"\\{byte:03o}" for byte in data)
     return f'"{"".join(letters)}"'
@@ -155,12 +155,12 @@ def _sides(change: Change) -> Iterator[str]:
         ("---", "/dev/null" if change.operation == "create" else old),
         ("+++", "/dev/null" if change.operation == "delete" else new),
     ):
-        yield f"{sign} {name}{chr(9) if ' ' in name and name[0] != chr(34) else ''}"  # where a name with blanks ends
+        yield f"{sign} {name}{chr(9) if ' ' in name and name[0] != chr(34) else ''}"  # a tab ends a name with blanks
 
 
 def render_links(change: Change, blobs: BlobStore) -> Iterator[str]:
-    """Render a symbolic link as git does: a file with its target in it and no newline; what becomes one is only
-    told."""
+    """Render a symbolic link as git does: a file that holds its target, without a newline. A file that becomes a link,
+    or the reverse, has no lines."""
     sides = [file_state for file_state in (change.base, change.pending) if file_state.kind != "absent"]
     if not sides or any(side.kind != "symlink" for side in sides):
         return
@@ -205,7 +205,7 @@ def _hunk(lines: Sequence[DiffLine], forms: LineForms) -> Iterator[str]:
 
 
 class SuggestedLines(Struct, frozen=True):
-    """New lines in the place of the lines `start` to `end` (1-indexed, inclusive) of a file."""
+    """New lines that replace the lines `start` to `end` (1-indexed, inclusive) of a file."""
 
     start: int
     end: int
@@ -213,7 +213,7 @@ class SuggestedLines(Struct, frozen=True):
 
 
 def list_diff_ranges(diff: str) -> dict[str, list[range]]:
-    """List the lines of the right side that stand in a unified diff, by path, each hunk a range."""
+    """List the line ranges of the hunks on the right side of a unified diff, by path."""
     ranges: dict[str, list[range]] = {}
     for hunk in list_right_hunks(diff):
         ranges.setdefault(hunk.path, []).append(range(hunk.start, hunk.start + len(hunk.lines)))
@@ -242,8 +242,8 @@ def build_github_review(changes: Sequence[ChangeDiff], diff: str, commit: str) -
 
 
 def build_findings_review(findings: Sequence[Finding], diff: str, commit: str) -> dict[str, Any]:
-    """Build the body of the request for the findings of a code review: a comment each where the diff has its lines,
-    with the suggestion where their place is certain; else they stand in the text."""
+    """Build the body of the request for the findings of a code review. A finding is a comment where the diff has its
+    lines, with its suggestion if the position is certain; otherwise it is part of the body."""
     ranges = list_diff_ranges(diff)
     comments: list[dict[str, Any]] = []
     outside: list[str] = []
@@ -264,7 +264,8 @@ def build_findings_review(findings: Sequence[Finding], diff: str, commit: str) -
 
 
 def _list_suggestions(change_diff: ChangeDiff, ranges: Mapping[str, list[range]]) -> dict[int, SuggestedLines | None]:
-    """List a suggestion for each hunk of an edited text file, None where the diff lacks its lines. {}: it is none."""
+    """List a suggestion for every hunk of an edited text file, None where the diff lacks its lines. {}: it is no edited
+    text file."""
     change = change_diff.change
     if change.operation != "edit" or change.binary or not change.hunks:
         return {}
@@ -279,7 +280,7 @@ def _list_suggestions(change_diff: ChangeDiff, ranges: Mapping[str, list[range]]
 
 
 def _place_hunk(hunk: Hunk, hunk_index: int, lines: Sequence[DiffLine]) -> Iterator[SuggestedLines]:
-    """Yield the ways to say a hunk as lines in the place of others; none if it is about the end of lines."""
+    """Yield the ways to express a hunk as a replacement of lines; none for a hunk about line endings."""
     hunk_lines = [line for line in lines if line.hunk == hunk_index]
     if any(line.eol for line in hunk_lines):
         return
@@ -314,7 +315,7 @@ def _render_hunk(change_diff: ChangeDiff, hunk_index: int) -> list[str]:
 
 
 def _fence(kind: str, lines: Sequence[str]) -> str:
-    """Return lines in a fence that is longer than any in them."""
+    """Fence lines with more backticks than any of them has."""
     longest = max((len(fence) for line in lines for fence in re.findall(r"`{3,}", line)), default=2)
     mark = "`" * max(3, longest + 1)
     return "\n".join((f"{mark}{kind}", *lines, mark))
@@ -325,7 +326,7 @@ def _shorten(body: str) -> str:
 
 
 def collect_errors(events: Iterable[ev.AnyEvent]) -> dict[str, str]:
-    """Return what went wrong with verdicts, by path; under "" what is about no path of its own."""
+    """Return the errors of verdicts by path; under "" those without a path."""
     errors: dict[str, list[str]] = {}
     for event in events:
         if isinstance(event, ev.ErrorRaised):
@@ -337,7 +338,7 @@ def collect_errors(events: Iterable[ev.AnyEvent]) -> dict[str, str]:
 def list_left(
     changes: Mapping[str, Change], requested_paths: Sequence[str], errors: Mapping[str, str], verdict: Verdict
 ) -> list[tuple[str, str]]:
-    """Return each change that still waits, of those that were `requested_paths` ("all", or by their paths), and why."""
+    """Return every change that is still pending of the `requested_paths` ("all", or paths), with the reason."""
     return [
         (format_change_path(change), explain_left(change, errors, verdict))
         for change in list_changes(changes)
@@ -346,7 +347,7 @@ def list_left(
 
 
 def explain_left(change: Change, errors: Mapping[str, str], verdict: Verdict) -> str:
-    """Return why a change still waits: what went wrong with it, that it is in conflict, or that it is protected."""
+    """Return why a change is still pending: an error, a conflict, or its protection."""
     names = [name for name in (change.path, change.renamed_from) if name]
     if error_text := " ".join(errors[name] for name in names if name in errors):
         return error_text
@@ -360,10 +361,10 @@ def explain_left(change: Change, errors: Mapping[str, str], verdict: Verdict) ->
 
 
 def format_left(path: str, reason: str) -> str:
-    """Return the line for a path that was left."""
+    """Return the line for a path that is still pending."""
     return f"left      {path}{f' ({reason})' if reason else ''}"
 
 
 def format_unknown(name: str) -> str:
-    """Return the line for a name for which nothing waits."""
+    """Return the line for a name that matches nothing pending."""
     return format_left(display_name(name), "nothing waits there: agent-tui review --print lists what does")

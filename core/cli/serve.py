@@ -1,4 +1,4 @@
-"""`agent-tui serve`: the engine behind a door of HTTP, on this machine, for programs that hold a token of it."""
+"""`agent-tui serve`: serve the engine by HTTP to programs that hold one of its tokens."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ made at the start and stand in a file that you alone can read."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeArguments(Arguments):
-    """`port` 0: any that is free. `token_file` None: one for this run, in the state directory. `has_page`: the page is
-    served. `program`: the argv prefix that starts this program again, for a screen of the page and for a worker."""
+    """`port` 0: any free one. `token_file` None: one for this run, in the state directory. `has_page`: serve the web
+    page. `program`: the argv prefix that starts this program again, for a screen of the page and for a worker."""
 
     front: ClassVar[Front] = "serve"
     host: str = "127.0.0.1"
@@ -48,7 +48,7 @@ class ServeArguments(Arguments):
     program: tuple[str, ...] = ()
 
     def build_place(self) -> ServerPlace:
-        """Return where to listen. Raises `ConfigError` if others could listen in."""
+        """Return where to listen. Raises `ConfigError` if others could eavesdrop."""
         from core.transports.http.server import ServerPlace
 
         server_place = ServerPlace(
@@ -73,7 +73,7 @@ def _parse_path(text: str) -> Path:
 
 
 def parse(argv: Sequence[str]) -> ServeArguments:
-    """Check the words behind `agent-tui serve`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui serve`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui serve", SERVE_USAGE, SERVE_TEXT)
     add_directory(parser)
     parser.add_argument(
@@ -111,7 +111,7 @@ def parse(argv: Sequence[str]) -> ServeArguments:
 
 
 def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
-    """Serve until told to end. Returns the exit code. Raises `ConfigError`."""
+    """Serve until a signal ends it. Returns the exit code. Raises `ConfigError`."""
     from core.engine import Engine
     from core.transports.engine_host import share_engine
     from core.transports.engines import Engines
@@ -152,7 +152,7 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
 
 
 def _choose_token_file(arguments: ServeArguments) -> Path:
-    """Return the place of the tokens. Raises `ConfigError` for one where the agent could read them."""
+    """Return the path of the token file. Raises `ConfigError` for one that the agent could read."""
     from core.transports.http.access import get_default_path
 
     path = arguments.token_file or get_default_path()

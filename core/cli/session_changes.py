@@ -1,6 +1,6 @@
-"""One session's accepted changes at work: what commands about them share, from options to reports.
+"""Common parts of the commands about one session's changes (`commit`, `pr`, `diff`): options, trust, reports.
 
-The same commands as the screen's are sent; what is asked there on the screen is an option here.
+They send the commands that the screen sends; a question of the screen is an option here.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ Trust this project? [y/N] """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesArguments(Arguments):
-    """`session` "" = the last one. `writes_text`: a model writes. `dry_run`: nothing is done; `trust`: just now."""
+    """`session` "" = the latest one. `writes_text`: a model writes the text. `dry_run`: change nothing; `trust`: for
+    this run."""
 
     front: ClassVar[Front]
     session: str = ""
@@ -59,7 +60,7 @@ class ChangesArguments(Arguments):
 
 
 def add_common(parser: Parser) -> None:
-    """Add the options of every command about accepted changes."""
+    """Add the options that these commands share."""
     parser.add_argument("words", nargs="*", metavar="DIR", help="the project; the current directory by default")
     parser.add_argument("--session", type=parse_session_id, metavar="ID", help="else the last one")
     parser.add_argument("--write-text", action="store_true", help="have a model write it, in the style of the log")
@@ -69,10 +70,11 @@ def add_common(parser: Parser) -> None:
 
 
 def is_trusted(arguments: ChangesArguments, *, find_programs: Callable[[Path], Sequence[str]] | None = None) -> bool:
-    """Return True if what the repository tells git to run may run: the user trusts the project, or says so now.
+    """Return True if programs that the repository configures for git may run: the user trusts the project, or says so
+    now.
 
-    Nobody is asked without a terminal, nor for `--dry-run`, nor where `find_programs` finds nothing that would run in
-    the project, a real path. A no is said, with how to say yes.
+    Nobody is asked without a terminal, for `--dry-run`, or if `find_programs` finds no such program in the project (a
+    real path). A refusal is printed, with the way to grant trust.
     """
     if arguments.trust or arguments.dry_run:
         return True
@@ -88,7 +90,7 @@ def is_trusted(arguments: ChangesArguments, *, find_programs: Callable[[Path], S
         if sys.stdin.readline().strip().lower() in {"y", "yes"}:
             trust.decide(True)
             return True
-    say(f"agent-tui: {explain_programs(programs) if programs else UNTRUSTED} {TRUST_HINT}")
+    print_notice(f"agent-tui: {explain_programs(programs) if programs else UNTRUSTED} {TRUST_HINT}")
     return False
 
 
@@ -100,9 +102,9 @@ def _render_trust_question(trust_event: ev.TrustStated | None, directory: Path) 
 
 
 @asynccontextmanager
-async def open_work(arguments: ChangesArguments, session: str = "") -> AsyncGenerator[ChangesWork]:
-    """Open the session that is meant. Raises `CommandRejected` if there is none, or a program that can't be reached has
-    it open."""
+async def open_changes(arguments: ChangesArguments, session: str = "") -> AsyncGenerator[SessionChanges]:
+    """Open the session of the arguments. Raises `CommandRejected` if there is none, or if an unreachable program has it
+    open."""
     session = session or arguments.session or SessionStore(arguments.directory).find_latest()
     if not session:
         raise CommandRejected("there is no session here, so nothing was accepted.", code="session_unknown")
@@ -111,29 +113,29 @@ async def open_work(arguments: ChangesArguments, session: str = "") -> AsyncGene
     view = SessionView(engine, session, lambda envelope: events.append(envelope.event))
     try:
         await view.settle()
-        yield ChangesWork(engine, view, events, session)
+        yield SessionChanges(engine, view, events, session)
     finally:
         await view.close()
         await engine.close()
 
 
 @dataclass
-class ChangesWork:
-    """One session of an engine, and what was heard of it."""
+class SessionChanges:
+    """One session of an engine, and its events so far."""
 
     engine: Client
     _view: SessionView
-    _heard: list[ev.AnyEvent]
+    _events: list[ev.AnyEvent]
     session: str
 
     async def submit(self, command: cmd.AnyCommand, kind: type[ev.AnyEvent], *, count: int = 1) -> list[ev.AnyEvent]:
-        """Send a command; return its events of the kind once there are `count`, or the failure that came instead."""
-        start = len(self._heard)
+        """Send a command. Returns its events of the kind once there are `count`, or the failure that came instead."""
+        start = len(self._events)
         require_ack(await self.engine.submit(command))
 
         def list_ends() -> list[ev.AnyEvent]:
             ends = (kind, ev.CommitFailed, ev.ErrorRaised)
-            return [event for event in self._heard[start:] if isinstance(event, ends)]
+            return [event for event in self._events[start:] if isinstance(event, ends)]
 
         await self._view.wait_until(
             lambda: len(list_ends()) >= count or any(not isinstance(end, kind) for end in list_ends())
@@ -141,15 +143,15 @@ class ChangesWork:
         return list_ends()
 
     def refuse(self, arguments: ChangesArguments, answer: q.Answer, message: str, hint: str) -> int:
-        """Say why there is nothing to do."""
+        """Print why there is nothing to do; return the exit code."""
         if arguments.json:
             print_json(answer)
         else:
-            say(f"agent-tui: {message} {hint}".rstrip())
+            print_notice(f"agent-tui: {message} {hint}".rstrip())
         return ExitCode.FAILED
 
     def report(self, arguments: ChangesArguments, ends: Sequence[ev.AnyEvent]) -> int:
-        """Say what came of a command; return the exit code."""
+        """Print the results of a command; return the exit code."""
         code: int = ExitCode.DONE
         for event in ends:
             if arguments.json:
@@ -157,17 +159,19 @@ class ChangesWork:
             match event:
                 case ev.CommitMade():
                     branch = event.branch or "detached HEAD"
-                    say(f"committed {event.id[:10]} on {branch}: {event.subject} ({count('file', len(event.files))})")
+                    print_notice(
+                        f"committed {event.id[:10]} on {branch}: {event.subject} ({count('file', len(event.files))})"
+                    )
                     if event.problem:
-                        say(f"agent-tui: {event.problem}")
+                        print_notice(f"agent-tui: {event.problem}")
                 case ev.PullRequestOpened():
-                    say(f"pushed    {event.branch}{f': {event.url}' if event.url else ''}")
+                    print_notice(f"pushed    {event.branch}{f': {event.url}' if event.url else ''}")
                 case ev.CommitFailed():
                     sys.stderr.write(f"{escape_hidden(event.output)}\n" if event.output else "")
-                    say(f"agent-tui: {event.message} {event.hint}".rstrip())
+                    print_notice(f"agent-tui: {event.message} {event.hint}".rstrip())
                     code = ExitCode.FAILED if event.stage == "check" else ExitCode.REFUSED
                 case ev.ErrorRaised():
-                    say(f"agent-tui: {event.message} {event.hint}".rstrip())
+                    print_notice(f"agent-tui: {event.message} {event.hint}".rstrip())
                     code = ExitCode.FAILED
                 case _:
                     pass
@@ -179,12 +183,12 @@ def print_json(record: msgspec.Struct) -> None:
     write_json(json.dumps(msgspec.to_builtins(record), ensure_ascii=False))
 
 
-def say(text: str) -> None:
-    """Print one line for the user."""
+def print_notice(text: str) -> None:
+    """Print one line for the user on standard error."""
     sys.stderr.write(f"{to_one_line(text)}\n")
 
 
 def relate_path(name: str, directory: Path) -> str:
-    """Return a path as the project names it; one that leads out of it names nothing there."""
+    """Return a path relative to the project; one outside of it is returned as it is."""
     path = (Path.cwd() / name).resolve()
     return path.relative_to(directory).as_posix() if path.is_relative_to(directory) else name

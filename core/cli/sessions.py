@@ -58,7 +58,7 @@ _TAKES: Final = {"rename": "the id of a session and its new title", "tag": "the 
 
 
 def format_table(sessions: Sequence[SessionInfo], running: frozenset[str] = frozenset()) -> list[str]:
-    """Return the lines of the table; `running`: those that can be attached to."""
+    """Format the table; `running`: the sessions that can be attached to."""
     rows = [
         (
             session.id,
@@ -76,7 +76,7 @@ def format_table(sessions: Sequence[SessionInfo], running: frozenset[str] = froz
 
 
 def split_runs(sessions: Sequence[SessionInfo]) -> tuple[list[SessionInfo], list[SessionInfo]]:
-    """Return the sessions to list, and the runs of `-p` in which nothing waits."""
+    """Split sessions into those to list, and runs of `-p` in which nothing is pending."""
     runs = [
         session for session in sessions if session.unattended and not (session.pending or session.asked or session.tags)
     ]
@@ -85,7 +85,7 @@ def split_runs(sessions: Sequence[SessionInfo]) -> tuple[list[SessionInfo], list
 
 
 def format_tree(sessions: Sequence[SessionInfo]) -> list[str]:
-    """Return the forks below the sessions that they were made from, each a line; sessions without any are left out."""
+    """Format a line for every fork, indented below its origin; sessions without forks are left out."""
     return [f"{lead}{session.id}  {format_title(session)}" for lead, session in list_forks(sessions)]
 
 
@@ -94,7 +94,7 @@ def format_day(milliseconds: int) -> str:
 
 
 def format_title(session: SessionInfo, *, is_running: bool = False) -> str:
-    """Return the title with what is to be said of the session."""
+    """Format the title with notes on the state of the session."""
     notes = ["running" if is_running else "open now"] * session.locked + [session.problem] * bool(session.problem)
     notes += [f"{session.asked} waiting for an answer"] * bool(session.asked)
     tags = "".join(f" #{display_name(tag)}" for tag in session.tags)
@@ -102,12 +102,12 @@ def format_title(session: SessionInfo, *, is_running: bool = False) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return the first 80 characters on one line: titles come from prompts."""
+    """Return the first 80 characters on one line, since titles come from prompts."""
     return to_one_line(text)[:80]
 
 
 def search_transcripts(store: SessionStore, words: str, *, limit: int) -> tuple[TranscriptHit, ...]:
-    """Return where words stand in the transcripts; all that is new in them is read first. Raises `StateError`."""
+    """Search the transcripts, after reading everything new in them. Raises `StateError`."""
     from core.sessions.search.transcripts import TranscriptIndex
 
     with TranscriptIndex(store) as index:
@@ -118,7 +118,7 @@ def search_transcripts(store: SessionStore, words: str, *, limit: int) -> tuple[
 
 
 def print_hits(hits: Sequence[TranscriptHit], stream: TextIO) -> None:
-    """Print hits for people; found words are bold in a terminal."""
+    """Print hits for people, with the matches in bold on a terminal."""
     is_bold = stream.isatty()
     for session, session_hits in groupby(hits, key=lambda hit: hit.session):
         rows = list(session_hits)
@@ -136,7 +136,7 @@ def _format_text(hit: TranscriptHit, *, is_bold: bool) -> str:
 
 
 def split_marked(hit: TranscriptHit) -> Iterator[tuple[str, bool]]:
-    """Yield the text of a hit in pieces, with whether each is one of the words."""
+    """Yield the text of a hit in pieces, with True for every piece that is a match."""
     offset = 0
     for start, end in hit.marks:
         yield to_one_line(hit.text[offset:start]), False
@@ -146,7 +146,7 @@ def split_marked(hit: TranscriptHit) -> Iterator[tuple[str, bool]]:
 
 
 def list_plain(hits: Sequence[TranscriptHit]) -> list[object]:
-    """Return hits as plain data, with the option that opens each."""
+    """Return hits as plain data, with the options that open them."""
     return [msgspec.to_builtins(hit) | {"open": _format_options(hit)} for hit in hits]
 
 
@@ -157,8 +157,9 @@ def _format_options(hit: TranscriptHit) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionsArguments(Arguments):
-    """`session`: the one that is shown, changed or exported. `title`: its new one; `tags` () = none. `words` are looked
-    for. `force`: also what waits in it. `runs`: those of `-p`, too. `output`: a new file, None = standard output."""
+    """`session`: the one to show, change or export. `title`: its new title; `tags` () = no tags. `words`: the search
+    terms. `force`: delete it although something is pending. `runs`: also list runs of `-p`. `output`: a new file, None
+    = standard output."""
 
     front: ClassVar[Front] = "sessions"
     action: Action = "list"
@@ -174,13 +175,13 @@ class SessionsArguments(Arguments):
 
 
 def parse(argv: Sequence[str]) -> SessionsArguments:
-    """Check the words behind `agent-tui sessions`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui sessions`; exits as `core.cli.arguments.parse` does."""
     parser = _build_sessions_parser()
     args = parser.parse_intermixed_args(argv)
     words: list[str] = args.words
     action: Action = "list"
     if words and words[0] in get_args(Action):
-        action, words = words[0], words[1:]  # type: ignore[assignment]  # it is one of them
+        action, words = words[0], words[1:]  # type: ignore[assignment]  # checked by `get_args`
     _check_options(action, args, parser)
     if action in {"list", "tree"}:
         return SessionsArguments(
@@ -245,7 +246,7 @@ def _parse_tag(word: str, parser: Parser) -> str:
 
 
 def run(arguments: SessionsArguments) -> int:
-    """Do what is asked for, and print what came of it. Returns the exit code."""
+    """Carry out the action and print the result. Returns the exit code."""
     if (about_all := _ABOUT_ALL.get(arguments.action)) is not None:
         return about_all(arguments)
     return _ABOUT_ONE[arguments.action](arguments, _find_store(arguments))
@@ -304,13 +305,13 @@ def _print_json(value: object) -> None:
 
 
 def _find_store(arguments: SessionsArguments) -> SessionStore:
-    """Find the store of a session: that of this directory, else of whichever project it is. Raises `StateError`."""
+    """Find the store of a session: of this directory, else of any other project. Raises `StateError`."""
     store = SessionStore(arguments.directory)
     if store.has_session(arguments.session):
         return store
     workspace = find_workspace(arguments.session)
     if workspace is None:
-        store.open(arguments.session)  # which says that there is none
+        store.open(arguments.session)  # raises that there is none
     return SessionStore(workspace or arguments.directory)
 
 
@@ -359,7 +360,7 @@ def _tag(arguments: SessionsArguments, store: SessionStore) -> int:
 
 
 async def _change(store: SessionStore, command: cmd.SessionRename | cmd.SessionTag) -> None:
-    """Change a session where it is open, else in its log. Raises `CommandRejected`, `StateError`."""
+    """Change a session in the engine that has it open, else in its log. Raises `CommandRejected`, `StateError`."""
     from core.engine.kept.commands import KEPT_CHANGES
 
     if find_socket(command.session) is None:
@@ -383,7 +384,7 @@ def _export(arguments: SessionsArguments, store: SessionStore) -> int:
 
     answer = export_session(store.get_path(arguments.session), arguments.format)
     if arguments.output is None:
-        if arguments.format == "html":  # it says itself that it is UTF-8
+        if arguments.format == "html":  # the document declares UTF-8
             sys.stdout.buffer.write(answer.text.encode())
         else:
             sys.stdout.write(fit_json(answer.text, sys.stdout) if arguments.format == "json" else answer.text)
@@ -425,7 +426,8 @@ _ABOUT_ONE: Final[Mapping[Action, Callable[[SessionsArguments, SessionStore], in
 
 
 def choose_session(arguments: ScreenArguments) -> ScreenArguments:
-    """Return the arguments with the session to resume named. Raises `StateError`: there is none, or it is in use."""
+    """Return the arguments with the session to resume filled in. Raises `StateError`: there is none, or it is in
+    use."""
     if not (arguments.continue_last or arguments.resume):
         return arguments
     store, session = SessionStore(arguments.directory), arguments.resume or ""
@@ -434,6 +436,6 @@ def choose_session(arguments: ScreenArguments) -> ScreenArguments:
     if session and not store.has_session(session) and (copy := demo.find_project(session)):
         arguments, store = replace(arguments, directory=copy), SessionStore(copy)
     session = store.resolve_id(session or find_latest_conversation(store))
-    if find_socket(session) is None:  # else the screen attaches to the engine that has it open
+    if find_socket(session) is None:  # otherwise the screen attaches to the engine that has it open
         store.open(session).close()
     return replace(arguments, continue_last=False, resume=session, demo=False)

@@ -1,4 +1,4 @@
-"""`agent-tui skills`: what skills there are, why an agent is told of each or not, and what is wrong with them."""
+"""`agent-tui skills`: list the skills that an agent can open, with the reasons, or check them for problems."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SkillsArguments(Arguments):
 
 
 def parse(argv: Sequence[str]) -> SkillsArguments:
-    """Check the words behind `agent-tui skills`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui skills`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui skills", SKILLS_USAGE, SKILLS_TEXT)
     parser.add_argument("words", nargs="*", metavar="ACTION", help="list (default) or check; DIR")
     parser.add_argument("--for", dest="paths", action="append", metavar="FILE", help="a file that is worked on")
@@ -57,7 +57,7 @@ def parse(argv: Sequence[str]) -> SkillsArguments:
 
 
 def run(arguments: SkillsArguments) -> int:
-    """Print the skills, or what is wrong with them."""
+    """Print the skills, or their problems."""
     workspace = Workspace(arguments.directory)
     trust = TrustStore(workspace.root)
     check = trust.load_files().is_trusted if trust.is_given() else None
@@ -76,7 +76,7 @@ def run(arguments: SkillsArguments) -> int:
 
 
 def format_skills(answer: SkillsAnswer) -> list[str]:
-    """Format one line a skill: its sign (+ told, ~ by name, - not told), name and place, and below it the reason."""
+    """Format a line for every skill: its sign (+ offered, ~ by name, - hidden), name and path; below it, the reason."""
     lines = [f"There are no skills {'here' if answer.is_trusted else 'of your own'}."] if not answer.skills else []
     width = max((len(skill.name) for skill in answer.skills), default=0)
     for skill in answer.skills:
@@ -87,7 +87,7 @@ def format_skills(answer: SkillsAnswer) -> list[str]:
 
 
 def format_skipped(skipped_extensions: Sequence[SkippedExtension]) -> list[str]:
-    """Format one line for each file that makes no extension."""
+    """Format a line for every file that defines no extension."""
     return [
         f"! {to_one_line(skipped_extension.path)} is none: {to_one_line(skipped_extension.reason)}"
         for skipped_extension in skipped_extensions

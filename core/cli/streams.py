@@ -19,13 +19,13 @@ from typing import BinaryIO, Final, TextIO
 from core.errors import OutputFailed
 from core.text.display_names import HIDDEN
 
-_BEYOND: Final = 0x10000  # characters from here on are two escapes
+_BEYOND: Final = 0x10000  # characters from here on take two escapes
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]")
-_HIDDEN: Final = re.compile(f"[{HIDDEN}]")  # everything that is there and not seen
+_HIDDEN: Final = re.compile(f"[{HIDDEN}]")  # all invisible characters
 _ESCAPED: Final = "json-escapes"
-_GENTLE: Final = frozenset({"replace", "ignore", "xmlcharrefreplace", "backslashreplace", "namereplace"})  # of the user
+_GENTLE: Final = frozenset({"replace", "ignore", "xmlcharrefreplace", "backslashreplace", "namereplace"})  # the user's
 _STANDARD: Final = (0, 1, 2)
-PATIENCE: Final = 2.0  # seconds until it is said what is waited for
+PATIENCE: Final = 2.0  # seconds until a notice says what is awaited
 _CHUNK: Final = 65_536
 _NOTICE: Final = (
     "! Waiting for the end of standard input, which whoever started this has left open. Nothing to send? "
@@ -34,14 +34,13 @@ _NOTICE: Final = (
 
 
 def write_json(text: str | bytes, output: TextIO | None = None) -> None:
-    """Write JSON and the end of its line to `output`, else to standard output."""
+    """Write a line of JSON to `output`, by default standard output."""
     stream = output or sys.stdout
     stream.write(f"{fit_json(text if isinstance(text, str) else text.decode('utf-8'), stream)}\n")
 
 
 def fit_json(text: str, stream: TextIO) -> str:
-    """Return JSON as a stream is to have it. It is UTF-8, whatever the locale: for a stream with another encoding
-    everything beyond ASCII is escaped."""
+    """Return JSON for a stream: UTF-8 whatever the locale, or pure ASCII if the stream has another encoding."""
     escaped_text = escape_hidden(text)
     if codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name == "utf-8":
         return escaped_text
@@ -49,15 +48,15 @@ def fit_json(text: str, stream: TextIO) -> str:
 
 
 def escape_hidden(text: str) -> str:
-    """JSON of the same value in which nothing moves a cursor, reorders or hides what is read in a terminal: C1, DEL,
-    bidi, zero-width, tag and other invisible characters are written as escapes (those below U+0020 are already)."""
+    """Escape invisible characters in JSON, whose value stays the same: C1, DEL, bidi, zero-width, tag and other
+    characters that could move a cursor, reorder or hide text in a terminal. JSON itself escapes those below U+0020."""
     return (
         text if text.isascii() and "\x7f" not in text else _HIDDEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
     )
 
 
 def escape_sign(sign: str) -> str:
-    """Return a character as JSON escapes it, one beyond the first 65,536 as two halves."""
+    """Escape a character for JSON; one beyond U+FFFF becomes a surrogate pair."""
     number = ord(sign)
     if number < _BEYOND:
         return f"\\u{number:04x}"
@@ -66,7 +65,8 @@ def escape_sign(sign: str) -> str:
 
 
 def prepare_output() -> None:
-    """Make the standard streams fit. Streams that a caller has put in their place stay as they are."""
+    """Replace the standard streams by ones that write everything. Streams that a caller has replaced stay as they
+    are."""
     _fill_closed()
     codecs.register_error(_ESCAPED, _escape_unencodable)
     sys.stdin = sys.stdin or open(0, closefd=False, encoding="utf-8")  # noqa: SIM115
@@ -80,8 +80,10 @@ def prepare_output() -> None:
 
 
 class _PatientFile(io.FileIO):
-    """A descriptor that is written to its end, also where a write does not block: then its reader is waited for. That
-    it takes no more is raised once; of standard error it is not, as nobody could be told."""
+    """A descriptor that is written to its end, also a non-blocking one: then it waits for the reader.
+
+    A failed write is raised once; on standard error it is not, since nobody could see it.
+    """
 
     _has_failed = False
 
@@ -95,13 +97,13 @@ class _PatientFile(io.FileIO):
                 select.select([], [self.fileno()], [])
             except OSError as problem:
                 self._has_failed = True
-                self._tell(problem)
+                self._raise_failure(problem)
         return size
 
-    def _tell(self, problem: OSError) -> None:
+    def _raise_failure(self, problem: OSError) -> None:
         if self.fileno() == _STANDARD[2]:
             return
-        if isinstance(problem, BrokenPipeError):  # its reader wants no more
+        if isinstance(problem, BrokenPipeError):  # the reader is gone
             raise problem
         raise OutputFailed(
             f"standard output can't be written: {problem.strerror}.", hint="Make room, or send it elsewhere."
@@ -109,7 +111,7 @@ class _PatientFile(io.FileIO):
 
 
 def _wrap(descriptor: int, stream: TextIO | None, *, is_by_line: bool = False) -> TextIO:
-    """Return a stream over a descriptor, like the one that Python has made: its encoding, and when it is flushed."""
+    """Return a stream over a descriptor with the encoding and buffering of the one that Python has made."""
     if stream is not None:
         stream.flush()
     return io.TextIOWrapper(
@@ -123,7 +125,7 @@ def _wrap(descriptor: int, stream: TextIO | None, *, is_by_line: bool = False) -
 
 
 def _fill_closed() -> None:
-    """Open what was closed onto nothing."""
+    """Open closed standard descriptors on /dev/null."""
     for descriptor in _STANDARD:
         try:
             os.fstat(descriptor)
@@ -141,11 +143,11 @@ def _escape_unencodable(problem: UnicodeError) -> tuple[str, int]:
 
 
 def read_input(source: BinaryIO, limit: int = -1) -> bytes:
-    """Return the bytes of `source`, at most `limit` (-1: all of them). A pipe that does not block is waited for, and
-    one that stays open for `PATIENCE` seconds is spoken of on standard error."""
+    """Return the bytes of `source`, at most `limit` (-1: all of them). Waits for a non-blocking pipe; if a pipe stays
+    open for `PATIENCE` seconds, a notice on standard error says so."""
     try:
         descriptor = source.fileno()
-    except (io.UnsupportedOperation, AttributeError):  # no file
+    except (io.UnsupportedOperation, AttributeError):  # no real file
         return source.read(limit)
     if os.isatty(descriptor):
         return source.read(limit)
@@ -159,7 +161,7 @@ def _read_to_end(descriptor: int, limit: int) -> bytes:
         if not select.select([descriptor], [], [], patience)[0]:
             sys.stderr.write(_NOTICE)
             sys.stderr.flush()
-            patience = None  # said once
+            patience = None  # print the notice only once
             continue
         try:
             chunk = os.read(descriptor, _CHUNK if limit < 0 else min(_CHUNK, limit - len(buffer)))

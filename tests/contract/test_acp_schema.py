@@ -44,7 +44,7 @@ MERGED = {
 
 
 def list_records() -> dict[str, Any]:
-    modules = (content, client_methods, agent_methods, client_methods)
+    modules = (content, client_methods, agent_methods)
     records = {
         name: record
         for module in modules

@@ -117,7 +117,7 @@ PRINTERS: dict[str, Callable[[str], str]] = {
     "rename": lambda name: "\n".join(render_patch(ChangeDiff(change=replace(RENAME, renamed_from=name), lines=()))),
     "verdict": lambda name: format_change_path(replace(RENAME, renamed_from=name)),
     "box": lambda name: "\n".join(box_run._lines(replace(CHANGE, path=name, conflict=name), None)),
-    "box bulk": lambda name: box_run.bulk_line(Bulk(root=name, kind="large", files=1, bytes=1), box_run._name(name)),
+    "box bulk": lambda name: box_run.format_bulk(Bulk(root=name, kind="large", files=1, bytes=1), box_run._name(name)),
     "box rename": lambda name: "\n".join(box_run._lines(replace(RENAME, renamed_from=name), None)),
     "plans": listed,
     "plan": lambda name: said(lambda: plan_print._show(plan_of(name), json=False)),
