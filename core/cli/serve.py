@@ -17,7 +17,7 @@ from core.protocol.options import EngineOptions
 
 if TYPE_CHECKING:
     from core.engine.models import ModelAccess
-    from core.transports.http.server import ServerPlace
+    from core.transports.http.server import ListenAddress
 
 SERVE_USAGE = """\
 agent-tui serve [DIR] [--web] [--host HOST] [--port N | --socket PATH]
@@ -47,19 +47,19 @@ class ServeArguments(Arguments):
     has_page: bool = False
     program: tuple[str, ...] = ()
 
-    def build_place(self) -> ServerPlace:
+    def build_address(self) -> ListenAddress:
         """Return where to listen. Raises `ConfigError` if others could eavesdrop."""
-        from core.transports.http.server import ServerPlace
+        from core.transports.http.server import ListenAddress
 
-        server_place = ServerPlace(
+        listen_address = ListenAddress(
             host=self.host,
             port=self.port,
             socket_path=self.socket_path,
             certificate=self.certificate,
             key=self.key,
         )
-        server_place.check_reach()
-        return server_place
+        listen_address.check_exposure()
+        return listen_address
 
 
 def _parse_port(text: str) -> int:
@@ -120,19 +120,19 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
     from core.transports.http.service import AgentAccess, HttpService
     from core.transports.http.terminal import Terminals
 
-    server_place = arguments.build_place()
+    listen_address = arguments.build_address()
     path = _choose_token_file(arguments)
     tokens = access.load_tokens(path)
-    listening = server.open_socket(server_place)
-    port = 0 if server_place.socket_path is not None else int(listening.getsockname()[1])
+    listening = server.open_socket(listen_address)
+    port = 0 if listen_address.socket_path is not None else int(listening.getsockname()[1])
     rules = server.build_rules(
-        server_place, port, tokens, origins=arguments.origins, hosts=arguments.hosts, has_page=arguments.has_page
+        listen_address, port, tokens, origins=arguments.origins, hosts=arguments.hosts, has_page=arguments.has_page
     )
-    url = "" if server_place.socket_path is not None else server.build_url(server_place, port)
-    access.save_tokens(path, tokens, url=url, socket=str(server_place.socket_path or ""))
+    url = "" if listen_address.socket_path is not None else server.build_url(listen_address, port)
+    access.save_tokens(path, tokens, url=url, socket=str(listen_address.socket_path or ""))
 
     def announce() -> None:
-        address = f"{url}#{tokens.approve}" if url else f"unix:{server_place.socket_path}"
+        address = f"{url}#{tokens.approve}" if url else f"unix:{listen_address.socket_path}"
         sys.stdout.write(f"{address}\n")
         sys.stdout.flush()
         sys.stderr.write(f"Serving {arguments.directory}. The tokens (read, drive, approve) are in {path}.\n")
@@ -142,7 +142,9 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
     agents = AgentAccess(arguments.directory, arguments.program)
     terminals = Terminals(arguments.program) if arguments.has_page else None
     application = build_application(HttpService(engines, arguments.directory, agents, terminals=terminals), rules)
-    serving = server.HttpServer(listening, application, engines=engines, server_place=server_place, on_ready=announce)
+    serving = server.HttpServer(
+        listening, application, engines=engines, listen_address=listen_address, on_ready=announce
+    )
     try:
         asyncio.run(serving.run())
     finally:

@@ -1,4 +1,4 @@
-"""An engine that several clients share: a `Seat` for every client, and a Unix socket for every open session.
+"""An engine that several clients share: a `SharedClient` for every client, and a Unix socket for every open session.
 
 A session stays open as long as a client has it open. After `SessionDetach` it stays open until it has been idle for a
 while without a client. No client can close a session that another one has open.
@@ -30,22 +30,22 @@ from core.transports.session_sockets import choose_socket_path, is_own_peer, swe
 
 MAX_CLIENTS: Final = 32  # connections at one time
 _CONNECTIONS_CLOSE_SECONDS: Final = 2.0
-LOOK_INTERVAL: Final = 15.0  # seconds between two looks at whether a detached session is idle
-SHORTEST_LOOK: Final = 0.1
+IDLE_CHECK_INTERVAL: Final = 15.0  # seconds between two idle checks of detached sessions
+SHORTEST_CHECK_INTERVAL: Final = 0.1
 
 
 class SessionSockets:
-    """Listens for the sessions of one engine; `open_seat()` gives each connection its client. `problems`: why a session
-    can't be reached, by its id."""
+    """The sockets of one engine's sessions. `create_client()` makes the client of a connection; `problems`: why a
+    session can't be reached, by its id."""
 
-    def __init__(self, open_seat: Callable[[], Client]) -> None:
+    def __init__(self, create_client: Callable[[], Client]) -> None:
         self.problems: dict[str, str] = {}
-        self._open_seat = open_seat
+        self._create_client = create_client
         self._listening: dict[str, tuple[asyncio.Server, Path]] = {}
         self._connections: set[asyncio.Task[None]] = set()
 
     async def listen(self, session: str) -> None:
-        """Listen for one more session. One that can't be reached goes on without that."""
+        """Listen for one more session. A session continues even if it can't be reached."""
         if session in self._listening:
             return
         try:
@@ -64,7 +64,7 @@ class SessionSockets:
             writer.transport.abort()
             return
         self._connections.add(task)
-        client = self._open_seat()
+        client = self._create_client()
         server = LineServer(client, writer, is_patient=False)
         try:
             with suppress(ConnectionError, asyncio.CancelledError):
@@ -75,7 +75,7 @@ class SessionSockets:
             await client.close()
 
     async def stop(self, session: str) -> None:
-        """Listen no longer for a session; whoever came by its socket stays."""
+        """Stop listening for a session; clients that are connected stay."""
         self.problems.pop(session, None)
         if (listener := self._listening.pop(session, None)) is not None:
             server, path = listener
@@ -95,8 +95,11 @@ class SessionSockets:
 
 
 def _bind(path: Path) -> socket.socket:
-    """Bind a socket that nobody else may open. It gets its name when it listens: until then nobody may take it for one
-    that was left. The session is locked by this process, so one of that name was."""
+    """Bind a socket that only this user may open.
+
+    It gets its final name once it listens, so that no sweep takes it for an abandoned one. This process holds the
+    session's lock, so an older socket of that name is abandoned.
+    """
     draft = path.with_name(f".{path.name}")
     draft.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -115,33 +118,34 @@ def _bind(path: Path) -> socket.socket:
 
 
 class EngineHost:
-    """Hosts an engine. Each session that is not private can be reached at a socket while it is open (`listens`)."""
+    """Shares an engine among clients. With `listens`, every session that is not private has a socket while it is
+    open."""
 
     def __init__(self, engine: Engine, *, listens: bool = True) -> None:
         self.engine = engine
-        self.clients: dict[str, set[Seat]] = {}
-        self._sockets = SessionSockets(self.open_seat) if listens else None
-        self._detached: dict[str, float] = {}  # when each was last seen busy
+        self.clients: dict[str, set[SharedClient]] = {}
+        self._sockets = SessionSockets(self.create_client) if listens else None
+        self._detached: dict[str, float] = {}  # monotonic time of the last activity
         self._idle_seconds = 0.0
         self._tasks = TaskOwner()
-        self._is_looking = False
+        self._is_checking = False
         self._ended = asyncio.Event()
 
-    def open_seat(self) -> Seat:
-        """Return the `Client` of one more client."""
-        return Seat(self)
+    def create_client(self) -> SharedClient:
+        """Return a new client of the engine."""
+        return SharedClient(self)
 
     def count_clients(self, session: str) -> int:
         return len(self.clients.get(session, ()))
 
-    async def take_in(self, session: str, seat: Seat) -> None:
-        """Take note that a client has a session open."""
+    async def add_client(self, session: str, client: SharedClient) -> None:
+        """Note that a client has a session open."""
         is_new = session not in self.clients
-        seats = self.clients.setdefault(session, set())
+        clients = self.clients.setdefault(session, set())
         self._detached.pop(session, None)
         self._ended.clear()
-        if seat not in seats:
-            seats.add(seat)
+        if client not in clients:
+            clients.add(client)
             self._announce(session)
         if is_new and self._sockets is not None and not self.engine.state(session).is_private:
             await self._sockets.listen(session)
@@ -150,18 +154,18 @@ class EngineHost:
         with suppress(CommandRejected):
             self.engine.announce(session, ClientsChanged(count=self.count_clients(session)))
 
-    async def leave(self, session: str, seat: Seat) -> None:
-        """Take note that a client has left a session, which is closed unless somebody or something keeps it open."""
-        seats = self.clients.get(session, set())
-        seats.discard(seat)
-        if seats or session in self._detached:
+    async def remove_client(self, session: str, client: SharedClient) -> None:
+        """Note that a client has left a session; close it unless another client or a detach keeps it open."""
+        clients = self.clients.get(session, set())
+        clients.discard(client)
+        if clients or session in self._detached:
             self._announce(session)
         elif session in self.clients:
             await self.engine.submit(cmd.SessionClose(session=session))
             await self.forget(session)
 
     async def forget(self, session: str) -> None:
-        """Take note that a session was closed."""
+        """Note that a session was closed."""
         self.clients.pop(session, None)
         self._detached.pop(session, None)
         if self._sockets is not None:
@@ -169,9 +173,9 @@ class EngineHost:
         if not self.clients:
             self._ended.set()
 
-    async def detach(self, session: str, seat: Seat, *, by_hangup: bool) -> cmd.Ack:
-        """Let a session go on without this client. Raises `CommandRejected` where nobody could come back to it."""
-        if seat not in self.clients.get(session, ()):
+    async def detach(self, session: str, client: SharedClient, *, by_hangup: bool) -> cmd.Ack:
+        """Let a session continue without this client. Raises `CommandRejected` if nobody could come back to it."""
+        if client not in self.clients.get(session, ()):
             raise CommandRejected(f"no session {session!r} is open here.", code="session_unknown")
         state, sockets = self.engine.state(session), self._sockets
         if state.is_private or sockets is None:
@@ -181,19 +185,19 @@ class EngineHost:
         answer = await self.engine.query(SettingsQuery(session=session))
         settings = answer if isinstance(answer, SettingsAnswer) else SettingsAnswer()
         self._idle_seconds = settings.idle_minutes * 60.0
-        if by_hangup and not (_goes_on_at_hangup(settings) and is_at_work(state)):
+        if by_hangup and not (_survives_hangup(settings) and is_at_work(state)):
             raise CommandRejected("nothing runs that was to go on without a terminal.", code="detach_refused")
         self._detached[session] = monotonic()
-        if not self._is_looking:
-            self._is_looking = True
+        if not self._is_checking:
+            self._is_checking = True
             self._tasks.spawn(self._close_idle(), name="idle sessions")
-        await self.leave(session, seat)
+        await self.remove_client(session, client)
         return cmd.Ack(session=session, seq=state.seq)
 
     async def _close_idle(self) -> None:
-        """Close detached sessions that no client has open and nothing has happened in for a while."""
+        """Close detached sessions that have no client and were idle for long enough."""
         while self._detached:
-            await pause(min(LOOK_INTERVAL, max(self._idle_seconds / 4, SHORTEST_LOOK)))
+            await pause(min(IDLE_CHECK_INTERVAL, max(self._idle_seconds / 4, SHORTEST_CHECK_INTERVAL)))
             for session, last_activity in list(self._detached.items()):
                 if self.count_clients(session) or self._is_busy(session):
                     self._detached[session] = monotonic()
@@ -201,16 +205,16 @@ class EngineHost:
                     self._detached.pop(session)
                     await self.engine.submit(cmd.SessionClose(session=session))
                     await self.forget(session)
-        self._is_looking = False
+        self._is_checking = False
 
     def _is_busy(self, session: str) -> bool:
         with suppress(CommandRejected):
             return is_at_work(self.engine.state(session))
         return False
 
-    def outlives(self, seat: Seat) -> bool:
-        """True if a session stays open when this client is gone."""
-        return any(session in self._detached or seats - {seat} for session, seats in self.clients.items())
+    def outlives(self, client: SharedClient) -> bool:
+        """Return True if a session stays open when this client is gone."""
+        return any(session in self._detached or clients - {client} for session, clients in self.clients.items())
 
     async def wait_ended(self) -> None:
         """Wait until no session is open."""
@@ -226,75 +230,76 @@ class EngineHost:
 
 
 def is_at_work(state: SessionState) -> bool:
-    """True if a turn or a command runs, so also while one of them waits for an answer."""
+    """Return True if a turn or a command runs, or waits for an answer."""
     return state.current_turn is not None or bool(state.jobs or state.approvals)
 
 
-def _goes_on_at_hangup(settings: SettingsAnswer) -> bool:
+def _survives_hangup(settings: SettingsAnswer) -> bool:
     policy = settings.detach_on_hangup
     return policy == "always" or (policy == "ssh" and bool(os.environ.get("SSH_CONNECTION")))
 
 
-class Seat:
-    """The `Client` of one of several clients of an engine."""
+class SharedClient:
+    """One of several clients of an engine."""
 
     def __init__(self, host: EngineHost) -> None:
         self._host = host
-        self._left: set[str] = set()
+        self._left_sessions: set[str] = set()
 
     @property
     def engine(self) -> Engine:
-        """The engine that it is a seat of."""
+        """The engine that this client shares."""
         return self._host.engine
 
     async def submit(self, command: cmd.AnyCommand) -> cmd.Reply:
-        """Send a command. Those that are about who has a session open are the host's business."""
+        """Send a command. The host handles those that open, close or detach a session."""
         host = self._host
         match command:
             case cmd.SessionDetach():
                 return await self._detach(command)
             case cmd.SessionClose() if host.count_clients(command.session) > 1:
-                return await self._close_for_itself(command)
+                return await self._leave_session(command)
         reply = await host.engine.submit(command)
         if isinstance(reply, cmd.Reject):
             return reply
         match command:
             case cmd.SessionOpen() | cmd.SessionResume() | cmd.SessionFork():
-                self._left.discard(reply.session)
-                await host.take_in(reply.session, self)
+                self._left_sessions.discard(reply.session)
+                await host.add_client(reply.session, self)
             case cmd.SessionClose():
                 await host.forget(command.session)
         return reply
 
     async def _detach(self, command: cmd.SessionDetach) -> cmd.Reply:
-        self._left.add(command.session)
+        self._left_sessions.add(command.session)
         try:
             return await self._host.detach(command.session, self, by_hangup=command.by_hangup)
         except CommandRejected as refused:
-            self._left.discard(command.session)
+            self._left_sessions.discard(command.session)
             return cmd.Reject(code=refused.code, message=refused.message, hint=refused.hint)
 
-    async def _close_for_itself(self, command: cmd.SessionClose) -> cmd.Reply:
+    async def _leave_session(self, command: cmd.SessionClose) -> cmd.Reply:
         session = command.session
         if command.discard:
             message = "another client has this session open, so it is not thrown away."
             return cmd.Reject(code="session_shared", message=message)
         seq = self._host.engine.state(session).seq
-        self._left.add(session)
-        await self._host.leave(session, self)
+        self._left_sessions.add(session)
+        await self._host.remove_client(session, self)
         return cmd.Ack(session=session, seq=seq)
 
     async def query(self, query: AnyQuery) -> AnyAnswer:
         return await self._host.engine.query(query)
 
     async def events(self, session: str, *, after: int = 0, brief: bool = False) -> AsyncGenerator[Envelope]:
-        """Yield events, and first how many clients there are, until the session is closed or this client leaves it."""
+        """Yield the number of clients if it is more than one, then events, until the session is closed or this client
+        leaves it."""
         last_count = 1
         if (count := self._host.count_clients(session)) > last_count:
             last_count = count
             yield Envelope(seq=after, session=session, at=now_ms(), event=ClientsChanged(count=count))
         async for envelope in self._host.engine.events(session, after=after, brief=brief):
-            if session in self._left:
+            if session in self._left_sessions:
                 return
             if isinstance(envelope.event, ClientsChanged):
                 if envelope.event.count == last_count:
@@ -304,24 +309,24 @@ class Seat:
 
     async def close(self) -> None:
         """Leave every session. Safe to call twice."""
-        for session, seats in list(self._host.clients.items()):
-            if self in seats:
-                await self._host.leave(session, self)
+        for session, clients in list(self._host.clients.items()):
+            if self in clients:
+                await self._host.remove_client(session, self)
 
 
-class _OwnerSeat(Seat):
-    """The seat of the program that has the engine."""
+class _OwnerClient(SharedClient):
+    """The client of the program that owns the engine; closing it closes the engine."""
 
     async def close(self) -> None:
         await self._host.close()
 
 
 def find_own_engine(client: Client) -> Engine | None:
-    """Return the engine of this process that a client is a seat of; None: it is in another process."""
-    return client.engine if isinstance(client, Seat) else None
+    """Return the engine of this process that a client shares; None: it is in another process."""
+    return client.engine if isinstance(client, SharedClient) else None
 
 
 def share_engine(engine: Engine) -> Client:
-    """Return the client of the program that has an engine, to whose sessions others can attach from now on. It closes
-    the engine."""
-    return _OwnerSeat(EngineHost(engine))
+    """Return the owner's client of an engine, to whose sessions others can attach from now on. Closing it closes the
+    engine."""
+    return _OwnerClient(EngineHost(engine))

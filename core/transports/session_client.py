@@ -32,7 +32,8 @@ Settle = Callable[[], Awaitable[None]]
 
 
 class SessionView:
-    """Follows one session of a client. `on_event` gets every event, after it counts. `brief`: see `Client.events`."""
+    """Follows one session of a client and folds its events into `state`. `on_event` gets every event after it is
+    applied. `brief`: see `Client.events`."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class SessionView:
         self._stream = client.events(session, brief=brief)
 
     async def wait_until(self, is_met: Callable[[], bool]) -> None:
-        """Take events in until the condition holds or the session ends. Raises what client and `on_event` raise."""
+        """Apply events until the condition holds or the session ends. Raises what the client and `on_event` raise."""
         while not is_met():
             if (envelope := await anext(self._stream, None)) is None:
                 return
@@ -57,7 +58,7 @@ class SessionView:
             self._on_event(envelope)
 
     async def settle(self) -> None:
-        """Take in what every command that was accepted so far has done."""
+        """Apply the effects of every command that was accepted so far."""
         answer = await self._client.query(IdleQuery(session=self._session))
         if isinstance(answer, IdleAnswer):
             await self.wait_until(lambda: self.state.seq >= answer.seq)
@@ -69,7 +70,7 @@ class SessionView:
 
 
 def require_ack(reply: Reply) -> Ack:
-    """Return the reply to a command that was accepted. Raises `CommandRejected` for one that was not."""
+    """Return the reply to an accepted command. Raises `CommandRejected` for a rejected one."""
     if isinstance(reply, Reject):
         raise CommandRejected(reply.message, hint=reply.hint, code=reply.code)
     return reply
@@ -83,7 +84,7 @@ def require_answer(answer: AnyAnswer) -> AnyAnswer:
 
 
 async def join_session(session: str) -> LineClient | None:
-    """Return a connection that has a session open which an engine of another process has; None: there is none."""
+    """Return a connection to the engine of another process that has a session open; None: there is none."""
     if (client := await connect_to_session(session)) is None:
         return None
     try:
@@ -95,7 +96,7 @@ async def join_session(session: str) -> LineClient | None:
 
 
 async def resume_session(directory: Path, session: str, options: EngineOptions) -> Client:
-    """Return a client that has a session open: of the engine that runs it, else of one that is made for it. Raises
+    """Return a client that has a session open: of the engine that runs it, else of a new engine. Raises
     `CommandRejected`."""
     if (client := await join_session(session)) is not None:
         return client
@@ -108,21 +109,24 @@ async def resume_session(directory: Path, session: str, options: EngineOptions) 
     return engine
 
 
-class AttachedLabels:
-    """Attaches files to one session. `take_in` has to get the events of the session. `submit` raises for a command that
-    is rejected; `settle` waits until all that was accepted has been taken in."""
+class SessionAttachments:
+    """Attaches files to one session, each with a request id, so that concurrent clients get their own labels.
+
+    The owner passes every event of the session to `handle_event`. `submit` raises for a rejected command; `settle`
+    waits until the effects of accepted commands have arrived.
+    """
 
     def __init__(self, submit: Submit, settle: Settle) -> None:
         self._submit, self._settle = submit, settle
         self._labels: dict[str, str] = {}  # by request; "" = not known yet
 
-    def take_in(self, event: ev.Event) -> None:
-        """Note the label that a request was given."""
+    def handle_event(self, event: ev.Event) -> None:
+        """Note the label of a request."""
         if isinstance(event, ev.AttachmentAdded) and event.request in self._labels:
             self._labels[event.request] = event.label
 
     async def attach(self, files: Iterable[cmd.AttachmentAdd]) -> tuple[str, ...]:
-        """Attach files and return their labels, in this order. Raises what `submit` raises, and `CommandRejected` when
+        """Attach files and return their labels in the same order. Raises what `submit` raises, and `CommandRejected` if
         the session was closed meanwhile."""
         requests = list[str]()
         for file in files:

@@ -22,13 +22,13 @@ from core.sessions.store import is_session_id
 from core.transports.line_client import LINE_LIMIT, LineClient
 from core.user_dirs import list_socket_dirs
 
-LONGEST_PATH: Final = 100  # bytes; the kernels take 108 (Linux) and 104 (macOS) with the end mark
+LONGEST_PATH: Final = 100  # bytes; kernels accept 108 (Linux) and 104 (macOS), with the terminating zero
 CONNECT_LIMIT: Final = 2.0
 _CREDENTIALS: Final = struct.Struct("3i")  # struct ucred
 
 
 def choose_socket_path(session: str) -> Path:
-    """Return the path to listen on for a session, in a directory that is made if need be. Raises `StateError`."""
+    """Return the path to listen on for a session; creates its directory if need be. Raises `StateError`."""
     problems = []
     for directory in list_socket_dirs():
         path = directory / session
@@ -51,7 +51,7 @@ def choose_socket_path(session: str) -> Path:
 
 
 def _explain_unsafe(directory: Path) -> str:
-    """Explain why a directory is not this user's alone; "" = it is."""
+    """Return why a directory is not this user's alone; "" = it is."""
     stats = directory.lstat()
     if not stat.S_ISDIR(stats.st_mode):
         return f"{directory} is no directory"
@@ -69,7 +69,7 @@ def sweep_sockets(directory: Path) -> None:
 
 
 def find_socket(session: str) -> Path | None:
-    """Return the socket at which a session is reached; None: no engine listens for it."""
+    """Return the socket of a session; None: no engine listens for it."""
     if not is_session_id(session):
         return None
     sockets = (path for directory in list_socket_dirs() for path in _list_sockets(directory) if path.name == session)
@@ -77,7 +77,7 @@ def find_socket(session: str) -> Path | None:
 
 
 def list_reachable() -> list[str]:
-    """Return the ids of the sessions at whose sockets an engine answers, newest first."""
+    """Return the ids of the sessions whose engine answers at their socket, newest first."""
     session_ids = {
         path.name for directory in list_socket_dirs() for path in _list_sockets(directory) if is_answered(path)
     }
@@ -85,7 +85,7 @@ def list_reachable() -> list[str]:
 
 
 def _list_sockets(directory: Path) -> Iterator[Path]:
-    """Iterate over this user's sockets in a directory; in one that is not safe there are none."""
+    """Iterate over this user's sockets in a directory; an unsafe directory counts as empty."""
     try:
         if _explain_unsafe(directory):
             return
@@ -100,7 +100,7 @@ def _list_sockets(directory: Path) -> Iterator[Path]:
 
 
 def is_answered(path: Path) -> bool:
-    """True if a process of this user listens at a socket."""
+    """Return True if a process of this user listens at a socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
         trial.settimeout(CONNECT_LIMIT)
         try:
@@ -111,15 +111,15 @@ def is_answered(path: Path) -> bool:
 
 
 def is_own_peer(connection: socket.socket) -> bool:
-    """True if the process at the other end is this user's, as far as the system tells."""
+    """Return True if the process at the other end is this user's, as far as the system reports it."""
     if not hasattr(socket, "SO_PEERCRED"):
-        return True  # the directory keeps others out
+        return True  # the permissions of the directory exclude others
     _, user, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     return bool(user == os.geteuid())
 
 
 async def connect_to_session(session: str) -> LineClient | None:
-    """Connect to the engine that has a session open; None: there is none that can be reached."""
+    """Connect to the engine that has a session open; None: no engine can be reached."""
     path = await asyncio.to_thread(find_socket, session)
     return None if path is None else await _connect(path)
 

@@ -51,7 +51,7 @@ from core.state.session import SessionState, TurnState
 from core.tasks import TaskOwner
 from core.text.display_names import to_one_line
 from core.transports.response import Response, build_refusal, build_response
-from core.transports.session_client import AttachedLabels, SessionView, require_ack
+from core.transports.session_client import SessionAttachments, SessionView, require_ack
 
 MAX_STDIN = 16 * 1024 * 1024
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -143,7 +143,7 @@ class _PrintRun:
         self._opened = 0  # the seq of the session when it was opened
         self._errors: list[ev.ErrorRaised] = []
         self._labels: tuple[str, ...] = ()
-        self._attached: AttachedLabels | None = None
+        self._attached: SessionAttachments | None = None
 
     @property
     def _is_resumed(self) -> bool:
@@ -222,7 +222,7 @@ class _PrintRun:
                 adds.append(cmd.AttachmentAdd(session=self._session, data=data, name="standard input"))
             else:
                 adds.append(cmd.AttachmentAdd(session=self._session, path=_to_absolute(image)))
-        self._attached = AttachedLabels(self._submit, view.settle)
+        self._attached = SessionAttachments(self._submit, view.settle)
         try:
             self._labels = await self._attached.attach(adds)
         except CommandRejected as refused:
@@ -261,7 +261,7 @@ class _PrintRun:
     def _handle_event(self, envelope: ev.Envelope) -> None:
         """Print an event, and note refusals for want of somebody to ask."""
         if self._attached is not None:
-            self._attached.take_in(envelope.event)
+            self._attached.handle_event(envelope.event)
         if isinstance(envelope.event, ev.ErrorRaised) and envelope.seq > self._opened:
             self._errors.append(envelope.event)
         if not isinstance(envelope.event, ev.LossyEvent) and envelope.seq <= self._printed:

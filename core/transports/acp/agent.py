@@ -309,18 +309,18 @@ class AcpAgent:
     async def _set_mode(self, request: a.SetSessionModeRequest) -> dict[str, Any]:
         session = self._find(request.session_id)
         await session.submit(build_change(session.id, "mode", request.mode_id))
-        await session.keep_choices()
+        await session.save_choices()
         await session.settle()
         return {}
 
     async def _set_option(self, request: a.SetSessionConfigOptionRequest) -> a.SetSessionConfigOptionResponse:
         session, value = self._find(request.session_id), str(request.value)
         if request.config_id == "review":
-            await session.keep_choices(value)
+            await session.save_choices(value)
             session.notify(ConfigOptionUpdate(config_options=session.list_options()))
         else:
             await session.submit(build_change(session.id, request.config_id, value))
-            await session.keep_choices()
+            await session.save_choices()
             await session.settle()
         return a.SetSessionConfigOptionResponse(config_options=session.list_options())
 

@@ -46,7 +46,7 @@ async def review_all(session: FollowedSession) -> None:
     await session.settle()
     changes = list_changes(session.state.changes)
     if not changes:
-        session.say("Nothing waits for a review.")
+        session.show_text("Nothing waits for a review.")
     await review_changes(session, changes, by_hunk=session.review == "each")
     if changes:
         _tell_rest(session)
@@ -57,7 +57,7 @@ async def resolve_named(session: FollowedSession, path: str, verdict: Verdict) -
     await session.settle()
     before, bulks = dict(session.state.changes), {bulk.root for bulk in session.state.review.bulks}
     if not before and not bulks:
-        session.say("Nothing waits for a review.")
+        session.show_text("Nothing waits for a review.")
         return
     command: cmd.AnyCommand = cmd.HunkResolve(session=session.id, path=path, verdict=verdict, confirmed=bool(path))
     if path in bulks and path not in before:
@@ -66,12 +66,12 @@ async def resolve_named(session: FollowedSession, path: str, verdict: Verdict) -
         await session.submit(command)
         await session.settle()
     except AcpError as problem:
-        session.say(f"That could not be done: {problem.message}")
+        session.show_text(f"That could not be done: {problem.message}")
     else:
         rows = [change for change in list_changes(before) if change.path not in session.state.changes]
         names = [format_change_path(row) for row in rows]
         names += sorted(bulks - {bulk.root for bulk in session.state.review.bulks})
-        session.say(f"{verdict.capitalize()}ed: {', '.join(names)}." if names else _NOT_DONE)
+        session.show_text(f"{verdict.capitalize()}ed: {', '.join(names)}." if names else _NOT_DONE)
     _tell_rest(session)
 
 
@@ -92,7 +92,7 @@ async def _accept_rest(session: FollowedSession, paths: tuple[str, ...]) -> None
         try:
             await session.submit(cmd.HunkResolve(session=session.id, path="", paths=waiting, verdict="accept"))
         except AcpError as problem:
-            session.say(f"The rest could not be accepted: {problem.message}")
+            session.show_text(f"The rest could not be accepted: {problem.message}")
         await session.settle()
 
 
@@ -135,7 +135,7 @@ async def _review_one(
 async def _take_late(session: FollowedSession, shown_change: _ShownChange, choice: str) -> None:
     """Carry out a verdict that came when nobody waited for it any more, and say what became of it."""
     report = await _carry_out(session, shown_change, choice)
-    session.say(f"{format_change_path(shown_change.change)}: your answer came late. {report}")
+    session.show_text(f"{format_change_path(shown_change.change)}: your answer came late. {report}")
 
 
 async def _carry_out(session: FollowedSession, shown_change: _ShownChange, choice: str) -> str:

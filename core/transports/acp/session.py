@@ -48,7 +48,7 @@ from core.transports.acp.session_options import (
     recall_review,
 )
 from core.transports.acp.tool_calls import build_diff
-from core.transports.session_client import AttachedLabels
+from core.transports.session_client import SessionAttachments
 
 OWN_COMMANDS: Final = {
     "review": ("Ask about everything that waits for a review", ""),
@@ -81,9 +81,9 @@ class FollowedSession:
         self.review = terms.review
         self._is_cancelled = False
         self.client, self.id = client, session
-        self.attached = AttachedLabels(self.submit, self.settle)
+        self.attached = SessionAttachments(self.submit, self.settle)
         self._terms = terms
-        self._asker = ClientAsker(terms.peer, terms.capabilities, session, terms.seconds, self.say)
+        self._asker = ClientAsker(terms.peer, terms.capabilities, session, terms.seconds, self.show_text)
         session_capabilities = terms.capabilities.session
         self.printer = UpdatePrinter(
             self.state,
@@ -146,7 +146,7 @@ class FollowedSession:
         try:
             async for envelope in self.client.events(self.id):
                 apply_event(self.state, envelope, SHARED_STEPS)
-                self.attached.take_in(envelope.event)
+                self.attached.handle_event(envelope.event)
                 if self._is_live:
                     await self._show(envelope)
                 elif replay:
@@ -258,7 +258,7 @@ class FollowedSession:
 
     def _start_late(self, take_late: Callable[[str], Awaitable[None]], choice: str) -> None:
         if self._is_left:
-            self.say("The session was closed before that answer: nothing was done. Load it again, then /review.")
+            self.show_text("The session was closed before that answer: nothing was done. Load it again, then /review.")
             return
 
         async def work() -> None:
@@ -266,7 +266,7 @@ class FollowedSession:
 
         self._tasks.spawn(work(), name="late answer")
 
-    def say(self, text: str) -> None:
+    def show_text(self, text: str) -> None:
         """Say a paragraph to the user that is not the agent's."""
         self.notify(AgentMessageChunk(content=TextContent(text=f"\n\n{text}")))
 
@@ -281,7 +281,7 @@ class FollowedSession:
         """Send an update to the client."""
         self._terms.peer.notify("session/update", SessionNotification(session_id=self.id, update=update))
 
-    async def keep_choices(self, review: str = "") -> None:
+    async def save_choices(self, review: str = "") -> None:
         """Have what the client chose survive the session, also one in which nothing was said. `review`: the policy that
         it chose now, "" = as it is. Raises `AcpError`."""
         self.review = parse_review(review or self.review, can_accept=self._terms.can_accept)

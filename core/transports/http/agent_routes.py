@@ -1,4 +1,4 @@
-"""Background agents by HTTP: start one, look after it, and bring its work under review."""
+"""Background agents by HTTP: start and control them, and bring their work under review."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ async def _stream_changes(service: HttpService, last: BackgroundAgent) -> AsyncG
             try:
                 background_agent = await service.agents.find(last.id)
             except StoreUnavailable:
-                continue  # it is looked at again as soon as the store is there
+                continue  # the agent is read again once the store is back
             except AgentTuiError as problem:
                 if problem.code != AGENT_UNKNOWN:
                     raise

@@ -38,7 +38,7 @@ from core.transports.response import close_records
 PATH: Final = "/api/v1/openapi.json"
 STREAMED: Final = frozenset({"complete_chat", "plan_chat"})
 STREAMS: Final = frozenset({"replay_chat", "follow_session", "follow_background_agent"})
-# What is no JSON, by the route that serves it.
+# Media types of answers that are not JSON, by route.
 PAGES: Final = {"show_page": "text/html", "show_terminal": "text/html", "read_static": "*/*"}
 _ABOUT: Final = "The chat API and the sessions of agent-tui. docs/api.md explains it."
 _PROBLEM: Final = {
@@ -56,7 +56,7 @@ _PROBLEM: Final = {
 }
 _REFERENCE: Final = "#/components/schemas/{name}"
 _EVENTS: Final = {"text/event-stream": {"schema": {"type": "string"}}}
-# Codes of the engine that are no plain 400: what is named is not there (404), or is in another state by now (409).
+# Error codes of the engine that are not a 400: a named thing is unknown (404), or its state has changed (409).
 STATUSES: Final[Mapping[str, int]] = {
     "session_unknown": 404,
     "approval_unknown": 404,
@@ -79,16 +79,15 @@ STATUSES: Final[Mapping[str, int]] = {
     "closing": 503,
     "internal": 500,
 }
-# Routes are added here: the list of a module of their own.
+# New groups of routes are added here.
 HANDLERS: Final[tuple[Any, ...]] = (*CHAT_HANDLERS, *SESSION_HANDLERS, *AGENT_HANDLERS)
 ALL_HANDLERS: Final[tuple[Any, ...]] = (*HANDLERS, *WEB_HANDLERS)
-# Where the page is served: paths without a token, exact ones, and with a slash at their end all below. None may tell
-# anything.
+# Paths of the web page, which need no token: exact ones, and prefixes with a final slash. They must reveal nothing.
 PAGE_PATHS: Final[tuple[str, ...]] = ("/", "/terminal", "/static/")
 
 
 def build_document(handlers: Sequence[Any]) -> dict[str, Any]:
-    """Return the description of routes, and of the one that serves it."""
+    """Return the OpenAPI document of the routes, and of the route that serves it."""
     handlers = [
         route_handler
         for route_handler in (*handlers, build_route(handlers))
@@ -122,7 +121,8 @@ def build_document(handlers: Sequence[Any]) -> dict[str, Any]:
 
 
 class _Records:
-    """The records that routes take and answer with, as msgspec describes them: litestar misreads its tuples."""
+    """The schemas of the records in requests and answers. They come from msgspec, since litestar misreads its
+    tuples."""
 
     def __init__(self, handlers: Sequence[Any]) -> None:
         kinds = {key: kind for handler in handlers for key, kind in _find_records(handler).items()}
@@ -131,7 +131,7 @@ class _Records:
         close_records(self.schemas, is_required=False, is_closed=False)
 
     def find(self, handler: str, part: str) -> dict[str, Any] | None:
-        """Return the schema of the body of a route, or of its answer; None: it has none."""
+        """Return the schema of a route's body or answer; None: it has none."""
         return self._found.get((handler, part))
 
 
@@ -146,7 +146,7 @@ def _find_records(handler: Any) -> dict[tuple[str, str], Any]:
 
 
 def _list_operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Iterate over operations, each with the name of its handler."""
+    """Iterate over operations with the names of their handlers."""
     for methods in document["paths"].values():
         for operation in methods.values():
             yield operation["operationId"], operation
@@ -167,7 +167,7 @@ def _describe_responses(handler: str, operation: dict[str, Any], records: _Recor
 
 
 def build_route(handlers: Sequence[Any]) -> Any:
-    """Return the route that serves the description of others."""
+    """Return the route that serves the OpenAPI document of other routes."""
 
     @cache
     def render() -> bytes:
@@ -182,12 +182,12 @@ def build_route(handlers: Sequence[Any]) -> Any:
 
 
 def format_document(handlers: Sequence[Any]) -> str:
-    """Return the description as it stands in `docs/openapi.json`."""
+    """Return the content of `docs/openapi.json`."""
     return json.dumps(build_document(handlers), indent=1, sort_keys=True) + "\n"
 
 
 def build_problem(status: int, code: str, message: str, hint: str = "") -> Response[bytes]:
-    """Return the answer that says what was wrong."""
+    """Build an error answer."""
     return Response(encode_problem(code, message, hint), status_code=status, media_type=MediaType.JSON)
 
 
@@ -198,7 +198,7 @@ def answer_refusal(_: Request[Any, Any, Any], problem: AgentTuiError) -> Respons
 
 
 def answer_http(_: Request[Any, Any, Any], problem: HTTPException) -> Response[bytes]:
-    """Answer what litestar refuses: no such route, a body that does not fit its records."""
+    """Answer an error of litestar: an unknown route, or a body that does not match its record."""
     names = {
         400: "request_invalid",
         404: "route_unknown",
@@ -224,13 +224,13 @@ def answer_gone(_: Request[Any, Any, Any], problem: EngineGone) -> Response[byte
 
 
 def answer_fault(_: Request[Any, Any, Any], problem: Exception) -> Response[bytes]:
-    """Answer a fault of ours: it is kept, and named."""
+    """Answer an unexpected fault; its report is saved and named."""
     report = describe_crash_report(save_crash_report(problem, "the server"))
     return build_problem(500, "internal", f"unexpected fault: {type(problem).__name__}.", report)
 
 
 def answer_undecodable(_: Request[Any, Any, Any], problem: Exception) -> Response[bytes]:
-    """Answer a body that is no UTF-8, or nests too deep."""
+    """Answer a body that is not UTF-8 or nests too deep."""
     return build_problem(400, "request_invalid", f"the body can't be read: {problem}.")
 
 
@@ -245,7 +245,7 @@ ANSWERS: Final[Mapping[Any, Callable[..., Response[bytes]]]] = {
 
 
 def build_routes(service: HttpService, handlers: Sequence[Any] = HANDLERS) -> Litestar:
-    """Return the routes alone: without the guard before them, nobody is granted anything."""
+    """Return the routes alone, without the guard: nobody is granted anything."""
     served_handlers = (*handlers, *(WEB_HANDLERS if service.terminals is not None else ()))
     return Litestar(
         [*served_handlers, build_route(served_handlers)],
@@ -255,13 +255,13 @@ def build_routes(service: HttpService, handlers: Sequence[Any] = HANDLERS) -> Li
         on_shutdown=[service.agents.close],
         logging_config=None,
         openapi_config=None,
-        request_max_body_size=None,  # the guard counts
+        request_max_body_size=None,  # the guard limits it
         debug=False,
     )
 
 
 def build_application(service: HttpService, rules: AccessRules) -> Application:
-    """Return what a server serves."""
+    """Return the application that a server serves."""
     routes: Any = build_routes(service)
     return Guard(routes, rules)
 

@@ -40,12 +40,12 @@ from core.transports.http.service import (
     require_grant,
     require_model_grant,
 )
-from core.transports.http.sse import LastEvent, Place, encode_event, read_place
+from core.transports.http.sse import EventId, LastEvent, encode_event, parse_position
 from core.transports.response import PendingBulk, PendingChange, list_pending_bulks, list_pending_changes
 from core.transports.session_client import SessionView
 
-# What works with the agent and its shadow. Whatever writes to the project or the settings, runs a command of the user's
-# own, grants something or raises a limit is none of these.
+# Commands that only work with the agent and its shadow. A command that writes to the project or the settings, runs a
+# command of the user, grants rights or raises a limit is not among them.
 DRIVING: Final[frozenset[type]] = frozenset(
     {
         cmd.AttachmentAdd,
@@ -88,7 +88,7 @@ DRIVING: Final[frozenset[type]] = frozenset(
         cmd.TurnUnsteer,
     }
 )
-_NOT_HERE: Final = {
+_REFUSED_COMMANDS: Final = {
     cmd.SessionOpen: "POST /api/v1/sessions opens one.",
     cmd.SessionResume: "A session is resumed by being asked for.",
 }
@@ -103,15 +103,15 @@ Context = Annotated[
 
 
 class CheckedCommand(Struct, frozen=True):
-    """A command about one session, and the rights that it needs."""
+    """A command about one session, and the grant that it needs."""
 
     command: cmd.AnyCommand
     needs: Grant
 
 
 def check_command(command: cmd.AnyCommand, session: str) -> CheckedCommand:
-    """Return a command that a client sends about a session. Raises `CommandRejected`."""
-    if (hint := _NOT_HERE.get(type(command))) is not None:
+    """Check a client's command about a session, and fill the session in. Raises `CommandRejected`."""
+    if (hint := _REFUSED_COMMANDS.get(type(command))) is not None:
         raise CommandRejected("a session is not opened by a command here.", hint=hint, code="command_refused")
     if command.session not in {"", session}:
         raise CommandRejected(f"the command is about {command.session[:100]!r}.", code="session_mismatch")
@@ -119,10 +119,10 @@ def check_command(command: cmd.AnyCommand, session: str) -> CheckedCommand:
 
 
 def find_needed_grant(command: cmd.AnyCommand) -> Grant:
-    """Return the rights that a command needs."""
+    """Return the grant that a command needs."""
     if isinstance(command, cmd.SessionClose) and command.discard:
         return Grant.APPROVE
-    if isinstance(command, cmd.AttachmentAdd) and _leads_out(command.path):
+    if isinstance(command, cmd.AttachmentAdd) and _leaves_project(command.path):
         return Grant.APPROVE
     if any(names_file_or_command(model) for model in _list_models(command)):
         return Grant.APPROVE
@@ -130,17 +130,17 @@ def find_needed_grant(command: cmd.AnyCommand) -> Grant:
 
 
 def _list_models(command: cmd.AnyCommand) -> tuple[str, ...]:
-    """Return the models that a command names, whichever command it is."""
+    """Return the models that a command names."""
     return (*filter(None, (getattr(command, "model", ""),)), *getattr(command, "models", ()))
 
 
-def _leads_out(path: str) -> bool:
+def _leaves_project(path: str) -> bool:
     pure = PurePosixPath(path)
     return pure.is_absolute() or ".." in pure.parts or path.startswith("~")
 
 
 def find_answer(events: Iterable[ev.Envelope], approval: str) -> str | None:
-    """Return a sentence about the answer that an approval has; None: it has none."""
+    """Return a sentence about the answer to an approval; None: it is not answered."""
     for envelope in events:
         if isinstance(event := envelope.event, ev.ApprovalResolved) and event.id == approval:
             note = f" ({event.note})" if event.note else ""
@@ -232,7 +232,7 @@ class PlansAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def summarize_session(state: SessionState) -> SessionSummaryAnswer:
-    """Return a session in short."""
+    """Summarize a session."""
     return SessionSummaryAnswer(
         session=state.session_id,
         conversation_id=to_conversation_id(state.session_id),
@@ -287,11 +287,11 @@ async def read_session(session: FromPath[str], service: Served) -> SessionSummar
 
 @get(ONE + "/events", opt=READS, summary="Events of a session")
 async def follow_session(
-    session: FromPath[str], service: Served, after: Place = None, last_event_id: LastEvent = None
+    session: FromPath[str], service: Served, after: EventId = None, last_event_id: LastEvent = None
 ) -> Stream:
     """Stream every event behind `after`, as docs/architecture.md names them, and go on with those that come."""
     client = await service.find(session)
-    return service.streams.build_stream(_stream_events(service, client, session, read_place(after, last_event_id)))
+    return service.streams.build_stream(_stream_events(service, client, session, parse_position(after, last_event_id)))
 
 
 @get(ONE + "/hunks", opt=READS, summary="Changes that wait for a verdict, with their hunks")
@@ -441,12 +441,12 @@ async def read_settings(service: Served) -> Response[bytes]:
 
 
 def encode_answer(answer: q.AnyAnswer) -> Response[bytes]:
-    """Return the answer of the engine as it is."""
+    """Encode an answer of the engine."""
     return Response(encode_record(answer), media_type=MediaType.JSON)
 
 
 async def load_state(service: HttpService, session: str) -> SessionState:
-    """Return the state of a session as it is now. Raises `CommandRejected`."""
+    """Load the current state of a session. Raises `CommandRejected`."""
     view = SessionView(await service.find(session), session)
     try:
         await view.settle()
@@ -456,7 +456,7 @@ async def load_state(service: HttpService, session: str) -> SessionState:
 
 
 async def read_events(client: Client, session: str) -> list[ev.Envelope]:
-    """Return the events of a session so far."""
+    """Read the events of a session so far."""
     envelopes = list[ev.Envelope]()
     view = SessionView(client, session, envelopes.append)
     try:

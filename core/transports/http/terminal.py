@@ -1,8 +1,8 @@
-"""The real screen in a browser: one `agent-tui attach` for each tab, driven by the front end of textual-serve.
+"""The screen in a browser: one `agent-tui attach` process per tab, driven by the front end of textual-serve.
 
-A page can't send headers with a WebSocket, so it first asks for a ticket with its token: it opens one terminal, once,
-within half a minute. The front end speaks JSON lists (`["stdin", text]`, `["resize", {width, height}]`, `ping`,
-`focus`, `blur`); the screen speaks the packets of Textual's web driver: a letter, four bytes of length, the payload.
+A page can't send headers with a WebSocket, so it first requests a ticket with its token; the ticket opens one terminal,
+once, within half a minute. The front end speaks JSON lists (`["stdin", text]`, `["resize", {width, height}]`, `ping`,
+`focus`, `blur`). The screen speaks the packets of Textual's web driver: a letter, four bytes of length, the payload.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ MAX_TERMINALS: Final = 16
 MAX_PACKET: Final = 16 * 1024 * 1024
 MAX_MESSAGE: Final = 1024 * 1024
 STOP_LIMIT: Final = 5.0
-PRELUDE: Final = b"__GANGLION__\n"  # how the driver says that a screen begins
-_KEPT: Final = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
-_KEPT_PREFIXES: Final = ("AGENT_TUI_", "LC_", "XDG_")
+PRELUDE: Final = b"__GANGLION__\n"  # the driver's mark before the first packet
+_INHERITED: Final = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
+_INHERITED_PREFIXES: Final = ("AGENT_TUI_", "LC_", "XDG_")
 _OPENED_SCHEMES: Final = ("http://", "https://")
 
 
 class TabSocket(Protocol):
-    """The WebSocket of a tab, as litestar has it."""
+    """The WebSocket of a tab, as litestar provides it."""
 
     async def receive_text(self) -> str: ...
 
@@ -45,13 +45,13 @@ class TabSocket(Protocol):
 
 
 class Tickets:
-    """Tickets that were given out: each opens the terminal of one session, once, for `TICKET_SECONDS`."""
+    """Issued tickets: a ticket opens the terminal of one session, once, within `TICKET_SECONDS`."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, tuple[str, float]] = {}
 
     def issue(self, session: str) -> str:
-        """Return a new ticket for a session."""
+        """Issue a ticket for a session. Raises `CommandRejected` if there are too many."""
         now = monotonic()
         self._sessions = {key: entry for key, entry in self._sessions.items() if entry[1] > now}
         if len(self._sessions) >= MAX_TERMINALS:
@@ -61,13 +61,13 @@ class Tickets:
         return ticket
 
     def redeem(self, ticket: str) -> str | None:
-        """Return the session of a ticket, which is used up by that; None: it is none, or too old."""
+        """Use up a ticket and return its session; None: it is unknown or expired."""
         session, deadline = self._sessions.pop(ticket, ("", 0.0))
         return session if deadline > monotonic() else None
 
 
 class Terminals:
-    """The terminals that are open; `program`: the argv prefix that starts this program."""
+    """The open terminals. `program`: the argv prefix that starts this program."""
 
     def __init__(self, program: tuple[str, ...]) -> None:
         self.tickets = Tickets()
@@ -75,7 +75,7 @@ class Terminals:
         self._open = 0
 
     async def serve(self, page: TabSocket, session: str, size: tuple[int, int]) -> None:
-        """Run a screen on a session for a tab, until either is gone. `size`: columns, rows."""
+        """Run a screen of a session for a tab, until either closes. `size`: columns, rows."""
         if self._open >= MAX_TERMINALS:
             await page.close(1013, "too many terminals are open")
             return
@@ -101,21 +101,21 @@ class Terminals:
             await page.close(1011, "the screen can't be started")
             return
         tasks = TaskOwner()
-        screen = tasks.start(_print_screen(process, page), name="screen of a tab")
-        keys = tasks.start(_take_keys(process, page), name="keys of a tab")
+        screen = tasks.start(_forward_output(process, page), name="screen of a tab")
+        keys = tasks.start(_forward_input(process, page), name="keys of a tab")
         try:
             await asyncio.wait({screen, keys}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             await tasks.cancel()
             await _end(process)
-            with contextlib.suppress(Exception):  # the tab may be gone
+            with contextlib.suppress(Exception):  # the tab may be closed
                 await page.close(1000)
 
 
 def build_environment(environment: Mapping[str, str], size: tuple[int, int]) -> dict[str, str]:
-    """Return the environment of a screen in a browser: no key of a provider is in it, since its engine runs already."""
+    """Return the environment of a screen in a browser. It has no provider keys, since the engine runs elsewhere."""
     inherited_variables = {
-        key: value for key, value in environment.items() if key in _KEPT or key.startswith(_KEPT_PREFIXES)
+        key: value for key, value in environment.items() if key in _INHERITED or key.startswith(_INHERITED_PREFIXES)
     }
     return {
         **inherited_variables,
@@ -129,12 +129,12 @@ def build_environment(environment: Mapping[str, str], size: tuple[int, int]) -> 
 
 
 def encode_packet(kind: bytes, payload: bytes) -> bytes:
-    """Return a packet as the driver reads it. `kind`: `D` = data, `M` = JSON about the terminal."""
+    """Encode a packet for the driver. `kind`: `D` = data, `M` = JSON about the terminal."""
     return b"%s%s%s" % (kind, len(payload).to_bytes(4, "big"), payload)
 
 
-async def _print_screen(process: asyncio.subprocess.Process, page: TabSocket) -> None:
-    """Send what a screen draws to the tab, until it ends."""
+async def _forward_output(process: asyncio.subprocess.Process, page: TabSocket) -> None:
+    """Send the output of a screen to the tab, until it ends."""
     assert process.stdout is not None
     read = process.stdout.readexactly
     with contextlib.suppress(asyncio.IncompleteReadError, ValueError, ConnectionError):
@@ -157,15 +157,15 @@ async def _print_screen(process: asyncio.subprocess.Process, page: TabSocket) ->
 
 
 def _translate(meta: dict[str, Any]) -> str:
-    """Return what the front end is told of the screen's wish, "" = nothing."""
+    """Return the front end's message for a request of the screen, "" = none."""
     url = meta.get("url")
     if meta.get("type") == "open_url" and isinstance(url, str) and url.startswith(_OPENED_SCHEMES):
         return msgspec.json.encode(["open_url", {"url": url, "new_tab": True}]).decode()
     return ""
 
 
-async def _take_keys(process: asyncio.subprocess.Process, page: TabSocket) -> None:
-    """Send what is typed in the tab to its screen, until the tab is gone."""
+async def _forward_input(process: asyncio.subprocess.Process, page: TabSocket) -> None:
+    """Send the input of the tab to its screen, until the tab closes."""
     stdin = process.stdin
     assert stdin is not None
     handlers: Mapping[str, Callable[[Any], bytes]] = {
@@ -174,7 +174,7 @@ async def _take_keys(process: asyncio.subprocess.Process, page: TabSocket) -> No
         "focus": lambda _: encode_packet(b"M", b'{"type":"focus"}'),
         "blur": lambda _: encode_packet(b"M", b'{"type":"blur"}'),
     }
-    with contextlib.suppress(Exception):  # whatever ends the connection ends the screen
+    with contextlib.suppress(Exception):  # any error of the connection ends the screen
         while True:
             raw = await page.receive_text()
             if len(raw) > MAX_MESSAGE:
@@ -194,12 +194,12 @@ def _encode_resize(size: Any) -> bytes:
 
 
 def clamp_size(width: Any, height: Any) -> tuple[int, int]:
-    """Return a size of a terminal (columns, rows) as it can be drawn. Raises `ValueError`, `TypeError`."""
+    """Return a terminal size (columns, rows) within the limits. Raises `ValueError`, `TypeError`."""
     return min(max(int(width), 20), 1000), min(max(int(height), 5), 500)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Let a screen quit by itself, then end it."""
+    """Ask a screen to quit, then end its process."""
     if process.stdin is not None:
         with contextlib.suppress(OSError, RuntimeError):
             process.stdin.write(encode_packet(b"M", b'{"type":"quit"}'))

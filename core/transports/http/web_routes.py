@@ -1,6 +1,6 @@
-"""The page by HTTP: its files, which hold no secret and need no token, and the way to a terminal.
+"""The web page by HTTP: its files, which hold no secret and need no token, and the terminals.
 
-A page gets the token from the fragment of its address, which no server sees; whatever it shows comes by the API.
+A page gets its token from the fragment of its URL, which no server sees. All of its data comes by the API.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from core.transports.http.service import APPROVES, PUBLIC, HttpService, Served
 from core.transports.http.terminal import Terminals, clamp_size
 
 TERMINALS: Final = "/api/v1/terminals/"
-POLICY_VIOLATED: Final = 1008  # of a WebSocket
+POLICY_VIOLATED: Final = 1008  # close code of a WebSocket
 _KINDS: Final = {  # litestar adds the charset of text
     ".css": "text/css",
     ".html": "text/html",
@@ -26,7 +26,7 @@ _KINDS: Final = {  # litestar adds the charset of text
     ".ttf": "font/ttf",
 }
 _OWN: Final = ("api.js", "review.js", "style.css", "terminal.css", "terminal.js", "visible.js")
-# Of the front end of textual-serve: it draws the terminal (xterm.js).
+# Files of textual-serve's front end, which draws the terminal (xterm.js).
 _XTERM: Final = ("css/xterm.css", "fonts/RobotoMono-VariableFont_wght.ttf", "js/textual.js")
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; connect-src 'self'; font-src 'self'; img-src 'self' data:; "
@@ -112,7 +112,8 @@ def _find_own(name: str) -> Path:
 
 
 def _find_xterm() -> Path:
-    """Return where the front end is installed; the package itself, with a server of its own, is not imported."""
+    """Return the directory of textual-serve's front end. The package itself, which has its own server, is not
+    imported."""
     spec = find_spec("textual_serve")
     if spec is None or spec.origin is None:
         raise NotFoundException

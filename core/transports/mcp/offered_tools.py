@@ -13,7 +13,7 @@ from core.protocol.renames import list_changes
 from core.protocol.review import Change, Hunk
 from core.records import convert
 from core.state.session import SessionState
-from core.transports.mcp.outside_agent import OutsideAgent, WantedCall
+from core.transports.mcp.outside_agent import OutsideAgent, RequestedCall
 
 MAX_SYMBOLS: Final = 50
 EDITS: Final = ("patch", "content", "old_string", "delete")
@@ -52,7 +52,7 @@ class ReviewStateArguments(Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
 
-class OutwardTool(Struct, frozen=True, kw_only=True):
+class ServedTool(Struct, frozen=True, kw_only=True):
     """A tool. `run` returns its answer, as text or as a JSON object, and whether it failed."""
 
     name: str
@@ -79,7 +79,7 @@ class OutwardTool(Struct, frozen=True, kw_only=True):
 
 
 async def _search(agent: OutsideAgent, arguments: CodebaseSearchArguments) -> tuple[str, bool]:
-    return await agent.call([WantedCall("codebase_search", msgspec.to_builtins(arguments))])
+    return await agent.call([RequestedCall("codebase_search", msgspec.to_builtins(arguments))])
 
 
 async def _find_symbols(agent: OutsideAgent, arguments: FindSymbolsArguments) -> tuple[dict[str, Any], bool]:
@@ -92,11 +92,11 @@ async def _find_symbols(agent: OutsideAgent, arguments: FindSymbolsArguments) ->
 
 
 async def _find_definition(agent: OutsideAgent, arguments: SymbolPlaceArguments) -> tuple[str, bool]:
-    return await agent.call([WantedCall("find_definition", msgspec.to_builtins(arguments))])
+    return await agent.call([RequestedCall("find_definition", msgspec.to_builtins(arguments))])
 
 
 async def _find_references(agent: OutsideAgent, arguments: SymbolPlaceArguments) -> tuple[str, bool]:
-    return await agent.call([WantedCall("find_references", msgspec.to_builtins(arguments))])
+    return await agent.call([RequestedCall("find_references", msgspec.to_builtins(arguments))])
 
 
 async def _propose(agent: OutsideAgent, arguments: ProposeEditArguments) -> tuple[str, bool]:
@@ -108,20 +108,20 @@ async def _propose(agent: OutsideAgent, arguments: ProposeEditArguments) -> tupl
     return await agent.call(_list_edit_calls(arguments, edit_kinds[0]))
 
 
-def _list_edit_calls(arguments: ProposeEditArguments, kind: str) -> list[WantedCall]:
+def _list_edit_calls(arguments: ProposeEditArguments, kind: str) -> list[RequestedCall]:
     """List the calls of an edit. A file that is replaced as a whole is read first: it may be another one by now."""
     match kind:
         case "patch":
-            return [WantedCall("apply_patch", {"input": arguments.patch})]
+            return [RequestedCall("apply_patch", {"input": arguments.patch})]
         case "content":
-            read = WantedCall("read_file", {"target_file": arguments.path})
-            return [read, WantedCall("write", {"file_path": arguments.path, "contents": arguments.content})]
+            read = RequestedCall("read_file", {"target_file": arguments.path})
+            return [read, RequestedCall("write", {"file_path": arguments.path, "contents": arguments.content})]
         case "delete":
-            return [WantedCall("delete_file", {"target_file": arguments.path})]
+            return [RequestedCall("delete_file", {"target_file": arguments.path})]
         case _:
             replacement = {"old_string": arguments.old_string, "new_string": arguments.new_string}
             options = {"file_path": arguments.path, "replace_all": arguments.replace_all}
-            return [WantedCall("search_replace", {**options, **replacement})]
+            return [RequestedCall("search_replace", {**options, **replacement})]
 
 
 async def _tell_review(agent: OutsideAgent, _: ReviewStateArguments) -> tuple[dict[str, Any], bool]:
@@ -165,14 +165,14 @@ def _describe_hunk(hunk: Hunk) -> dict[str, Any]:
 
 
 TOOLS: Final = (
-    OutwardTool(
+    ServedTool(
         name="codebase_search",
         title="Search the project by meaning",
         description="Find the places of this project that answer a question, with their code. Pending edits are seen.",
         arguments=CodebaseSearchArguments,
         run=_search,
     ),
-    OutwardTool(
+    ServedTool(
         name="find_symbols",
         title="Find names",
         description="Find classes, functions and other names of this project, by a name or a part of it. While the "
@@ -180,21 +180,21 @@ TOOLS: Final = (
         arguments=FindSymbolsArguments,
         run=_find_symbols,
     ),
-    OutwardTool(
+    ServedTool(
         name="find_definition",
         title="Find a definition",
         description="Find where a name that stands in a file is defined, by a language server.",
         arguments=SymbolPlaceArguments,
         run=_find_definition,
     ),
-    OutwardTool(
+    ServedTool(
         name="find_references",
         title="Find uses of a name",
         description="Find where a name that stands in a file is used, by a language server.",
         arguments=SymbolPlaceArguments,
         run=_find_references,
     ),
-    OutwardTool(
+    ServedTool(
         name="propose_edit",
         title="Propose an edit for the user's review",
         description="Propose an edit. It does not reach the file: it waits, hunk by hunk, for the user, who looks at "
@@ -203,7 +203,7 @@ TOOLS: Final = (
         run=_propose,
         is_reading=False,
     ),
-    OutwardTool(
+    ServedTool(
         name="review_state",
         title="Look at the review",
         description="List what was proposed and waits for the user, and what the user accepted and rejected, and why.",

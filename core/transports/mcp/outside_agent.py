@@ -42,7 +42,7 @@ TITLE: Final = "Proposed by {}"
 NOT_ENDED: Final = "The call was not carried out: {}"
 
 
-class WantedCall(Struct, frozen=True):
+class RequestedCall(Struct, frozen=True):
     """A call of a tool of ours, by its own name."""
 
     tool: str
@@ -54,7 +54,7 @@ class CallingModel(Struct, eq=False):
     in their order."""
 
     name: str = "mcp"
-    wanted: Sequence[WantedCall] = ()
+    wanted: Sequence[RequestedCall] = ()
     results: list[ToolMessage] = field(default_factory=list)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
@@ -113,7 +113,7 @@ class OutsideAgent:
         self._waiting: asyncio.Task[None] | None = None
         self.client = "another agent"
 
-    async def call(self, calls: Sequence[WantedCall]) -> tuple[str, bool]:
+    async def call(self, calls: Sequence[RequestedCall]) -> tuple[str, bool]:
         """Carry calls out through the gate. Returns what the last one gave, and whether it failed. Raises
         `CommandRejected`: no session can be opened or no turn begun."""
         async with self._lock:
@@ -171,7 +171,7 @@ class OutsideAgent:
         await self._view.settle()
         return self._view
 
-    async def _run(self, view: SessionView, calls: Sequence[WantedCall]) -> tuple[str, bool]:
+    async def _run(self, view: SessionView, calls: Sequence[RequestedCall]) -> tuple[str, bool]:
         limits = {OTHER_TOOLS: ToolSettings(enabled=False), **{call.tool: ToolSettings() for call in calls}}
         turns, self._model.wanted = len(view.state.turns), calls
         prompt = f"{self.client}: {', '.join(call.tool for call in calls)}"

@@ -7,7 +7,7 @@ import asyncio
 from core.engine import Engine
 from core.protocol import commands as cmd
 from core.protocol.options import EngineOptions
-from core.transports.session_client import AttachedLabels, SessionView, require_ack
+from core.transports.session_client import SessionAttachments, SessionView, require_ack
 from tests.support.pictures import picture
 from tests.support.story import access, project_at
 
@@ -23,8 +23,8 @@ async def test_two_who_attach_at_once_get_the_labels_of_their_own_files(tmp_path
         async def submit(command: cmd.AnyCommand) -> cmd.Ack:
             return require_ack(await engine.submit(command))
 
-        view = SessionView(engine, session, lambda envelope: labels.take_in(envelope.event))
-        labels = AttachedLabels(submit, view.settle)
+        view = SessionView(engine, session, lambda envelope: labels.handle_event(envelope.event))
+        labels = SessionAttachments(submit, view.settle)
         try:
             return await labels.attach(cmd.AttachmentAdd(session=session, data=picture) for picture in pictures)
         finally:

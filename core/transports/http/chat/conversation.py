@@ -1,8 +1,8 @@
 """A conversation of the chat API: a session, followed through one answer.
 
 A question of the model ends the answer: the turn is interrupted, the question stays open, and the next message answers
-it. An approval does not, as other doors may give it, nor does a question that ends with its turn; who did not ask for a
-stream is told of either at once.
+it. An approval does not end it, as other clients may answer it; nor does a question that ends with its turn. A request
+without a stream returns at once in either case.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from core.transports.http.chat.requests import PICTURE_REFUSED, ChatRequest, bui
 from core.transports.http.chat.stream_events import ChatProjection, StreamEvent, build_answer, build_done
 from core.transports.http.sse import DONE, encode_event
 from core.transports.response import Response
-from core.transports.session_client import AttachedLabels, SessionView, require_ack, require_answer
+from core.transports.session_client import SessionAttachments, SessionView, require_ack, require_answer
 
 
 class Conversation:
-    """Follows the session of a conversation. Close it."""
+    """Follows the session of a conversation. The owner must close it."""
 
     def __init__(self, client: Client, session: str, *, brief: bool = True) -> None:
         self._client = client
         self._session = session
-        self._view = SessionView(client, session, self._take_in, brief=brief)
-        self._labels = AttachedLabels(self._submit, self._view.settle)
+        self._view = SessionView(client, session, self._handle_event, brief=brief)
+        self._labels = SessionAttachments(self._submit, self._view.settle)
         self._projection = ChatProjection()
         self._ready = deque[tuple[int, list[StreamEvent]]]()
-        self._after: int | None = None  # None: nothing is told yet
+        self._after: int | None = None  # None: no events are sent yet
         self._is_ended = False
         self._asked = False
 
@@ -47,7 +47,7 @@ class Conversation:
         return self._view.state
 
     async def settle(self) -> None:
-        """Take in all that was accepted so far."""
+        """Apply the effects of everything that was accepted so far."""
         await self._view.settle()
 
     async def send_prompt(self, request: ChatRequest, pictures: Mapping[int, Sequence[cmd.AttachmentAdd]]) -> None:
@@ -101,7 +101,7 @@ class Conversation:
         return require_ack(await self._client.submit(command))
 
     async def close(self) -> None:
-        """End it. The turn goes on."""
+        """Stop following. The turn continues."""
         await self._view.close()
 
     def _find_open_question(self) -> ev.QuestionAsked | None:
@@ -110,10 +110,10 @@ class Conversation:
         return questions[-1] if questions else None
 
     async def finish_answer(self) -> Response:
-        """Return the response object when the turn ends, or when it waits for somebody. Raises `CommandRejected` when
-        the session was closed meanwhile."""
-        await self.settle()  # what the prompt answers waits no longer
-        while not self._is_ended and not self._is_held_up():
+        """Return the response object when the turn ends or waits for somebody. Raises `CommandRejected` if the session
+        was closed meanwhile."""
+        await self.settle()  # a question that the prompt answers is no longer open
+        while not self._is_ended and not self._waits_for_user():
             self._ready.clear()
             if not await self._step():
                 break
@@ -121,8 +121,8 @@ class Conversation:
             raise CommandRejected("the session was closed before the prompt began.", code="session_unknown")
         return build_answer(self.state.turns[-1], self.state)
 
-    def _is_held_up(self) -> bool:
-        """True if the turn goes on only when somebody has answered."""
+    def _waits_for_user(self) -> bool:
+        """Return True if the turn can only continue after somebody's answer."""
         questions = self.state.questions.values()
         return bool(self.state.approvals) or any(question.subagent or not question.lasting for question in questions)
 
@@ -141,7 +141,7 @@ class Conversation:
             await self.close()
 
     async def replay(self, after: int) -> AsyncGenerator[bytes]:
-        """Yield the events behind `after`, and go on until the turn that runs has ended."""
+        """Yield the events after `after`, until the running turn has ended."""
         answer = await self._client.query(IdleQuery(session=self._session))
         last = answer.seq if isinstance(answer, IdleAnswer) else 0
         self._after = after
@@ -161,7 +161,7 @@ class Conversation:
         return self.state.seq >= last and self.state.current_turn is None
 
     async def _step(self) -> bool:
-        """Take events in until there is something to tell. False: the session is gone."""
+        """Follow the session until there is something to send. Returns False once the session is gone."""
         before, last_seq = self._is_ended, self.state.seq
 
         def has_news() -> bool:
@@ -174,9 +174,9 @@ class Conversation:
             return True
         return has_news()
 
-    def _take_in(self, envelope: ev.Envelope) -> None:
+    def _handle_event(self, envelope: ev.Envelope) -> None:
         event, after = envelope.event, self._after
-        self._labels.take_in(event)
+        self._labels.handle_event(event)
         events = self._projection.project(envelope)
         is_new = after is not None and (envelope.seq > after or isinstance(event, ev.LossyEvent))
         if isinstance(event, ev.TurnFinished) and self.state.turns:
@@ -189,7 +189,8 @@ class Conversation:
 
 
 def _encode(seq: int, events: list[StreamEvent]) -> list[bytes]:
-    """Return the frames of one event of the log. The last of them has its number: until then it was not told whole."""
+    """Encode the stream events of one log event. Only the last frame has its number, so that a client that missed one
+    reads all of them again."""
     last = len(events) - 1
     return [
         encode_event(event.name, encode_record(event), seq=seq if index == last else None)

@@ -1,4 +1,4 @@
-"""A request of the chat API, and the command that it stands for.
+"""A request of the chat API, and its translation into commands.
 
 The content of a message is plain text, or parts of text and pictures in the names of OpenAI's API. A picture is sent in
 the message as a `data:` URL: the server fetches nothing for a client.
@@ -22,9 +22,9 @@ from core.protocol.events import ModeName, QuestionAsked
 from core.protocol.tools import ToolRow, ToolScope, ToolSettings
 from core.records import convert
 
-MAX_PICTURES: Final = 100  # of a request, which is what providers take in one of theirs
+MAX_PICTURES: Final = 100  # in a request, the limit of providers
 PICTURE_REFUSED: Final = "picture_refused"
-_SHOWN: Final = 60  # characters of a URL in a message
+_MAX_EXCERPT: Final = 60  # characters of a URL in an error message
 _ALIASES: Final = {"image/jpg": "image/jpeg"}
 _EXAMPLE: Final = "Send it as data:image/png;base64,…"
 MAX_MESSAGES: Final = 1_000
@@ -58,26 +58,26 @@ class ImagePart(ApiRecord, frozen=True, kw_only=True, tag_field="type", tag="ima
 
 
 def join_text(content: str | tuple[TextPart | ImagePart, ...]) -> str:
-    """Return the text of a content."""
+    """Return the text of a message's content."""
     if isinstance(content, str):
         return content
     return "\n".join(text_part.text for text_part in content if isinstance(text_part, TextPart))
 
 
 def list_picture_urls(content: str | tuple[TextPart | ImagePart, ...]) -> tuple[str, ...]:
-    """Return the URLs of the pictures of a content, in order."""
+    """Return the URLs of the pictures in a message's content."""
     if isinstance(content, str):
         return ()
     return tuple(part.image_url.url for part in content if isinstance(part, ImagePart))
 
 
 def decode_picture(url: str, name: str) -> bytes:
-    """Return the bytes that a `data:` URL holds (RFC 2397). Slow for a large one: call it in a thread. Raises
-    `CommandRejected`; `name` is that of the picture in it."""
+    """Return the bytes of a `data:` URL (RFC 2397). Slow for a large one: call it in a thread. `name`: the picture's
+    name in an error. Raises `CommandRejected`."""
     head, comma, data = url.partition(",")
     scheme, colon, media_type = head.partition(":")
     if not comma or not colon or scheme.strip().lower() != "data":
-        excerpt = f"{url[:_SHOWN]}{'…' if len(url) > _SHOWN else ''}"
+        excerpt = f"{url[:_MAX_EXCERPT]}{'…' if len(url) > _MAX_EXCERPT else ''}"
         raise CommandRejected(
             f"{name} is {excerpt!r}, and the server fetches nothing.", hint=_EXAMPLE, code=PICTURE_REFUSED
         )
@@ -85,7 +85,7 @@ def decode_picture(url: str, name: str) -> bytes:
     if _ALIASES.get(kind, kind) not in READABLE_TYPES:
         known_types = ", ".join(sorted(readable_type.removeprefix("image/") for readable_type in READABLE_TYPES))
         raise CommandRejected(
-            f"{name} is of the type {kind[:_SHOWN]!r}, which is no picture that can be read.",
+            f"{name} is of the type {kind[:_MAX_EXCERPT]!r}, which is no picture that can be read.",
             hint=f"image/… of {known_types} can be sent.",
             code=PICTURE_REFUSED,
         )
@@ -111,7 +111,7 @@ class ChatMessage(ApiRecord, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The text of it, "" = it is all pictures."""
+        """The text of the message, "" = it has only pictures."""
         return join_text(self.content)
 
 
@@ -166,20 +166,20 @@ class ChatRequest(ApiRecord, frozen=True, kw_only=True):
     stream: Annotated[bool, Meta(description="Answer with server-sent events.")] = False
 
     def find_prompt(self) -> str:
-        """Return the words of the user, "" = there are only pictures. Raises `CommandRejected` if the last message is
-        none of theirs."""
+        """Return the user's text, "" = there are only pictures. Raises `CommandRejected` if the last message is not the
+        user's."""
         last = self.messages[-1]
         if last.role != "user":
             raise CommandRejected("the last message has to be the user's.", code="prompt_missing")
         return last.text
 
     def list_rules(self) -> tuple[str, ...]:
-        """Return the rules of the context, and the words of the system."""
+        """Return the rules of the context and the texts of system messages."""
         system_texts = [message.text for message in self.messages if message.role == "system"]
         return tuple(rule for rule in (*self.context.rules, *system_texts) if rule.strip())
 
     def list_earlier(self, labels: Mapping[int, Sequence[str]]) -> tuple[cmd.EarlierMessage, ...]:
-        """Return what was said before the prompt. `labels`: by the place of a message, those of its pictures."""
+        """Return the messages before the prompt. `labels`: the labels of a message's pictures, by its index."""
         utterances = [
             (message.role, " ".join((*labels.get(index, ()), message.text)))
             for index, message in enumerate(self.messages[:-1])
@@ -192,8 +192,8 @@ class ChatRequest(ApiRecord, frozen=True, kw_only=True):
         )
 
     def decode_pictures(self) -> dict[int, tuple[cmd.AttachmentAdd, ...]]:
-        """Return the pictures of messages that have any, by the place of the message. Slow: call it in a thread. Raises
-        `CommandRejected` for one that can't be taken, and for too many."""
+        """Return the pictures by the index of their message. Slow: call it in a thread. Raises `CommandRejected` for an
+        invalid picture, and for too many."""
         pictures: dict[int, tuple[cmd.AttachmentAdd, ...]] = {}
         count = 0
         for index, message in enumerate(self.messages):
@@ -213,7 +213,7 @@ class ChatRequest(ApiRecord, frozen=True, kw_only=True):
 
 
 def check_open_files(paths: Sequence[str]) -> None:
-    """Raise `CommandRejected` for a path that does not lie in a project."""
+    """Raise `CommandRejected` for a path outside of the project."""
     for path in paths:
         pure = PurePosixPath(path)
         if not path or pure.is_absolute() or ".." in pure.parts or "\0" in path:
@@ -223,7 +223,7 @@ def check_open_files(paths: Sequence[str]) -> None:
 
 
 def build_tool_limits(request: ChatRequest, rows: Sequence[ToolRow]) -> dict[str, ToolSettings]:
-    """Return what tools may do in the turn. `rows`: the tools that there are. Raises `CommandRejected`."""
+    """Return the limits of tools in the turn. `rows`: the existing tools. Raises `CommandRejected`."""
     limits = {
         name: convert({key: getattr(availability, key) for key in availability.__struct_fields__}, ToolSettings)
         for name, availability in request.available_tools.items()
@@ -242,7 +242,7 @@ def build_tool_limits(request: ChatRequest, rows: Sequence[ToolRow]) -> dict[str
 
 
 def parse_answers(open_question: QuestionAsked, text: str) -> tuple[QuestionAnswer, ...]:
-    """Return the answers that a message gives to questions: lines like `q1: jwt`, or all of it for the first one."""
+    """Parse answers to questions from a message: lines like `q1: jwt`, or the whole text for the first question."""
     lines = [line.partition(":") for line in text.splitlines() if ":" in line]
     values_by_id: Mapping[str, str] = {key.strip().casefold(): value.strip() for key, _, value in lines}
     answered_pairs = [
@@ -255,7 +255,7 @@ def parse_answers(open_question: QuestionAsked, text: str) -> tuple[QuestionAnsw
 
 
 def _build_answer(question: Question, text: str) -> QuestionAnswer:
-    """Return the options that a text names, by their ids or labels; one that names none is the answer itself."""
+    """Return the options that a text names by id or label; any other text is a free answer."""
     option_ids = {word.casefold(): option.id for option in question.options for word in (option.label, option.id)}
     words = [part.strip().casefold() for part in ([text] if text.casefold() in option_ids else text.split(","))]
     choices = tuple(dict.fromkeys(option_ids[word] for word in words if word in option_ids))
@@ -265,10 +265,10 @@ def _build_answer(question: Question, text: str) -> QuestionAnswer:
 
 
 def to_session_id(conversation: str) -> str:
-    """Return the session of a conversation."""
+    """Return the session id of a conversation."""
     return f"ses_{conversation.removeprefix('conv_')}"
 
 
 def to_conversation_id(session: str) -> str:
-    """Return the conversation of a session."""
+    """Return the conversation id of a session."""
     return f"conv_{session.partition('_')[2]}"

@@ -1,4 +1,4 @@
-"""The chat API: a prompt in, documents out, whole or as a stream of events."""
+"""The routes of the chat API: a prompt in, documents out, whole or as a stream of events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from core.transports.http.chat.requests import (
 )
 from core.transports.http.chat.stream_events import build_answer
 from core.transports.http.service import DRIVES, READS, HttpService, Served, answer_with, require_model_grant
-from core.transports.http.sse import EVENT_STREAM, LastEvent, Place, read_place
+from core.transports.http.sse import EVENT_STREAM, EventId, LastEvent, parse_position
 from core.transports.response import Response as Answer
 
 AnyRequest = Request[Any, Any, Any]
@@ -87,12 +87,12 @@ async def read_answer(conversation_id: FromPath[str], service: Served) -> Respon
     operation_id="replay_chat",
 )
 async def replay_chat(
-    conversation_id: FromPath[str], service: Served, after: Place = None, last_event_id: LastEvent = None
+    conversation_id: FromPath[str], service: Served, after: EventId = None, last_event_id: LastEvent = None
 ) -> Stream:
     """Stream the events behind `after`, and those of the turn at work until it ends."""
     session = to_session_id(conversation_id)
     talk = Conversation(await service.find(session), session, brief=False)
-    pieces = talk.replay(read_place(after, last_event_id))
+    pieces = talk.replay(parse_position(after, last_event_id))
     return service.streams.build_stream(_hold(service, session, pieces), _name(session))
 
 
@@ -110,7 +110,7 @@ async def interrupt_chat(conversation_id: FromPath[str], service: Served) -> cmd
 
 
 async def _answer(request: AnyRequest, data: ChatRequest, service: HttpService) -> Any:
-    data.find_prompt()  # what can be refused is, before a session is opened
+    data.find_prompt()  # refuse an invalid request before a session is opened
     require_model_grant(request.scope, data.model)
     check_open_files(data.context.open_files)
     pictures = await asyncio.to_thread(data.decode_pictures)
@@ -122,7 +122,7 @@ async def _answer(request: AnyRequest, data: ChatRequest, service: HttpService) 
             stream = None
             if data.stream or request.headers.get("accept", "").strip().lower().startswith(EVENT_STREAM):
                 pieces = _hold(service, session, talk.stream_answer())
-                stream = service.streams.build_stream(pieces, _name(session))  # where it is refused, nothing has begun
+                stream = service.streams.build_stream(pieces, _name(session))  # raises before the turn begins
             await talk.send_prompt(data, pictures)
             if stream is not None:
                 return stream
@@ -135,7 +135,7 @@ async def _answer(request: AnyRequest, data: ChatRequest, service: HttpService) 
 
 
 async def _hold(service: HttpService, session: str, pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """Keep a session open while its events are told."""
+    """Keep a session open while its events are streamed."""
     with service.engines.hold(session):
         try:
             async for piece in pieces:
@@ -145,7 +145,7 @@ async def _hold(service: HttpService, session: str, pieces: AsyncGenerator[bytes
 
 
 async def _open(data: ChatRequest, service: HttpService) -> tuple[Client, str]:
-    """Return the session of a conversation, with the mode and the model that are wanted."""
+    """Return the session of a conversation, or a new one with the requested mode and model."""
     if data.conversation_id is None:
         command = cmd.SessionOpen(mode=data.mode or "agent", model=data.model)
         client, ack = await service.engines.open(service.find_directory(data.context.workspace_path), command)
