@@ -28,7 +28,7 @@ class PermissionOption(AcpRecord, frozen=True, kw_only=True):
 
 
 class RequestPermissionRequest(AcpRecord, frozen=True, kw_only=True):
-    """`tool_call` is complete: what is to be decided on must be seen without anything that came before."""
+    """`tool_call` is complete: the user must be able to decide without earlier updates."""
 
     session_id: str
     tool_call: ToolCallUpdate
@@ -48,19 +48,19 @@ class RequestPermissionResponse(AcpRecord, frozen=True, kw_only=True):
 
 
 class EnumOption(AcpRecord, frozen=True, kw_only=True):
-    """One value to choose. `value`: what is sent back."""
+    """One value of a choice. `value`: the value that is returned."""
 
     value: str
     title: str
     description: str | None = None
 
     def to_schema(self) -> dict[str, str]:
-        """Return it as JSON Schema says it."""
+        """Return the option as JSON Schema."""
         return {"const": self.value, "title": self.title}
 
 
 class ElicitationSchema(AcpRecord, frozen=True, kw_only=True, tag_field="type", tag="object"):
-    """A form: a JSON Schema of an object whose properties are texts, numbers, booleans or lists of choices."""
+    """A form: a JSON Schema of an object with properties that are texts, numbers, booleans or lists of choices."""
 
     properties: dict[str, dict[str, Any]]
     title: str | None = None
@@ -69,7 +69,7 @@ class ElicitationSchema(AcpRecord, frozen=True, kw_only=True, tag_field="type", 
 
 
 class CreateElicitationRequest(AcpRecord, frozen=True, kw_only=True, tag_field="mode", tag="form"):
-    """A form for the user, of a session and perhaps of a tool call in it."""
+    """A form for the user, for a session and optionally for one of its tool calls."""
 
     message: str
     session_id: str
@@ -78,7 +78,7 @@ class CreateElicitationRequest(AcpRecord, frozen=True, kw_only=True, tag_field="
 
 
 class CreateElicitationResponse(AcpRecord, frozen=True, kw_only=True):
-    """`action`: accept, decline or cancel; `content` by the names of the form's properties."""
+    """`action`: accept, decline or cancel; `content`: values by the names of the form's properties."""
 
     action: str
     content: dict[str, Any] | None = None
@@ -135,7 +135,7 @@ class ToolCallStarted(AcpRecord, frozen=True, kw_only=True, tag_field="sessionUp
 
 
 class ToolCallChanged(ToolCallUpdate, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="tool_call_update"):
-    """The part of a tool call that is new."""
+    """The changed fields of a tool call."""
 
 
 class PlanEntry(AcpRecord, frozen=True, kw_only=True):
@@ -145,7 +145,7 @@ class PlanEntry(AcpRecord, frozen=True, kw_only=True):
 
 
 class PlanShown(AcpRecord, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="plan"):
-    """All of it, in place of the one before."""
+    """The whole plan, which replaces the previous one."""
 
     entries: tuple[PlanEntry, ...]
 
@@ -155,7 +155,7 @@ class UnstructuredCommandInput(AcpRecord, frozen=True, kw_only=True):
 
 
 class AvailableCommand(AcpRecord, frozen=True, kw_only=True):
-    """A command that a prompt calls by `/name`."""
+    """A command that a prompt can call by `/name`."""
 
     name: str
     description: str
@@ -179,7 +179,8 @@ class SessionConfigSelectOption(AcpRecord, frozen=True, kw_only=True):
 
 
 class SessionConfigOption(AcpRecord, frozen=True, kw_only=True, tag_field="type", tag="select"):
-    """A choice of one value. `category`: mode, model, model_config, thought_level, or one that begins with `_`."""
+    """A choice of one value. `category`: mode, model, model_config, thought_level, or a custom one that begins with
+    `_`."""
 
     id: str
     name: str
@@ -190,7 +191,7 @@ class SessionConfigOption(AcpRecord, frozen=True, kw_only=True, tag_field="type"
 
 
 class ConfigOptionUpdate(AcpRecord, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="config_option_update"):
-    """All of them."""
+    """All options with their values."""
 
     config_options: tuple[SessionConfigOption, ...]
 
@@ -208,7 +209,7 @@ class Cost(AcpRecord, frozen=True, kw_only=True):
 
 
 class UsageUpdate(AcpRecord, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="usage_update"):
-    """Tokens in the context, and of its window; `cost` of the session so far."""
+    """`used` and `size` of the context window, in tokens; `cost` of the session so far."""
 
     used: int
     size: int

@@ -300,12 +300,8 @@ class _Verdicts:
         leftovers = list_left(state.changes, tuple(targets), errors, self._verdict)
         for bulk in state.review.bulks:
             if bulk.root in targets or (bulk.needs_verdict and "all" in targets):
-                leftovers.append(
-                    (
-                        display_name(bulk.root),
-                        errors.get(bulk.root) or await self._explain_bulk(bulk) or AS_A_WHOLE,
-                    )
-                )
+                reason = errors.get(bulk.root) or await self._explain_bulk(bulk) or AS_A_WHOLE
+                leftovers.append((display_name(bulk.root), reason))
         for path, reason in leftovers:
             _say(format_left(path, reason))
         if "" in errors and not any(errors[""] in reason for _, reason in leftovers):

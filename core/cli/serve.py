@@ -120,19 +120,19 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
     from core.transports.http.service import AgentAccess, HttpService
     from core.transports.http.terminal import Terminals
 
-    listen_address = arguments.build_address()
+    endpoint = arguments.build_address()
     path = _choose_token_file(arguments)
     tokens = access.load_tokens(path)
-    listening = server.open_socket(listen_address)
-    port = 0 if listen_address.socket_path is not None else int(listening.getsockname()[1])
+    listening = server.open_socket(endpoint)
+    port = 0 if endpoint.socket_path is not None else int(listening.getsockname()[1])
     rules = server.build_rules(
-        listen_address, port, tokens, origins=arguments.origins, hosts=arguments.hosts, has_page=arguments.has_page
+        endpoint, port, tokens, origins=arguments.origins, hosts=arguments.hosts, has_page=arguments.has_page
     )
-    url = "" if listen_address.socket_path is not None else server.build_url(listen_address, port)
-    access.save_tokens(path, tokens, url=url, socket=str(listen_address.socket_path or ""))
+    url = "" if endpoint.socket_path is not None else server.build_url(endpoint, port)
+    access.save_tokens(path, tokens, url=url, socket=str(endpoint.socket_path or ""))
 
     def announce() -> None:
-        address = f"{url}#{tokens.approve}" if url else f"unix:{listen_address.socket_path}"
+        address = f"{url}#{tokens.approve}" if url else f"unix:{endpoint.socket_path}"
         sys.stdout.write(f"{address}\n")
         sys.stdout.flush()
         sys.stderr.write(f"Serving {arguments.directory}. The tokens (read, drive, approve) are in {path}.\n")
@@ -142,9 +142,7 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
     agents = AgentAccess(arguments.directory, arguments.program)
     terminals = Terminals(arguments.program) if arguments.has_page else None
     application = build_application(HttpService(engines, arguments.directory, agents, terminals=terminals), rules)
-    serving = server.HttpServer(
-        listening, application, engines=engines, listen_address=listen_address, on_ready=announce
-    )
+    serving = server.HttpServer(listening, application, engines=engines, listen_address=endpoint, on_ready=announce)
     try:
         asyncio.run(serving.run())
     finally:

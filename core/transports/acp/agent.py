@@ -1,6 +1,6 @@
-"""The agent side of ACP: the methods that a client calls, over engines of this process, one for each working directory.
+"""The agent side of ACP: the methods that a client calls. It has an engine for every working directory.
 
-An MCP server that a client brings runs like the user's own: in the box, or asked about before each call.
+An MCP server that a client brings runs like the user's own: in the box, or after a question before every call.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ from core.transports.engines import Engines
 from core.transports.session_client import require_ack
 
 PAGE: Final = 50
-MAX_LISTED: Final = 1_000  # sessions of a workspace
+MAX_LISTED: Final = 1_000  # sessions per workspace
 SOURCE: Final = "your editor"
 _REMOTE: Final = frozenset({"http", "sse"})
 P = TypeVar("P", bound=Struct)
 
 
 def check_directory(cwd: str) -> Path:
-    """Return the directory of a session. Raises `AcpError` if it is none, or not absolute."""
+    """Return the directory of a session. Raises `AcpError` if it is not absolute or does not exist."""
     path = Path(cwd)
     if not path.is_absolute():
         raise AcpError(f"cwd has to be absolute, not {cwd!r}", number=INVALID_PARAMS)
@@ -68,8 +68,8 @@ def check_directory(cwd: str) -> Path:
 
 
 def parse_client_servers(server_entries: tuple[dict[str, Any], ...]) -> dict[str, Any]:
-    """Return `mcpServers` by name, as a configuration file has them. Raises `AcpError`: an entry is no server, or two
-    have one name."""
+    """Parse MCP servers by name, in the format of a configuration file. Raises `AcpError` for an invalid entry and for
+    a duplicate name."""
     servers = dict[str, Any]()
     for server_entry in server_entries:
         name, entry = _parse_server(server_entry)
@@ -96,7 +96,7 @@ def _parse_server(server_entry: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _clean_name(raw_name: str) -> str:
-    """Return a name that tools can be called by: editors allow more letters than models do."""
+    """Make a name valid for tools: editors allow more characters than models do."""
     name = "".join(
         character if character.isascii() and (character.isalnum() or character in "_.-") else "-"
         for character in raw_name
@@ -106,16 +106,16 @@ def _clean_name(raw_name: str) -> str:
     return name.lstrip("_.-")
 
 
-def give_servers(client: Client, session: str, entries: Mapping[str, Any]) -> None:
-    """Let a session have the servers of its client, from its next prompt on. Raises `AcpError` if one is none."""
+def _set_servers(client: Client, session: str, entries: Mapping[str, Any]) -> None:
+    """Give a session the MCP servers of its client, from its next prompt on. Raises `AcpError` for an invalid one."""
     if (engine := find_own_engine(client)) is None:
-        return  # another program has the session open, with the servers that it has
+        return  # another program has the session open, with its own servers
     if problems := engine.server_access(session).give_servers(entries, SOURCE):
         raise AcpError(f"mcpServers: {'; '.join(problems)}", number=INVALID_PARAMS)
 
 
 async def list_page(directory: Path | None, cursor: str) -> ListSessionsResponse:
-    """Return a page of sessions, the one written last first. `cursor` "" = the first page. Raises `AcpError`."""
+    """Return a page of sessions, most recently written first. `cursor` "" = the first page. Raises `AcpError`."""
     if cursor and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 10):
         raise AcpError(f"{cursor!r} is no cursor of this list", number=INVALID_PARAMS)
     sessions = await asyncio.to_thread(_list_all, directory)
@@ -142,7 +142,7 @@ def _build_row(workspace: Path, info: SessionInfo) -> ListedSession:
 
 
 class AgentTerms(Struct, frozen=True, kw_only=True):
-    """The user's choices for all clients. `seconds`: how long one may take to answer a request."""
+    """The user's choices for all clients. `seconds`: how long a client may take to answer a request."""
 
     options: EngineOptions
     seconds: float
@@ -151,7 +151,8 @@ class AgentTerms(Struct, frozen=True, kw_only=True):
 
 
 class AcpAgent:
-    """The agent of one client. `peer` has to be set before anything is heard; `drain` waits while it does not read."""
+    """The agent of one client. `peer` must be set before the first message; `drain` waits while the client does not
+    read."""
 
     peer: Connection
 
@@ -160,7 +161,7 @@ class AcpAgent:
         self._capabilities = a.ClientCapabilities()
         self._is_initialized = False
         self._sessions: dict[str, FollowedSession] = {}
-        self._holds: dict[str, ExitStack] = {}  # what the client follows is not closed for being idle
+        self._holds: dict[str, ExitStack] = {}  # followed sessions are not closed when idle
         self._methods: Mapping[str, tuple[type[Struct], Callable[[Any], Awaitable[Any]]]] = {
             "initialize": (a.InitializeRequest, self._initialize),
             "authenticate": (a.AuthenticateRequest, self._authenticate),
@@ -186,7 +187,7 @@ class AcpAgent:
         return await handle(_convert(params, kind))
 
     def notice(self, method: str, params: Mapping[str, Any]) -> None:
-        """Take a notification; one that is not known says nothing."""
+        """Handle a notification; an unknown one is ignored."""
         if method == "session/cancel" and (session := self._sessions.get(str(params.get("sessionId")))) is not None:
             session.cancel()
 
@@ -213,7 +214,7 @@ class AcpAgent:
 
     async def _authenticate(self, request: a.AuthenticateRequest) -> dict[str, Any]:
         if not self._sessions:
-            await self._engines.close()  # what was set up meanwhile is read anew
+            await self._engines.close()  # a new engine reads the changed configuration
         if self._terms.options.model is None:
             await check_login(request.method_id)
         return {}
@@ -223,7 +224,7 @@ class AcpAgent:
         return {}
 
     async def _check_model(self, client: Client) -> None:
-        """Raise `AcpError` (auth_required) while there is no model to ask."""
+        """Raise `AcpError` (auth_required) if no model is set up."""
         if self._terms.options.model is not None:
             return
         answer = await client.query(q.ModelsQuery(discover=False))
@@ -236,23 +237,23 @@ class AcpAgent:
         options = self._terms.options
         command = cmd.SessionOpen(mode=options.mode or "agent", effort=options.effort or "")
         client, ack = await self._engines.open(directory, command)
-        give_servers(client, ack.session, servers)
+        _set_servers(client, ack.session, servers)
         session = await self._follow(client, ack, replay=False)
         response = session.describe()
         return a.NewSessionResponse(session_id=session.id, modes=response.modes, config_options=response.config_options)
 
     async def _load(self, request: a.LoadSessionRequest) -> a.LoadSessionResponse:
-        return await self._go_on(request.session_id, request.mcp_servers, replay=True)
+        return await self._resume_session(request.session_id, request.mcp_servers, replay=True)
 
     async def _resume(self, request: a.ResumeSessionRequest) -> a.LoadSessionResponse:
-        return await self._go_on(request.session_id, request.mcp_servers, replay=False)
+        return await self._resume_session(request.session_id, request.mcp_servers, replay=False)
 
-    async def _go_on(
+    async def _resume_session(
         self, name: str, server_entries: tuple[dict[str, Any], ...], *, replay: bool
     ) -> a.LoadSessionResponse:
         servers = parse_client_servers(server_entries)
         client = await self._find_client(name)
-        give_servers(client, name, servers)
+        _set_servers(client, name, servers)
         ack = require_ack(await client.submit(cmd.SessionResume(session=name)))
         return (await self._follow(client, ack, replay=replay)).describe()
 
@@ -291,7 +292,7 @@ class AcpAgent:
 
     async def _delete(self, request: a.DeleteSessionRequest) -> dict[str, Any]:
         if request.session_id not in self._sessions:
-            await self._go_on(request.session_id, (), replay=False)
+            await self._resume_session(request.session_id, (), replay=False)
         await self._leave(self._find(request.session_id), discard=True)
         return {}
 
@@ -330,7 +331,7 @@ class AcpAgent:
             return a.PromptResponse(stop_reason=await run_prompt(session, request.prompt))
         finally:
             if session.state.current_turn is not None:
-                session.cancel()  # nobody waits for this turn any more
+                session.cancel()  # the request was cancelled, so the turn is, too
 
 
 def _convert(params: Mapping[str, Any], kind: type[P]) -> P:

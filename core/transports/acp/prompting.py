@@ -41,15 +41,15 @@ _NO_MODEL: Final = {"KEY_MISSING", "KEY_REJECTED", "NO_MODEL"}
 
 
 class PromptParts(Struct):
-    """`text` as the user would have typed it; `pasted`: spans of it, in characters, where nothing is mentioned;
-    `files`: names and bytes to attach."""
+    """`text`: as the user would have typed it. `pasted`: spans of it, in characters, that contain no mentions. `files`:
+    names and bytes to attach."""
 
     text: str = ""
     pasted: list[tuple[int, int]] = field(default_factory=list)
     files: list[tuple[str, bytes]] = field(default_factory=list)
 
     def add(self, text: str, *, is_pasted: bool = False) -> None:
-        """Append text, on a line of its own if it is pasted."""
+        """Append text; pasted text is recorded as a span."""
         start = len(self.text)
         self.text += text
         if is_pasted:
@@ -57,7 +57,7 @@ class PromptParts(Struct):
 
 
 def convert_prompt(blocks: tuple[ContentBlock, ...], root: Path) -> PromptParts:
-    """Return what blocks say. Raises `AcpError` for what can't be understood."""
+    """Convert the blocks of a prompt. Raises `AcpError` for an unsupported one."""
     parts = PromptParts()
     for block in blocks:
         match block:
@@ -88,7 +88,7 @@ def _add_embedded(parts: PromptParts, resource: ResourceContents, root: Path) ->
     mark = "```"
     while mark in text:
         mark += "`"
-    parts.add(f"\n\n{mark}{_show(resource.uri, root)}\n{text.rstrip()}\n{mark}\n", is_pasted=True)
+    parts.add(f"\n\n{mark}{_display_path(resource.uri, root)}\n{text.rstrip()}\n{mark}\n", is_pasted=True)
 
 
 def _decode(data: str, subject: str) -> bytes:
@@ -102,8 +102,8 @@ def _name(uri: str) -> str:
     return Path(unquote(urlsplit(uri).path)).name or "picture"
 
 
-def _show(uri: str, root: Path) -> str:
-    """Return a path of the project, or the address as it is."""
+def _display_path(uri: str, root: Path) -> str:
+    """Return a path relative to the project, or the URI itself."""
     split = urlsplit(uri)
     if split.scheme not in {"", "file"}:
         return uri
@@ -116,8 +116,8 @@ def _show(uri: str, root: Path) -> str:
 
 
 def _mention(uri: str, root: Path) -> str:
-    """Return what mentions a place; one outside of the project is only named."""
-    label = _show(uri, root)
+    """Return the mention of a resource; a file outside of the project is only named."""
+    label = _display_path(uri, root)
     if label.startswith("/") or (not (is_web := uri.startswith(("http://", "https://"))) and "://" in label):
         return label
     path, mark, lines = label.partition("#")
@@ -126,7 +126,7 @@ def _mention(uri: str, root: Path) -> str:
 
 
 async def run_prompt(session: FollowedSession, blocks: tuple[ContentBlock, ...]) -> StopReason:
-    """Run a prompt and return why it stopped. Raises `AcpError`; nothing of the prompt counts then."""
+    """Run a prompt and return its stop reason. Raises `AcpError` if it had no effect."""
     if session.printer.is_prompted:
         raise AcpError("a prompt of this session is running; cancel it first", number=INVALID_REQUEST)
     session.begin_prompt()
@@ -159,13 +159,13 @@ async def _run_turn(session: FollowedSession, command: cmd.AnyCommand) -> TurnSt
     turns = len(session.state.turns)
     await session.submit(command)
     if session.is_cancelled():
-        session.cancel()  # it came before there was a turn to interrupt
+        session.cancel()  # it was cancelled before there was a turn to interrupt
     await session.wait_until(lambda: len(session.state.turns) > turns and bool(session.state.turns[-1].reason))
     return session.state.turns[-1]
 
 
 def _find_stop_reason(turn: TurnState) -> StopReason:
-    """Return why a turn stopped. Raises `AcpError` for one that failed."""
+    """Return the stop reason of a turn. Raises `AcpError` for a failed one."""
     if turn.reason == "interrupted":
         return "cancelled"
     if turn.reason == "limit":
@@ -187,7 +187,7 @@ def _find_stop_reason(turn: TurnState) -> StopReason:
 
 
 async def _run_own_command(session: FollowedSession, text: str) -> bool:
-    """Carry out a command that is about the session and no prompt. False: it is none."""
+    """Run a command about the session itself. Returns False if the text is no such command."""
     name, _, rest = text.strip().partition(" ")
     if not name.startswith("/") or name[1:] not in OWN_COMMANDS:
         return False
@@ -206,7 +206,7 @@ async def _run_own_command(session: FollowedSession, text: str) -> bool:
 
 
 async def _ask_for_trust(session: FollowedSession) -> None:
-    """Ask about the project's own instructions while that is open; without a yes they are not read."""
+    """Ask about the project's own instructions while trust is undecided; without a yes they are not read."""
     trust = session.state.trust
     if trust is None or trust.state != "asked" or not (withheld_names := (*trust.changed, *trust.holds, *trust.hooks)):
         return
@@ -231,13 +231,13 @@ async def _ask_for_trust(session: FollowedSession) -> None:
 
 
 def _find_new_plan(session: FollowedSession, known_paths: set[str]) -> str:
-    """Return the path of a plan that was made in this turn and waits to be built, "" = there is none."""
+    """Return the path of a plan that this turn made and that can be built, "" = none."""
     path = session.state.current_plan_path
     return path if session.state.mode == "plan" and path not in known_paths and path in session.state.plans else ""
 
 
 async def _ask_to_build(session: FollowedSession, path: str) -> bool:
-    """Ask whether Plan is left for Agent, to build a plan."""
+    """Ask whether to leave Plan for Agent and build a plan."""
     plan = session.state.plans[path]
     call = ToolCallUpdate(
         tool_call_id=f"build-{session.state.seq}",
@@ -256,7 +256,7 @@ async def _ask_to_build(session: FollowedSession, path: str) -> bool:
 
 
 async def _choose(session: FollowedSession, call: ToolCallUpdate, options: tuple[PermissionOption, ...]) -> str:
-    """Show a call of the program's own while the user chooses."""
+    """Show a call of the program itself while the user chooses."""
     session.notify(
         ToolCallStarted(
             tool_call_id=call.tool_call_id,

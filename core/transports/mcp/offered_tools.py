@@ -1,4 +1,4 @@
-"""The tools of our MCP server: their arguments, and what each call becomes."""
+"""The tools of our MCP server: their arguments, and the calls that they become."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ReviewStateArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ServedTool(Struct, frozen=True, kw_only=True):
-    """A tool. `run` returns its answer, as text or as a JSON object, and whether it failed."""
+    """A tool. `run` returns its answer, as text or a JSON object, and True if it failed."""
 
     name: str
     title: str
@@ -63,14 +63,14 @@ class ServedTool(Struct, frozen=True, kw_only=True):
     is_reading: bool = True
 
     def build_schema(self) -> dict[str, Any]:
-        """Build the JSON Schema of its arguments, without references, which some clients do not follow."""
+        """Build the JSON Schema of its arguments, without references, which some clients can't follow."""
         (_, schemas) = msgspec.json.schema_components([self.arguments])
         schema: dict[str, Any] = schemas[self.arguments.__name__]
         schema.pop("title", None)
         return {"properties": {}, **schema, "additionalProperties": False}
 
     async def call(self, agent: OutsideAgent, raw_arguments: dict[str, Any]) -> tuple[str | dict[str, Any], bool]:
-        """Check the arguments and call it. Raises `ToolInputInvalid`, `CommandRejected`."""
+        """Check the arguments and run the tool. Raises `ToolInputInvalid`, `CommandRejected`."""
         try:
             arguments = convert(raw_arguments, self.arguments)
         except msgspec.ValidationError as problem:
@@ -109,7 +109,7 @@ async def _propose(agent: OutsideAgent, arguments: ProposeEditArguments) -> tupl
 
 
 def _list_edit_calls(arguments: ProposeEditArguments, kind: str) -> list[RequestedCall]:
-    """List the calls of an edit. A file that is replaced as a whole is read first: it may be another one by now."""
+    """List the calls of an edit. A file that is replaced as a whole is read first, since it may have changed."""
     match kind:
         case "patch":
             return [RequestedCall("apply_patch", {"input": arguments.patch})]
@@ -124,12 +124,12 @@ def _list_edit_calls(arguments: ProposeEditArguments, kind: str) -> list[Request
             return [RequestedCall("search_replace", {**options, **replacement})]
 
 
-async def _tell_review(agent: OutsideAgent, _: ReviewStateArguments) -> tuple[dict[str, Any], bool]:
+async def _read_review(agent: OutsideAgent, _: ReviewStateArguments) -> tuple[dict[str, Any], bool]:
     return describe_review(await agent.read_state()), False
 
 
 def describe_review(state: SessionState) -> dict[str, Any]:
-    """Return what waits for a verdict, hunk by hunk, and the verdicts that were given."""
+    """Describe pending changes, hunk by hunk, and the verdicts so far."""
     waiting = [
         {
             "path": change.path,
@@ -208,6 +208,6 @@ TOOLS: Final = (
         title="Look at the review",
         description="List what was proposed and waits for the user, and what the user accepted and rejected, and why.",
         arguments=ReviewStateArguments,
-        run=_tell_review,
+        run=_read_review,
     ),
 )

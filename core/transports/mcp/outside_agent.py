@@ -37,21 +37,21 @@ from core.tasks import TaskOwner
 from core.transports.session_client import SessionView, require_ack, require_answer
 
 MODEL: Final = "mcp/client"
-QUIET: Final = 2.0  # seconds without a call after which the session is let go
+QUIET: Final = 2.0  # seconds without a call until the session is closed
 TITLE: Final = "Proposed by {}"
 NOT_ENDED: Final = "The call was not carried out: {}"
 
 
 class RequestedCall(Struct, frozen=True):
-    """A call of a tool of ours, by its own name."""
+    """A call of one of our tools, by its canonical name."""
 
     tool: str
     arguments: dict[str, object]
 
 
 class CallingModel(Struct, eq=False):
-    """Asks for the `wanted` calls in its next answer and is done with the one after it. `results`: of the latest calls,
-    in their order."""
+    """Requests the `wanted` calls in its next answer and ends the turn with the one after it. `results`: those of the
+    latest calls, in order."""
 
     name: str = "mcp"
     wanted: Sequence[RequestedCall] = ()
@@ -75,15 +75,15 @@ class CallingModel(Struct, eq=False):
         yield StreamEnd("stop")
 
     async def list_models(self) -> tuple[ModelInfo, ...]:
-        """Return none: it is no API."""
+        """Return none: this model has no API."""
         return ()
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Release nothing."""
 
 
 def build_access(model: CallingModel) -> ModelAccess:
-    """Build the access of an engine to this one model, which costs nothing and has no window."""
+    """Build an engine's access to this one model, which costs nothing and has no window."""
 
     async def choose(_: object) -> str:
         return MODEL
@@ -99,7 +99,7 @@ def build_access(model: CallingModel) -> ModelAccess:
 
 
 class OutsideAgent:
-    """Works in one project for an agent that is reached over MCP. One call at a time."""
+    """Works in one project for an agent that connects over MCP. One call at a time."""
 
     def __init__(self, directory: Path) -> None:
         self._model = CallingModel()
@@ -114,29 +114,29 @@ class OutsideAgent:
         self.client = "another agent"
 
     async def call(self, calls: Sequence[RequestedCall]) -> tuple[str, bool]:
-        """Carry calls out through the gate. Returns what the last one gave, and whether it failed. Raises
-        `CommandRejected`: no session can be opened or no turn begun."""
+        """Carry out calls through the gate. Returns the result of the last one, and True if it failed. Raises
+        `CommandRejected` if no session can be opened or no turn begun."""
         async with self._lock:
             view = await self._open()
             try:
                 return await self._run(view, calls)
             finally:
-                self._wait_for_quiet()
+                self._schedule_release()
 
     async def search_symbols(self, name: str, limit: int) -> q.SearchAnswer:
-        """Search names of the project, in what the agent may read. Raises `CommandRejected`."""
+        """Search names in the files that the agent may read. Raises `CommandRejected`."""
         async with self._lock:
             view = await self._open()
             try:
                 query = q.SearchQuery(session=view.state.session_id, text=name, kind="symbols", limit=limit)
                 answer = require_answer(await self._engine.query(query))
             finally:
-                self._wait_for_quiet()
+                self._schedule_release()
         assert isinstance(answer, q.SearchAnswer)
         return answer
 
     async def read_state(self) -> SessionState:
-        """Read the session as its log has it now, also while the user has it open. Raises `StateError`."""
+        """Read the current state from the session's log, even while the user has it open. Raises `StateError`."""
         async with self._lock:
             if self._view is not None:
                 await self._view.settle()
@@ -147,10 +147,10 @@ class OutsideAgent:
         return self._store.get_path(self._session) / "log.jsonl"
 
     async def close(self) -> None:
-        """Let the session go; one in which nothing waits and nothing was decided is not kept."""
+        """Close the session; discard it if nothing is pending and no verdict was given."""
         async with self._lock:
             await self._tasks.cancel()
-            await self._let_go(is_over=True)
+            await self._release_session(is_over=True)
             await self._engine.close()
 
     async def _open(self) -> SessionView:
@@ -162,7 +162,7 @@ class OutsideAgent:
         if self._session:
             reply = await self._engine.submit(cmd.SessionResume(session=self._session))
             if isinstance(reply, cmd.Reject):
-                self._session = ""  # the user has it open: it is theirs now
+                self._session = ""  # the user has it open
         if not self._session:
             self._session = require_ack(await self._engine.submit(cmd.SessionOpen(mode="agent"))).session
             title = TITLE.format(self.client)
@@ -185,15 +185,15 @@ class OutsideAgent:
         last = self._model.results[-1]
         return str(last.content), last.is_error
 
-    def _wait_for_quiet(self) -> None:
+    def _schedule_release(self) -> None:
         async def wait() -> None:
             await pause(QUIET)
             async with self._lock:
-                await self._let_go()
+                await self._release_session()
 
         self._waiting = self._tasks.start(wait(), name="quiet")
 
-    async def _let_go(self, *, is_over: bool = False) -> None:
+    async def _release_session(self, *, is_over: bool = False) -> None:
         view, self._view = self._view, None
         if view is None:
             return
@@ -204,13 +204,13 @@ class OutsideAgent:
 
 
 def _read_log(log: Path) -> SessionState:
-    """Read all that a log folds to, the verdicts among it. Raises `StateError`: it is gone, or can't be read."""
+    """Fold a log into a state, with its verdicts. Raises `StateError` if it can't be read."""
     state = SessionState(session_id=log.parent.name)
     read_log(log, partial(apply_event, state))
     return state
 
 
 def _is_empty(state: SessionState) -> bool:
-    """True if nothing waits in a session and nothing was decided."""
+    """Return True if nothing is pending in a session and no verdict was given."""
     verdicts = state.unreported_verdicts or state.reported_verdicts or state.undone_verdicts
     return not (state.changes or state.review.bulks or verdicts)

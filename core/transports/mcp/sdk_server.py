@@ -1,4 +1,4 @@
-"""The server over standard input and output, by the SDK. Nothing but the protocol goes to standard output."""
+"""The MCP server over standard input and output, by the SDK. Only the protocol goes to standard output."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def _serve(agent: OutsideAgent) -> None:
 
 
 def _name_client(context: Any) -> str:
-    """Return the name that the client gives itself, as a title can hold it."""
+    """Return the client's name, shortened for a title."""
     info = getattr(getattr(context.session, "client_params", None), "client_info", None)
     name = " ".join(str(getattr(info, "name", "") or "").split())[:60]
     return name or "another agent"
@@ -79,7 +79,7 @@ def _build_list() -> ListToolsResult:
 
 
 async def _answer(agent: OutsideAgent, name: str, arguments: dict[str, Any]) -> CallToolResult:
-    """Carry a call out; what is wrong with it is its result, so that the caller can do better."""
+    """Carry out a call. Errors are returned as its result, so that the caller can correct them."""
     from mcp_types import CallToolResult, TextContent
 
     tool = next((outward_tool for outward_tool in TOOLS if outward_tool.name == name), None)

@@ -26,8 +26,8 @@ from tests.support.oauth_server import Issuer
 from tests.support.trust import trust
 
 boxed = pytest.mark.skipif(not any(tier.is_contained for tier in offered()), reason="servers need a box")
-ROOT = Path(__file__).parents[4]
-SERVER = Path(__file__).parents[3] / "support" / "mcp_server.py"
+ROOT = Path(__file__).parents[3]
+SERVER = Path(__file__).parents[2] / "support" / "mcp_server.py"
 ADD = ("mcp", "add", "small", "--env", "TOKEN", "--env", "PLAIN=a=b", "--", "python3", "server.py", "--dir", "x")
 
 

@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 PREPARED = "import sys; from core.cli.streams import prepare_output; prepare_output(); "
 TEXT = "é → 😀\\n"
 
