@@ -28,7 +28,7 @@ OWN_PACKAGES = ("core", "tui")
 UNTOUCHABLE = ("__main__", "builtins", "codecs", "encodings", "importlib", "io", "os", "site", "sys", "warnings")
 WEB_DRIVER = "textual.drivers.web_driver:WebDriver"
 
-# Options and variables that make Python load code before ours runs.
+# Variables with the directories from which Python loads code before ours runs.
 HOMES = ("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX")
 
 

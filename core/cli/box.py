@@ -251,21 +251,21 @@ def _list_effects(
     for change in list_changes(state.changes):
         before = known_changes.get(change.path)
         if before is None or before.pending != change.pending:
-            lines += _lines(change, before)
+            lines += _format_change(change, before)
     undone = sorted(set(known_changes) - set(state.changes))
-    lines += [f"{'undone':<11}{_name(path)} (as it is in the project)" for path in undone]
-    lines += [format_bulk(bulk, _name(bulk.root)) for bulk in state.review.bulks if bulk not in bulks]
+    lines += [f"{'undone':<11}{_escape_path(path)} (as it is in the project)" for path in undone]
+    lines += [format_bulk(bulk, _escape_path(bulk.root)) for bulk in state.review.bulks if bulk not in bulks]
     return lines + [f"{'dropped':<11}{_one_line(note)}" for note in effects.notes]
 
 
-def _lines(change: Change, before: Change | None) -> list[str]:
+def _format_change(change: Change, before: Change | None) -> list[str]:
     words = {"create": "created", "edit": "edited", "delete": "deleted", "rename": "renamed"}
     remarks = ["again"] if before is not None else []
     remarks += ["protected"] if change.protected else []
     remarks += [f"conflict: {_one_line(change.conflict)}"] if change.conflict else []
     suffix = f" ({'; '.join(remarks)})" if remarks else ""
-    name = _name(change.path)
-    label = f"{_name(change.renamed_from)} -> {name}" if change.renamed_from else name
+    name = _escape_path(change.path)
+    label = f"{_escape_path(change.renamed_from)} -> {name}" if change.renamed_from else name
     lines = [f"{words[change.operation]:<11}{label}{suffix}"] if change.operation in words else []
     if change.operation in {"mode", "edit"} and change.base.mode != change.pending.mode:
         lines.append(f"{'mode':<11}{name} {change.base.mode:04o} -> {change.pending.mode:04o}")
@@ -279,7 +279,7 @@ def format_bulk(bulk: Bulk, name: str) -> str:
     return f"{bulk.kind:<11}{name} ({bulk.files:,} files, {bulk.bytes / 1e6:.1f} MB{deletions}{stale})"
 
 
-def _name(path: str) -> str:
+def _escape_path(path: str) -> str:
     """Escape a path for a report that programs read, too: as `_one_line` does, with look-alike characters marked."""
     blanks = len(path) - len(path.rstrip(" "))
     name = " ".join(display_name(part) for part in _one_line(path[: len(path) - blanks]).split(" "))

@@ -15,7 +15,7 @@ from core.cli.session_changes import (
     CODES,
     ChangesArguments,
     SessionChanges,
-    add_common,
+    add_common_options,
     is_trusted,
     open_changes,
     print_json,
@@ -56,7 +56,7 @@ class CommitArguments(ChangesArguments):
 def parse(argv: Sequence[str]) -> CommitArguments:
     """Parse the arguments of `agent-tui commit`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui commit", COMMIT_USAGE, COMMIT_TEXT, CODES)
-    add_common(parser)
+    add_common_options(parser)
     parser.add_argument("-m", "--message", default="", help="the message; else it is made of what was asked for")
     parser.add_argument("--split", choices=get_args(q.CommitSplit), default="none", help="one for each")
     parser.add_argument("--only", action="append", default=[], metavar="PATH", help="of this file or directory alone")

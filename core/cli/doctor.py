@@ -106,29 +106,31 @@ class _Check:
         python = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
         yield "agent-tui", f"{__version__}, {python}"
         yield "update", describe_update()
-        yield "packages", ", ".join(f"{name} {_version(name)}" for name in _SHOWN)
+        yield "packages", ", ".join(f"{name} {_find_version(name)}" for name in _SHOWN)
         yield "ripgrep", self._report_trials(find_program)
         yield "git", shutil.which("git") or "none: the model is not told which files have changed"
         if ignored_names := list_ignored():
             yield "not used", f"{', '.join(ignored_names)}: they lead into the project"
         if self.clipboard is not None:
             yield "clipboard", self.clipboard()
-        yield "workspace", self._report_trials(self._workspace)
-        yield "state", self._report_trials(self._state)
+        yield "workspace", self._report_trials(self._describe_workspace)
+        yield "state", self._report_trials(self._describe_state_directory)
         settings = self._load_settings()
         config_path = get_config_dir() / FILE_NAME
         yield "config", f"{config_path}{'' if config_path.is_file() else ' (none: the defaults hold)'}"
         if (self._directory / PROJECT_FILE).is_file():
             is_trusted = TrustStore(self._directory.resolve()).is_given()
             yield "project", f"{PROJECT_FILE.as_posix()} ({HEARD if is_trusted else UNHEARD})"
-        yield from _rows("commands", _containment(asyncio.run(_tiers(probe=self._probe)), is_probed=self._probe))
-        yield from _rows("servers", _describe_servers(self._directory, settings))
+        yield from _label_rows(
+            "commands", _describe_containment(asyncio.run(_try_tiers(probe=self._probe)), is_probed=self._probe)
+        )
+        yield from _label_rows("servers", _describe_servers(self._directory, settings))
         yield "search", _describe_search(settings)
         yield "browser", _describe_browser(settings)
         yield "hooks", self._report_trials(self._count_hooks)
-        yield from _rows("agents", _describe_agents(settings))
-        answer = asyncio.run(_models(settings))
-        yield from _table(answer)
+        yield from _label_rows("agents", _describe_agents(settings))
+        answer = asyncio.run(_load_models(settings))
+        yield from _format_models(answer)
         yield "model", _describe_choice(answer)
 
     def _report_trials(self, find: Callable[[], object]) -> str:
@@ -138,13 +140,13 @@ class _Check:
             self.problems.append(problem.format_with_hint())
             return "unusable, see below"
 
-    def _workspace(self) -> str:
+    def _describe_workspace(self) -> str:
         root = Workspace(self._directory).root
         if not os.access(root, os.W_OK | os.X_OK):
             self.notes.append(f"{root} can't be written: hunks can be reviewed, but not accepted.")
         return f"{root}{_describe_repository(root)}"
 
-    def _state(self) -> str:
+    def _describe_state_directory(self) -> str:
         directory = get_state_dir()
         nearest = next(path for path in (directory, *directory.parents) if path.exists())
         if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
@@ -178,7 +180,7 @@ class _Check:
         return loaded_settings.settings
 
 
-async def _tiers(*, probe: bool) -> TierReport:
+async def _try_tiers(*, probe: bool) -> TierReport:
     """Return the ways to contain commands here; with `probe` every tier is tried again, and the result is saved."""
     from core.sandbox.tiers.selection import find_tier, load_cached_report
 
@@ -192,7 +194,7 @@ async def _tiers(*, probe: bool) -> TierReport:
         return await find_tier(Path(directory), try_all=probe)
 
 
-def _containment(report: TierReport, *, is_probed: bool) -> Iterator[str]:
+def _describe_containment(report: TierReport, *, is_probed: bool) -> Iterator[str]:
     """Describe the tier in force, then every tier that was tried."""
     yield f"{report.tier.value}: {_MEANINGS[report.tier]}"
     for trial in report.reasons:
@@ -265,25 +267,25 @@ def _describe_agents(settings: Settings) -> Iterator[str]:
         yield f"not installed: {', '.join(missing)} (docs/hosted-agents.md)"
 
 
-def _rows(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _label_rows(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
     for number, text in enumerate(texts):
         yield "" if number else label, text
 
 
-def _version(name: str) -> str:
+def _find_version(name: str) -> str:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return "missing"
 
 
-async def _models(settings: Settings) -> ModelsAnswer:
+async def _load_models(settings: Settings) -> ModelsAnswer:
     from core.providers.catalog.discovery import discover_models
 
     return await discover_models(settings)
 
 
-def _table(answer: ModelsAnswer) -> Iterator[tuple[str, str]]:
+def _format_models(answer: ModelsAnswer) -> Iterator[tuple[str, str]]:
     rows = [
         (
             status.id,
@@ -295,7 +297,7 @@ def _table(answer: ModelsAnswer) -> Iterator[tuple[str, str]]:
         if status.key or status.local or status.problem or status.id in ("anthropic", "openai")
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    yield from _rows("providers", (_format_cells(row, widths) for row in rows))
+    yield from _label_rows("providers", (_format_cells(row, widths) for row in rows))
     visible_ids = {row[0] for row in rows}
     if others := [
         f"{provider.id} ({_describe_missing_key(provider.id)})"

@@ -104,13 +104,13 @@ def run(arguments: IndexArguments) -> int:
             _show_status(database, arguments)
         case "search":
             if not database.exists():
-                _say("there is no index of this project yet: building it first")
+                _print_notice("there is no index of this project yet: building it first")
             _bring_up_to_date(arguments.directory, database)
             _search_and_print(database, arguments)
     return ExitCode.DONE
 
 
-def _say(text: str) -> None:
+def _print_notice(text: str) -> None:
     sys.stderr.write(f"agent-tui: {text}\n")
 
 
@@ -235,7 +235,7 @@ def _search_and_print(database: Path, arguments: IndexArguments) -> None:
     except IndexFailed as failure:
         if failure.code != DAMAGED:
             raise
-        _say(f"{failure.message} It is made anew")
+        _print_notice(f"{failure.message} It is made anew")
         report_damage(database)
         _bring_up_to_date(arguments.directory, database)
         hits = _search(database, arguments.directory, text, limit)
@@ -270,10 +270,10 @@ def _add_route_vectors(request: SearchRequest, store: Path, directory: Path) -> 
     except IndexFailed:
         raise
     except AgentTuiError as failure:
-        _say(f"the program's own model compares: {failure.message}")
+        _print_notice(f"the program's own model compares: {failure.message}")
         return request
     if problem:
-        _say(problem)
+        _print_notice(problem)
     return replace(request, model=model, vectors=vectors)
 
 

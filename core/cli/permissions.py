@@ -61,14 +61,14 @@ def run(arguments: PermissionsArguments) -> int:
     for rule in rules:
         sys.stdout.write(f"  {rule.choice:<6}{display_name(str(rule))}   {display_name(rule.source)}\n")
     for saved_rule in saved_rules.load():
-        sys.stdout.write(f"  {line(saved_rule)}   {saved_rule.id}\n")
+        sys.stdout.write(f"  {format_answer(saved_rule)}   {saved_rule.id}\n")
     if not rules and not saved_rules.load():
         sys.stdout.write(f"  {NONE}\n")
     return ExitCode.DONE
 
 
-def line(saved_rule: SavedRule) -> str:
-    """One answer in words."""
+def format_answer(saved_rule: SavedRule) -> str:
+    """Format one saved answer."""
     if saved_rule.rule:
         return f"{saved_rule.choice:<6}{display_name(saved_rule.rule)}"
     location = "" if saved_rule.directory == "." else f" in {display_name(saved_rule.directory)}"

@@ -145,12 +145,12 @@ def find_plan(store: PlanStore, name: str) -> str:
 def _list(store: PlanStore, *, json: bool) -> int:
     listing = store.list_plans()
     if json:
-        _write(_json(listing))
+        _write(_encode_json(listing))
         return ExitCode.DONE
     for plan in listing.plans:
         faults = list_problems(plan.todos)
         trouble = f"   {len(faults)} fault{'s' if len(faults) > 1 else ''}: agent-tui plan check" if faults else ""
-        _write(f"{display_name(plan.path)}  {_progress(plan)}  {to_one_line(plan.name)}{trouble}")
+        _write(f"{display_name(plan.path)}  {_format_progress(plan)}  {to_one_line(plan.name)}{trouble}")
     for broken_plan in listing.broken:
         _write(f"broken: {to_one_line(broken_plan.problem)}")
     if not listing.plans and not listing.broken:
@@ -158,7 +158,7 @@ def _list(store: PlanStore, *, json: bool) -> int:
     return ExitCode.DONE
 
 
-def _progress(plan: Plan) -> str:
+def _format_progress(plan: Plan) -> str:
     completed_count = sum(todo.status == "completed" for todo in plan.todos)
     return f"{completed_count}/{sum(todo.status != 'cancelled' for todo in plan.todos)}"
 
@@ -176,19 +176,19 @@ def _show(plan: Plan, *, json: bool) -> int:
     blockers, free = find_blockers(plan.todos), [todo.id for todo in find_ready(plan.todos)]
     if json:
         report = Shown(plan=plan, ready=tuple(free), blocked_by=blockers, faults=list_problems(plan.todos))
-        _write(_json(report))
+        _write(_encode_json(report))
         return ExitCode.DONE
-    _write(f"{to_one_line(plan.name)}  {_progress(plan)}\n{display_name(plan.path)}")
+    _write(f"{to_one_line(plan.name)}  {_format_progress(plan)}\n{display_name(plan.path)}")
     if plan.overview:
         _write(expose_text(plan.overview).replace("\n", "\n  "))
     for todo in plan.todos:
-        _write(_row(todo, blockers.get(todo.id, ()), is_ready=todo.id in free))
+        _write(_format_row(todo, blockers.get(todo.id, ()), is_ready=todo.id in free))
     if plan.body:
         _write(f"\n{expose_text(plan.body)}")
     return ExitCode.DONE
 
 
-def _row(todo: Todo, blockers: tuple[str, ...], *, is_ready: bool) -> str:
+def _format_row(todo: Todo, blockers: tuple[str, ...], *, is_ready: bool) -> str:
     suffix = f"  (waits for {', '.join(map(display_name, blockers))})" if blockers else "  (ready)" if is_ready else ""
     proof = f"\n        verify: {expose_line(todo.verify)}" if todo.verify else ""
     return f"{MARKS[todo.status]} {display_name(todo.id)}: {to_one_line(todo.content)}{suffix}{proof}"
@@ -253,5 +253,5 @@ def _write(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def _json(record: msgspec.Struct) -> str:
+def _encode_json(record: msgspec.Struct) -> str:
     return fit_json(msgspec.json.format(encode_record(record), indent=2).decode(), sys.stdout)

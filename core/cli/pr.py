@@ -13,7 +13,7 @@ from core.cli.session_changes import (
     CODES,
     ChangesArguments,
     SessionChanges,
-    add_common,
+    add_common_options,
     is_trusted,
     open_changes,
     print_json,
@@ -50,7 +50,7 @@ class PullRequestArguments(ChangesArguments):
 def parse(argv: Sequence[str]) -> PullRequestArguments:
     """Parse the arguments of `agent-tui pr`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui pr", PR_USAGE, PR_TEXT, CODES)
-    add_common(parser)
+    add_common_options(parser)
     for name in ("title", "body", "branch", "base"):
         parser.add_argument(f"--{name}", default="", help=f"the {name}, if not the proposed one")
     parser.add_argument("--draft", action="store_true", help="open it as a draft, which is not ready for review")

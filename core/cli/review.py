@@ -174,7 +174,7 @@ async def _run(arguments: ReviewArguments) -> int:
         sys.stdout.write("there is no session to take a candidate from.\n" if is_taking else NOTHING)
         unknown = [path for path in arguments.paths if path != "all"]
         for name in unknown:
-            _say(format_unknown(name))
+            _print_notice(format_unknown(name))
         return ExitCode.FAILED if is_taking else ExitCode.REFUSED if unknown else ExitCode.DONE
     options = EngineOptions(interactive=False, watch=False, preload=False, private=False)
     engine = await resume_session(arguments.directory, session, options)
@@ -232,13 +232,13 @@ class _CandidateTaker:
             match event:
                 case ev.SubagentMerged(paths=paths, conflicts=conflicts):
                     for path in paths:
-                        _say(f"taken     {display_name(path)}{' (in conflict)' if path in conflicts else ''}")
+                        _print_notice(f"taken     {display_name(path)}{' (in conflict)' if path in conflicts else ''}")
                     has_conflicts = has_conflicts or bool(conflicts)
                 case ev.CommandRan(command=command, exit_code=code):
-                    _say(f"{'passed' if code == 0 else 'failed':<10}{to_one_line(command)}")
+                    _print_notice(f"{'passed' if code == 0 else 'failed':<10}{to_one_line(command)}")
                 case ev.ErrorRaised(message=message):
                     has_failed = True
-                    _say(f"agent-tui: {to_one_line(message)}")
+                    _print_notice(f"agent-tui: {to_one_line(message)}")
                 case _:
                     pass
         return ExitCode.FAILED if has_failed else ExitCode.REFUSED if has_conflicts else ExitCode.DONE
@@ -275,13 +275,13 @@ class _Verdicts:
         state = self._view.state
         before, rows, bulks = dict(state.changes), list_changes(state.changes), state.review.bulks
         start = len(self._events)
-        for command in self._commands(state):
+        for command in self._build_commands(state):
             if isinstance(command, cmd.HunkResolve) and command.path in before.keys() - state.changes.keys():
                 continue  # the verdict on its rename covers it
             reply = await self._engine.submit(command)
             if isinstance(reply, cmd.Reject):
                 self._left += 1
-                _say(
+                _print_notice(
                     format_unknown(command.path)
                     if isinstance(command, cmd.HunkResolve) and reply.code == "change_unknown"
                     else f"agent-tui: {reply.message} {reply.hint}".rstrip()
@@ -295,7 +295,7 @@ class _Verdicts:
         ]
         still = {bulk.root for bulk in state.review.bulks}
         for path in sorted([*resolved_paths, *(display_name(bulk.root) for bulk in bulks if bulk.root not in still)]):
-            _say(f"{verb}  {path}")
+            _print_notice(f"{verb}  {path}")
         targets, errors = self._list_named_paths(), collect_errors(self._events[start:])
         leftovers = list_left(state.changes, tuple(targets), errors, self._verdict)
         for bulk in state.review.bulks:
@@ -303,10 +303,10 @@ class _Verdicts:
                 reason = errors.get(bulk.root) or await self._explain_bulk(bulk) or AS_A_WHOLE
                 leftovers.append((display_name(bulk.root), reason))
         for path, reason in leftovers:
-            _say(format_left(path, reason))
+            _print_notice(format_left(path, reason))
         if "" in errors and not any(errors[""] in reason for _, reason in leftovers):
             self._left += 1
-            _say(f"agent-tui: {errors['']}")
+            _print_notice(f"agent-tui: {errors['']}")
         return ExitCode.REFUSED if leftovers or self._left else ExitCode.DONE
 
     async def _explain_bulk(self, bulk: Bulk) -> str:
@@ -322,7 +322,7 @@ class _Verdicts:
     def _verdict(self) -> Verdict:
         return "accept" if self._arguments.verdict == "accept" else "reject"
 
-    def _commands(self, state: SessionState) -> Iterator[cmd.AnyCommand]:
+    def _build_commands(self, state: SessionState) -> Iterator[cmd.AnyCommand]:
         verdict = self._verdict
         roots = {bulk.root for bulk in state.review.bulks}
         for name in self._arguments.paths:
@@ -364,7 +364,7 @@ async def _print_github(engine: Client, state: SessionState, arguments: ReviewAr
         if isinstance(answer, q.DiffAnswer) and answer.diff is not None:
             diffs.append(answer.diff)
     if not diffs:
-        _say(NOTHING)
+        _print_notice(NOTHING)
         return
     review = build_github_review(diffs, arguments.pull_diff, arguments.commit)
     write_json(json.dumps(review, ensure_ascii=False, indent=2))
@@ -417,5 +417,5 @@ async def _print_change(engine: Client, session: str, diff: ChangeDiff, blobs: B
     sys.stdout.buffer.write(patch)
 
 
-def _say(text: str) -> None:
+def _print_notice(text: str) -> None:
     sys.stderr.write(f"{to_one_line(text)}\n")

@@ -71,7 +71,7 @@ def render_remarks(change_diff: ChangeDiff) -> Iterator[str]:
     change = change_diff.change
     parse_error = change.broken and f"does not parse: {change.broken}"
     conflict = change.conflict and f"conflict: {change.conflict}"
-    note = "" if _only_moved(change) else change_diff.note
+    note = "" if _is_pure_move(change) else change_diff.note
     for remark in (conflict, change.protected and _explain_protection(change), parse_error, expose_line(note)):
         if remark:
             yield f"# {display_name(change.path)}: {to_one_line(str(remark))}"
@@ -80,18 +80,18 @@ def render_remarks(change_diff: ChangeDiff) -> Iterator[str]:
 def render_body(change_diff: ChangeDiff, forms: LineForms = FOR_PROGRAMS) -> Iterator[str]:
     """Render the patch itself."""
     change = change_diff.change
-    old, new = _name("a", _old_name(change)), _name("b", change.path)
+    old, new = _quote_name("a", _get_old_path(change)), _quote_name("b", change.path)
     if change.binary and change.counted_state.blob != change.pending.blob:
         yield from (f"# {line}" for line in _describe_binary(change, old, new))  # only git can carry it
         return
     yield f"diff --git {old} {new}"
-    yield from _modes(change)
+    yield from _format_modes(change)
     if not any(line.kind in {"added", "removed"} for line in change_diff.lines):
         return
-    yield from _sides(change)
+    yield from _format_sides(change)
     for is_gap, group in groupby(change_diff.lines, key=lambda line: line.kind == "gap"):
         if not is_gap:
-            yield from _hunk(list(group), forms)
+            yield from _format_hunk(list(group), forms)
 
 
 def render_outside(change_diff: ChangeDiff) -> Iterator[str]:
@@ -115,7 +115,7 @@ def is_plain(change: Change, blobs: BlobStore) -> bool:
 
 def _describe_binary(change: Change, old: str, new: str) -> Iterator[str]:
     yield f"diff --git {old} {new}"
-    yield from _modes(change)
+    yield from _format_modes(change)
     yield f"Binary files {old} and {new} differ"
 
 
@@ -123,20 +123,20 @@ def _explain_protection(change: Change) -> str:
     return change.risk if change.is_denied else f"protected: {change.risk}" if change.risk else "protected"
 
 
-def _only_moved(change: Change) -> bool:
+def _is_pure_move(change: Change) -> bool:
     return change.operation == "rename" and all(hunk.moves for hunk in change.hunks)
 
 
-def _old_name(change: Change) -> str:
+def _get_old_path(change: Change) -> str:
     return change.renamed_from if change.operation == "rename" else change.path
 
 
-def _bare(path: str) -> str:
+def _quote_bare_name(path: str) -> str:
     """Return a name without a side, as git writes it."""
-    return _name("a", path).replace("a/", "", 1)
+    return _quote_name("a", path).replace("a/", "", 1)
 
 
-def _name(side: str, path: str) -> str:
+def _quote_name(side: str, path: str) -> str:
     """Return a name as git writes it: quoted, byte by byte, if it has special characters."""
     name = f"{side}/{path}"
     if display_name(name) == name and not set(name) & set('"\\'):
@@ -149,8 +149,8 @@ def _name(side: str, path: str) -> str:
     return f'"{"".join(letters)}"'
 
 
-def _sides(change: Change) -> Iterator[str]:
-    old, new = _name("a", _old_name(change)), _name("b", change.path)
+def _format_sides(change: Change) -> Iterator[str]:
+    old, new = _quote_name("a", _get_old_path(change)), _quote_name("b", change.path)
     for sign, name in (
         ("---", "/dev/null" if change.operation == "create" else old),
         ("+++", "/dev/null" if change.operation == "delete" else new),
@@ -164,7 +164,7 @@ def render_links(change: Change, blobs: BlobStore) -> Iterator[str]:
     sides = [file_state for file_state in (change.base, change.pending) if file_state.kind != "absent"]
     if not sides or any(side.kind != "symlink" for side in sides):
         return
-    yield from _sides(change)
+    yield from _format_sides(change)
     old, new = ("0,0" if file_state.kind == "absent" else "1" for file_state in (change.base, change.pending))
     yield f"@@ -{old} +{new} @@"
     for sign, state in (("-", change.base), ("+", change.pending)):
@@ -173,7 +173,7 @@ def render_links(change: Change, blobs: BlobStore) -> Iterator[str]:
             yield "\\ No newline at end of file"
 
 
-def _modes(change: Change) -> Iterator[str]:
+def _format_modes(change: Change) -> Iterator[str]:
     before, after = (
         {"file": f"100{file_state.mode:03o}", "symlink": "120000", "absent": ""}[file_state.kind]
         for file_state in (change.counted_state, change.pending)
@@ -186,12 +186,12 @@ def _modes(change: Change) -> Iterator[str]:
         yield f"old mode {before}"
         yield f"new mode {after}"
     if change.operation == "rename":
-        yield from ["similarity index 100%"] * _only_moved(change)
-        yield f"rename from {_bare(change.renamed_from)}"
-        yield f"rename to {_bare(change.path)}"
+        yield from ["similarity index 100%"] * _is_pure_move(change)
+        yield f"rename from {_quote_bare_name(change.renamed_from)}"
+        yield f"rename to {_quote_bare_name(change.path)}"
 
 
-def _hunk(lines: Sequence[DiffLine], forms: LineForms) -> Iterator[str]:
+def _format_hunk(lines: Sequence[DiffLine], forms: LineForms) -> Iterator[str]:
     if not any(line.kind in {"added", "removed"} for line in lines):
         return
     old = [line.old for line in lines if line.kind != "added"]

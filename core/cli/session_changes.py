@@ -59,7 +59,7 @@ class ChangesArguments(Arguments):
     trust: bool = False
 
 
-def add_common(parser: Parser) -> None:
+def add_common_options(parser: Parser) -> None:
     """Add the options that these commands share."""
     parser.add_argument("words", nargs="*", metavar="DIR", help="the project; the current directory by default")
     parser.add_argument("--session", type=parse_session_id, metavar="ID", help="else the last one")

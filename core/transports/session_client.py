@@ -110,7 +110,7 @@ async def resume_session(directory: Path, session: str, options: EngineOptions) 
 
 
 class SessionAttachments:
-    """Attaches files to one session, each with a request id, so that concurrent clients get their own labels.
+    """Attaches files to one session with request ids, so that concurrent clients get the labels of their own files.
 
     The owner passes every event of the session to `handle_event`. `submit` raises for a rejected command; `settle`
     waits until the effects of accepted commands have arrived.

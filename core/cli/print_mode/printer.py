@@ -47,7 +47,7 @@ class Printer(Protocol):
     def end(self, response: Response) -> None: ...
 
 
-def plain(text: str) -> str:
+def escape_text(text: str) -> str:
     """Escape control and invisible characters for a terminal."""
     if text.isascii() and text.isprintable():
         return text
@@ -72,7 +72,7 @@ def _join_lines(text: str) -> str:
     return " ".join(line for part in text.split("\n") if (line := expose_text(part).strip()))
 
 
-def review_notice(response: Response) -> list[str]:
+def format_review_notice(response: Response) -> list[str]:
     """Return what the user has to know about edits that are still pending."""
     waiting, bulks = response.metadata.pending_changes, response.metadata.pending_bulks
     lines = []
@@ -168,12 +168,12 @@ class TextPrinter:
             case ev.StepFinished():
                 self._release()
             case ev.ToolRequested(tool=tool, summary=summary) if self._tty:
-                self._note(f"· {tool} {summary}".rstrip())
+                self._print_notes(f"· {tool} {summary}".rstrip())
             case ev.RulesLoaded(rules=rules):
                 notes = (f"! {display_name(rule.path)}: {rule.note}" for rule in rules if rule.note)
-                self._note(*(line for line in notes if line.removeprefix("! ") not in self._noted))
+                self._print_notes(*(line for line in notes if line.removeprefix("! ") not in self._noted))
             case other:
-                self._note(_describe_event(other))
+                self._print_notes(_describe_event(other))
 
     def _retry(self, event: ev.StepRetried) -> None:
         """Print the problem once; then a line for every attempt, on a terminal always the same one."""
@@ -184,7 +184,7 @@ class TextPrinter:
         is_repeat = line.startswith("  ")
         if is_repeat and self._over and self._tty:
             self._err.write("\x1b[A\r\x1b[K")
-        self._note(line)
+        self._print_notes(line)
         self._over = is_repeat
 
     def _print_text(self, document: str, text: str) -> None:
@@ -192,7 +192,7 @@ class TextPrinter:
         if not self._printed[document] and text:
             self._put(document, None)
         self._printed[document] += len(text)
-        self._put(document, plain(text))
+        self._put(document, escape_text(text))
 
     def _put(self, document: str, text: str | None) -> None:
         self._held.append((document, text))
@@ -227,7 +227,7 @@ class TextPrinter:
                 head = f"{reference.start_line}:{reference.end_line}:{display_name(reference.file_path)}"
                 self._fence(document.id, head, content)
             case d.ClarificationDocument(metadata=asked):
-                self._note(*format_questions(asked))
+                self._print_notes(*format_questions(asked))
             case _:
                 pass
 
@@ -236,9 +236,9 @@ class TextPrinter:
         while mark in content:
             mark += "`"
         self._put(document, None)
-        self._put(document, plain(f"{mark}{head}\n{content.rstrip()}\n{mark}"))
+        self._put(document, escape_text(f"{mark}{head}\n{content.rstrip()}\n{mark}"))
 
-    def _note(self, *lines: str) -> None:
+    def _print_notes(self, *lines: str) -> None:
         for line in filter(None, lines):
             self._err.write("\n" * self._open)  # a notice begins a line
             self._open = False
@@ -256,14 +256,14 @@ class TextPrinter:
         self._out.flush()
         meta = response.metadata
         if response.status == "error" and not response.id:
-            self._note(*_describe_failure(response))
+            self._print_notes(*_describe_failure(response))
         elif meta.stop_reason != "done" and meta.stop_message not in self._noted:
-            self._note(f"agent-tui: {meta.stop_reason}{f': {meta.stop_message}' if meta.stop_message else ''}")
+            self._print_notes(f"agent-tui: {meta.stop_reason}{f': {meta.stop_message}' if meta.stop_message else ''}")
         if meta.accepted_changes:
-            self._note(f"written: {', '.join(map(display_name, meta.accepted_changes))}")
-        self._note(*map(_describe_check, meta.checks))
-        self._note(*_describe_findings(meta.findings))
-        self._note(*review_notice(response))
+            self._print_notes(f"written: {', '.join(map(display_name, meta.accepted_changes))}")
+        self._print_notes(*map(_describe_check, meta.checks))
+        self._print_notes(*_describe_findings(meta.findings))
+        self._print_notes(*format_review_notice(response))
 
 
 def _describe_check(check: ResponseCheck) -> str:
@@ -333,7 +333,7 @@ class JsonPrinter:
     def end(self, response: Response) -> None:
         write_json(json.dumps(msgspec.to_builtins(response), indent=2, ensure_ascii=False), self._out)
         self._out.flush()
-        for line in review_notice(response):
+        for line in format_review_notice(response):
             self._err.write(f"{line}\n")
 
 
@@ -345,15 +345,15 @@ class StreamPrinter:
     _err: TextIO
 
     def event(self, envelope: ev.Envelope) -> None:
-        self._line(encode_record(envelope))
+        self._write_line(encode_record(envelope))
 
     def count_down(self, seconds: int) -> None:
         """Print nothing: the event that began the wait has its length."""
 
     def end(self, response: Response) -> None:
-        self._line(encode_record({"type": "result", "response": response}))
+        self._write_line(encode_record({"type": "result", "response": response}))
 
-    def _line(self, data: bytes) -> None:
+    def _write_line(self, data: bytes) -> None:
         write_json(data, self._out)
         self._out.flush()
 

@@ -38,7 +38,7 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 class Grant(IntEnum):
-    """The rights of a token, each level with those below it. `APPROVE`: verdicts, approvals, policy and trust."""
+    """The rights of a token; a level includes those below it. `APPROVE`: verdicts, approvals, policy and trust."""
 
     NONE = 0
     READ = 1
