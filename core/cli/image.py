@@ -59,11 +59,11 @@ def run(_: ImageArguments) -> int:
 
 def save_picture(source: BinaryIO, folder: Path) -> Path:
     """Save the picture and return its path. Raises `ConfigError` if it can't be written."""
-    prepared_attachment = prepare_attachment(read_input(source, MAX_INPUT_BYTES + 1), "standard input")
-    suffix = prepared_attachment.attachment.media_type.rpartition("/")[2].replace("jpeg", "jpg")
-    path = folder / f"{prepared_attachment.attachment.digest[:16]}.{suffix}"
+    prepared = prepare_attachment(read_input(source, MAX_INPUT_BYTES + 1), "standard input")
+    suffix = prepared.attachment.media_type.rpartition("/")[2].replace("jpeg", "jpg")
+    path = folder / f"{prepared.attachment.digest[:16]}.{suffix}"
     try:
-        write_private(path, prepared_attachment.data)
+        write_private(path, prepared.data)
     except OSError as problem:
         raise ConfigError(f"{path} can't be written: {problem.strerror}.", hint="Make room there.") from None
     sweep(folder, older_than=time.time() - RETENTION_SECONDS)

@@ -86,12 +86,9 @@ def format_skills(answer: SkillsAnswer) -> list[str]:
     return lines + format_skipped(answer.skipped)
 
 
-def format_skipped(skipped_extensions: Sequence[SkippedExtension]) -> list[str]:
+def format_skipped(skipped: Sequence[SkippedExtension]) -> list[str]:
     """Format a line for every file that defines no extension."""
-    return [
-        f"! {to_one_line(skipped_extension.path)} is none: {to_one_line(skipped_extension.reason)}"
-        for skipped_extension in skipped_extensions
-    ]
+    return [f"! {to_one_line(entry.path)} is none: {to_one_line(entry.reason)}" for entry in skipped]
 
 
 def _list_wrong(answer: SkillsAnswer) -> list[str]:

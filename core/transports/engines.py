@@ -76,12 +76,12 @@ class Engines:
         `CommandRejected`."""
         if (closing := self._closing.get(session)) is not None:
             await asyncio.wait({closing})
-        if (existing_client := self._by_session.get(session)) is not None:
-            if not (isinstance(existing_client, LineClient) and existing_client.is_gone):
-                self._note_use(session, existing_client)
-                return existing_client
+        if (known := self._by_session.get(session)) is not None:
+            if not (isinstance(known, LineClient) and known.is_gone):
+                self._note_use(session, known)
+                return known
             self.forget(session)
-            await existing_client.close()
+            await known.close()
         if (workspace := find_workspace(session)) is None:
             raise CommandRejected(f"there is no session {session[:100]!r}.", code="session_unknown")
         client: Client | None = await join_session(session)
@@ -165,7 +165,7 @@ class Engines:
         if self._timer is not None:
             self._timer.cancel()
         await self.wait_closed()
-        elsewhere = [line_client for line_client in self._by_session.values() if isinstance(line_client, LineClient)]
+        elsewhere = [client for client in self._by_session.values() if isinstance(client, LineClient)]
         for client in (*self._by_workspace.values(), *elsewhere):
             await client.close()
         self._by_workspace.clear()

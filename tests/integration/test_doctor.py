@@ -56,6 +56,7 @@ def test_the_repository_of_the_workspace_is_told_wherever_it_lies(project, capsy
 
 
 async def test_a_server_that_runs_is_shown_with_its_models_and_no_key_is_printed(project, monkeypatch):
+    from core.cli.doctor import _format_models, _load_models
     from core.config.settings import Settings
 
     async with provider_server() as server:

@@ -134,10 +134,10 @@ class UpdatePrinter:
                 if rest := content[self._sent.get(document.id, 0) :]:
                     yield self._print_text(document.id, rest)
             case d.CodeBlockDocument(metadata=block):
-                yield self._print_text(document.id, _fence(block.language, content))
+                yield self._print_text(document.id, fence(block.language, content))
             case d.CodeReferenceDocument(metadata=place):
                 yield self._print_text(
-                    document.id, _fence(f"{place.start_line}:{place.end_line}:{place.file_path}", content)
+                    document.id, fence(f"{place.start_line}:{place.end_line}:{place.file_path}", content)
                 )
             case d.PlanDocument(metadata=plan):
                 yield self._print_text(document.id, f"# {plan.title}\n\n{plan.overview}\n\n{content}".strip())
@@ -207,7 +207,8 @@ def _think(text: str) -> SessionUpdate:
     return AgentThoughtChunk(content=TextContent(text=f"{text}\n"))
 
 
-def _fence(head: str, content: str) -> str:
+def fence(head: str, content: str) -> str:
+    """Fence content with more backticks than any run in it; `head` follows the opening fence."""
     mark = "```"
     while mark in content:
         mark += "`"

@@ -32,6 +32,7 @@ from core.acp.content import (
 from core.protocol import commands as cmd
 from core.protocol.documents import ErrorDocument
 from core.state.session import TurnState
+from core.transports.acp.printing import fence
 from core.transports.acp.review import resolve_named, review_all, review_turn
 from core.transports.acp.session import OWN_COMMANDS, FollowedSession
 from core.transports.acp.tool_calls import build_text
@@ -84,11 +85,7 @@ def _add_embedded(parts: PromptParts, resource: ResourceContents, root: Path) ->
             )
         parts.files.append((_name(resource.uri), _decode(resource.blob, resource.uri)))
         return
-    text = resource.text or ""
-    mark = "```"
-    while mark in text:
-        mark += "`"
-    parts.add(f"\n\n{mark}{_display_path(resource.uri, root)}\n{text.rstrip()}\n{mark}\n", is_pasted=True)
+    parts.add(f"\n\n{fence(_display_path(resource.uri, root), resource.text or '')}\n", is_pasted=True)
 
 
 def _decode(data: str, subject: str) -> bytes:
@@ -171,17 +168,11 @@ def _find_stop_reason(turn: TurnState) -> StopReason:
     if turn.reason == "limit":
         return "max_tokens" if "max_tokens" in turn.message else "max_turn_requests"
     if turn.reason == "failed":
-        error_documents = [
-            document for document in turn.list_finished_documents() if isinstance(document, ErrorDocument)
-        ]
-        codes = {error_document.metadata.error_code for error_document in error_documents}
+        errors = [document for document in turn.list_finished_documents() if isinstance(document, ErrorDocument)]
+        codes = {error.metadata.error_code for error in errors}
         if "MODEL_REFUSED" in codes:
             return "refusal"
-        message = (
-            turn.message
-            or next((error_document.content for error_document in error_documents if error_document.content), "")
-            or "the turn failed"
-        )
+        message = turn.message or next((error.content for error in errors if error.content), "") or "the turn failed"
         raise AcpError(message, number=AUTH_REQUIRED if codes & _NO_MODEL else INTERNAL_ERROR)
     return "end_turn"
 

@@ -308,13 +308,9 @@ class FollowedSession:
 
     async def _announce_commands(self) -> None:
         answer = await self.client.query(q.CommandsQuery(session=self.id))
-        prompt_commands = answer.commands if isinstance(answer, q.CommandsAnswer) else ()
+        listed = answer.commands if isinstance(answer, q.CommandsAnswer) else ()
         rows = {name: (text, hint) for name, (text, hint) in OWN_COMMANDS.items()}
-        rows |= {
-            prompt_command.name: (prompt_command.description, prompt_command.hint)
-            for prompt_command in prompt_commands
-            if prompt_command.name not in rows
-        }
+        rows |= {command.name: (command.description, command.hint) for command in listed if command.name not in rows}
         commands = tuple(
             AvailableCommand(name=name, description=text, input=UnstructuredCommandInput(hint=hint) if hint else None)
             for name, (text, hint) in rows.items()

@@ -61,19 +61,19 @@ def _build_list() -> ListToolsResult:
     return ListToolsResult(
         tools=[
             Tool(
-                name=outward_tool.name,
-                title=outward_tool.title,
-                description=outward_tool.description,
-                input_schema=outward_tool.build_schema(),
+                name=served.name,
+                title=served.title,
+                description=served.description,
+                input_schema=served.build_schema(),
                 annotations=ToolAnnotations(
-                    title=outward_tool.title,
-                    read_only_hint=outward_tool.is_reading,
+                    title=served.title,
+                    read_only_hint=served.is_reading,
                     destructive_hint=False,
-                    idempotent_hint=outward_tool.is_reading,
+                    idempotent_hint=served.is_reading,
                     open_world_hint=False,
                 ),
             )
-            for outward_tool in TOOLS
+            for served in TOOLS
         ]
     )
 
@@ -82,11 +82,11 @@ async def _answer(agent: OutsideAgent, name: str, arguments: dict[str, Any]) -> 
     """Carry out a call. Errors are returned as its result, so that the caller can correct them."""
     from mcp_types import CallToolResult, TextContent
 
-    tool = next((outward_tool for outward_tool in TOOLS if outward_tool.name == name), None)
+    tool = next((served for served in TOOLS if served.name == name), None)
     result: str | dict[str, Any]
     try:
         if tool is None:
-            names = ", ".join(outward_tool.name for outward_tool in TOOLS)
+            names = ", ".join(served.name for served in TOOLS)
             raise ToolInputInvalid(f"There is no tool {name[:100]!r}; there are {names}.")
         result, is_error = await tool.call(agent, arguments)
     except AgentTuiError as problem:
