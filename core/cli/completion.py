@@ -53,51 +53,6 @@ _agent_tui_ask() {
 _FILES: Final = frozenset({"FILE", "PATH", "INPUT.json"})
 
 
-def build_parser_tree() -> Parser:
-    """Build a parser of the whole command line, with a subparser for every subcommand."""
-    root = build_main_parser()
-    words = next(action for action in root._actions if action.dest == "words")
-    root._remove_action(words)
-    for group in root._action_groups:
-        if words in group._group_actions:
-            group._group_actions.remove(words)
-    children = root.add_subparsers(metavar="COMMAND", parser_class=argparse.ArgumentParser)
-    for name in sorted(SUBCOMMANDS - HIDDEN):
-        _add_child(children, name, describe_subcommand(name))
-    _add_child(children, "doctor", _build_doctor_parser())
-    return root
-
-
-def _build_doctor_parser() -> Parser:
-    """Build the parser of `doctor`, whose words are parsed by the main command line."""
-    parser = build_parser("agent-tui doctor", "agent-tui doctor [DIR] [--probe]", "Show what was found here.")
-    parser.add_argument("words", nargs="*", metavar="DIR", help="the project (default: the current directory)")
-    parser.add_argument("--probe", action="store_true", help="try every way of containing commands anew")
-    return parser
-
-
-def _add_child(children: Any, name: str, parser: Parser) -> None:
-    """Add a ready parser as a subparser. argparse only adds parsers that it builds, so one of them is replaced."""
-    children.add_parser(name, help=(parser.description or "").strip().split(".")[0].split("\n\n")[0].replace("\n", " "))
-    children.choices[name] = parser
-
-
-def list_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """List the options of a parser that users see."""
-    return [action for action in parser._actions if action.option_strings and action.help != argparse.SUPPRESS]
-
-
-def iterate_parsers(root: Parser) -> dict[str, argparse.ArgumentParser]:
-    """Return every parser of the tree by its subcommand, "" = the root."""
-    for action in root._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            return {"": root, **cast("dict[str, argparse.ArgumentParser]", action.choices)}
-    return {"": root}
-
-
-__all__ = ["FIRST_WORDS", "MODES", "build_parser_tree", "iterate_parsers", "list_options"]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionArguments(Arguments):
     front: ClassVar[Front] = "completion"
@@ -157,3 +112,48 @@ def _choose_completion(command: str, action: argparse.Action) -> Any:
     if action.metavar in _DIRECTORIES:
         return shtab.DIRECTORY
     return shtab.FILE if action.metavar in _FILES else None
+
+
+def build_parser_tree() -> Parser:
+    """Build a parser of the whole command line, with a subparser for every subcommand."""
+    root = build_main_parser()
+    words = next(action for action in root._actions if action.dest == "words")
+    root._remove_action(words)
+    for group in root._action_groups:
+        if words in group._group_actions:
+            group._group_actions.remove(words)
+    children = root.add_subparsers(metavar="COMMAND", parser_class=argparse.ArgumentParser)
+    for name in sorted(SUBCOMMANDS - HIDDEN):
+        _add_child(children, name, describe_subcommand(name))
+    _add_child(children, "doctor", _build_doctor_parser())
+    return root
+
+
+def _build_doctor_parser() -> Parser:
+    """Build the parser of `doctor`, whose words are parsed by the main command line."""
+    parser = build_parser("agent-tui doctor", "agent-tui doctor [DIR] [--probe]", "Show what was found here.")
+    parser.add_argument("words", nargs="*", metavar="DIR", help="the project (default: the current directory)")
+    parser.add_argument("--probe", action="store_true", help="try every way of containing commands anew")
+    return parser
+
+
+def _add_child(children: Any, name: str, parser: Parser) -> None:
+    """Add a ready parser as a subparser. argparse only adds parsers that it builds, so one of them is replaced."""
+    children.add_parser(name, help=(parser.description or "").strip().split(".")[0].split("\n\n")[0].replace("\n", " "))
+    children.choices[name] = parser
+
+
+def list_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """List the options of a parser that users see."""
+    return [action for action in parser._actions if action.option_strings and action.help != argparse.SUPPRESS]
+
+
+def iterate_parsers(root: Parser) -> dict[str, argparse.ArgumentParser]:
+    """Return every parser of the tree by its subcommand, "" = the root."""
+    for action in root._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return {"": root, **cast("dict[str, argparse.ArgumentParser]", action.choices)}
+    return {"": root}
+
+
+__all__ = ["FIRST_WORDS", "MODES", "build_parser_tree", "iterate_parsers", "list_options"]

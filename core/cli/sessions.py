@@ -57,104 +57,6 @@ _MAX_HITS = 40
 _TAKES: Final = {"rename": "the id of a session and its new title", "tag": "the id of a session and its tags"}
 
 
-def format_table(sessions: Sequence[SessionInfo], running: frozenset[str] = frozenset()) -> list[str]:
-    """Format the table; `running`: the sessions that can be attached to."""
-    rows = [
-        (
-            session.id,
-            format_day(session.updated),
-            str(session.turns),
-            str(session.pending),
-            session.mode or "-",
-            format_title(session, is_running=session.id in running),
-        )
-        for session in sessions
-    ]
-    lines = [_HEADS, *rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-
-
-def split_runs(sessions: Sequence[SessionInfo]) -> tuple[list[SessionInfo], list[SessionInfo]]:
-    """Split sessions into those to list, and runs of `-p` in which nothing is pending."""
-    runs = [
-        session for session in sessions if session.unattended and not (session.pending or session.asked or session.tags)
-    ]
-    run_ids = {run.id for run in runs}
-    return [session for session in sessions if session.id not in run_ids], runs
-
-
-def format_tree(sessions: Sequence[SessionInfo]) -> list[str]:
-    """Format a line for every fork, indented below its origin; sessions without forks are left out."""
-    return [f"{lead}{session.id}  {format_title(session)}" for lead, session in list_forks(sessions)]
-
-
-def format_day(milliseconds: int) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(milliseconds / 1000))
-
-
-def format_title(session: SessionInfo, *, is_running: bool = False) -> str:
-    """Format the title with notes on the state of the session."""
-    notes = ["running" if is_running else "open now"] * session.locked + [session.problem] * bool(session.problem)
-    notes += [f"{session.asked} waiting for an answer"] * bool(session.asked)
-    tags = "".join(f" #{display_name(tag)}" for tag in session.tags)
-    return shorten(session.title or "Untitled") + tags + "".join(f" ({shorten(note)})" for note in notes)
-
-
-def shorten(text: str) -> str:
-    """Return the first 80 characters on one line, since titles come from prompts."""
-    return to_one_line(text)[:80]
-
-
-def search_transcripts(store: SessionStore, words: str, *, limit: int) -> tuple[TranscriptHit, ...]:
-    """Search the transcripts, after reading everything new in them. Raises `StateError`."""
-    from core.sessions.search.transcripts import TranscriptIndex
-
-    with TranscriptIndex(store) as index:
-        if (unread := index.refresh(seconds=1)) and sys.stderr.isatty():
-            sys.stderr.write(f"Reading {unread} transcripts for the first time…\n")
-        index.refresh()
-        return index.search(words, limit=limit)
-
-
-def print_hits(hits: Sequence[TranscriptHit], stream: TextIO) -> None:
-    """Print hits for people, with the matches in bold on a terminal."""
-    is_bold = stream.isatty()
-    for session, session_hits in groupby(hits, key=lambda hit: hit.session):
-        rows = list(session_hits)
-        stream.write(f"{session}  {format_day(rows[0].at)}  {shorten(rows[0].title or 'Untitled')}\n")
-        stream.writelines(f"  {row.kind:<8} {_format_text(row, is_bold=is_bold)}\n" for row in rows)
-    if hits:
-        first = next((hit for hit in hits if hit.place), hits[0])
-        stream.write(f"Open one at its hit: agent-tui {_format_options(first)}\n")
-
-
-def _format_text(hit: TranscriptHit, *, is_bold: bool) -> str:
-    if not is_bold:
-        return to_one_line(hit.text)
-    return "".join(f"{_BOLD}{part}{_PLAIN}" if is_match else part for part, is_match in split_marked(hit))
-
-
-def split_marked(hit: TranscriptHit) -> Iterator[tuple[str, bool]]:
-    """Yield the text of a hit in pieces, with True for every piece that is a match."""
-    offset = 0
-    for start, end in hit.marks:
-        yield to_one_line(hit.text[offset:start]), False
-        yield to_one_line(hit.text[start:end]), True
-        offset = end
-    yield to_one_line(hit.text[offset:]), False
-
-
-def list_plain(hits: Sequence[TranscriptHit]) -> list[object]:
-    """Return hits as plain data, with the options that open them."""
-    return [msgspec.to_builtins(hit) | {"open": _format_options(hit)} for hit in hits]
-
-
-def _format_options(hit: TranscriptHit) -> str:
-    """Return the options that open a session at a hit."""
-    return f"--resume {hit.session}" + (f" --at {hit.place}" if hit.place else "")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionsArguments(Arguments):
     """`session`: the one to show, change or export. `title`: its new title; `tags` () = no tags. `words`: the search
@@ -439,3 +341,101 @@ def choose_session(arguments: ScreenArguments) -> ScreenArguments:
     if find_socket(session) is None:  # otherwise the screen attaches to the engine that has it open
         store.open(session).close()
     return replace(arguments, continue_last=False, resume=session, demo=False)
+
+
+def format_table(sessions: Sequence[SessionInfo], running: frozenset[str] = frozenset()) -> list[str]:
+    """Format the table; `running`: the sessions that can be attached to."""
+    rows = [
+        (
+            session.id,
+            format_day(session.updated),
+            str(session.turns),
+            str(session.pending),
+            session.mode or "-",
+            format_title(session, is_running=session.id in running),
+        )
+        for session in sessions
+    ]
+    lines = [_HEADS, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+
+
+def split_runs(sessions: Sequence[SessionInfo]) -> tuple[list[SessionInfo], list[SessionInfo]]:
+    """Split sessions into those to list, and runs of `-p` in which nothing is pending."""
+    runs = [
+        session for session in sessions if session.unattended and not (session.pending or session.asked or session.tags)
+    ]
+    run_ids = {run.id for run in runs}
+    return [session for session in sessions if session.id not in run_ids], runs
+
+
+def format_tree(sessions: Sequence[SessionInfo]) -> list[str]:
+    """Format a line for every fork, indented below its origin; sessions without forks are left out."""
+    return [f"{lead}{session.id}  {format_title(session)}" for lead, session in list_forks(sessions)]
+
+
+def format_day(milliseconds: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(milliseconds / 1000))
+
+
+def format_title(session: SessionInfo, *, is_running: bool = False) -> str:
+    """Format the title with notes on the state of the session."""
+    notes = ["running" if is_running else "open now"] * session.locked + [session.problem] * bool(session.problem)
+    notes += [f"{session.asked} waiting for an answer"] * bool(session.asked)
+    tags = "".join(f" #{display_name(tag)}" for tag in session.tags)
+    return shorten(session.title or "Untitled") + tags + "".join(f" ({shorten(note)})" for note in notes)
+
+
+def shorten(text: str) -> str:
+    """Return the first 80 characters on one line, since titles come from prompts."""
+    return to_one_line(text)[:80]
+
+
+def search_transcripts(store: SessionStore, words: str, *, limit: int) -> tuple[TranscriptHit, ...]:
+    """Search the transcripts, after reading everything new in them. Raises `StateError`."""
+    from core.sessions.search.transcripts import TranscriptIndex
+
+    with TranscriptIndex(store) as index:
+        if (unread := index.refresh(seconds=1)) and sys.stderr.isatty():
+            sys.stderr.write(f"Reading {unread} transcripts for the first time…\n")
+        index.refresh()
+        return index.search(words, limit=limit)
+
+
+def print_hits(hits: Sequence[TranscriptHit], stream: TextIO) -> None:
+    """Print hits for people, with the matches in bold on a terminal."""
+    is_bold = stream.isatty()
+    for session, session_hits in groupby(hits, key=lambda hit: hit.session):
+        rows = list(session_hits)
+        stream.write(f"{session}  {format_day(rows[0].at)}  {shorten(rows[0].title or 'Untitled')}\n")
+        stream.writelines(f"  {row.kind:<8} {_format_text(row, is_bold=is_bold)}\n" for row in rows)
+    if hits:
+        first = next((hit for hit in hits if hit.place), hits[0])
+        stream.write(f"Open one at its hit: agent-tui {_format_options(first)}\n")
+
+
+def _format_text(hit: TranscriptHit, *, is_bold: bool) -> str:
+    if not is_bold:
+        return to_one_line(hit.text)
+    return "".join(f"{_BOLD}{part}{_PLAIN}" if is_match else part for part, is_match in split_marked(hit))
+
+
+def split_marked(hit: TranscriptHit) -> Iterator[tuple[str, bool]]:
+    """Yield the text of a hit in pieces, with True for every piece that is a match."""
+    offset = 0
+    for start, end in hit.marks:
+        yield to_one_line(hit.text[offset:start]), False
+        yield to_one_line(hit.text[start:end]), True
+        offset = end
+    yield to_one_line(hit.text[offset:]), False
+
+
+def list_plain(hits: Sequence[TranscriptHit]) -> list[object]:
+    """Return hits as plain data, with the options that open them."""
+    return [msgspec.to_builtins(hit) | {"open": _format_options(hit)} for hit in hits]
+
+
+def _format_options(hit: TranscriptHit) -> str:
+    """Return the options that open a session at a hit."""
+    return f"--resume {hit.session}" + (f" --at {hit.place}" if hit.place else "")

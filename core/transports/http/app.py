@@ -86,6 +86,28 @@ ALL_HANDLERS: Final[tuple[Any, ...]] = (*HANDLERS, *WEB_HANDLERS)
 PAGE_PATHS: Final[tuple[str, ...]] = ("/", "/terminal", "/static/")
 
 
+def build_routes(service: HttpService, handlers: Sequence[Any] = HANDLERS) -> Litestar:
+    """Return the routes alone, without the guard: nobody is granted anything."""
+    served_handlers = (*handlers, *(WEB_HANDLERS if service.terminals is not None else ()))
+    return Litestar(
+        [*served_handlers, build_route(served_handlers)],
+        dependencies={"service": Provide(lambda: service, sync_to_thread=False)},
+        exception_handlers=dict(ANSWERS),
+        guards=[check_grant],
+        on_shutdown=[service.agents.close],
+        logging_config=None,
+        openapi_config=None,
+        request_max_body_size=None,  # the guard limits it
+        debug=False,
+    )
+
+
+def build_application(service: HttpService, rules: AccessRules) -> Application:
+    """Return the application that a server serves."""
+    routes: Any = build_routes(service)
+    return Guard(routes, rules)
+
+
 def build_document(handlers: Sequence[Any]) -> dict[str, Any]:
     """Return the OpenAPI document of the routes, and of the route that serves it."""
     handlers = [
@@ -242,28 +264,6 @@ ANSWERS: Final[Mapping[Any, Callable[..., Response[bytes]]]] = {
     RecursionError: answer_undecodable,
     Exception: answer_fault,
 }
-
-
-def build_routes(service: HttpService, handlers: Sequence[Any] = HANDLERS) -> Litestar:
-    """Return the routes alone, without the guard: nobody is granted anything."""
-    served_handlers = (*handlers, *(WEB_HANDLERS if service.terminals is not None else ()))
-    return Litestar(
-        [*served_handlers, build_route(served_handlers)],
-        dependencies={"service": Provide(lambda: service, sync_to_thread=False)},
-        exception_handlers=dict(ANSWERS),
-        guards=[check_grant],
-        on_shutdown=[service.agents.close],
-        logging_config=None,
-        openapi_config=None,
-        request_max_body_size=None,  # the guard limits it
-        debug=False,
-    )
-
-
-def build_application(service: HttpService, rules: AccessRules) -> Application:
-    """Return the application that a server serves."""
-    routes: Any = build_routes(service)
-    return Guard(routes, rules)
 
 
 if __name__ == "__main__":

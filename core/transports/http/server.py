@@ -40,76 +40,6 @@ STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 BACKLOG: Final = 512
 
 
-class GuardedProtocol(H11Protocol):
-    """A connection with time limits. A dropped client can return: its events are read again from the log."""
-
-    header_limit = HEADER_LIMIT
-    reader_limit = READER_LIMIT
-    _waiting: asyncio.TimerHandle | None = None
-    _stuck: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        """Start the time limit of the first request."""
-        super().connection_made(transport)
-        self._waiting = self.loop.call_later(self.header_limit, self._drop)
-
-    def handle_events(self) -> None:
-        """Parse more input. The time limit runs between requests, until the headers are complete."""
-        before = _get_cycle(self)
-        super().handle_events()
-        if _get_cycle(self) is not before or self.transport.is_closing() or self.transport.get_protocol() is not self:
-            self._stop_waiting()
-        elif self._waiting is None and (before is None or before.response_complete):
-            self._waiting = self.loop.call_later(self.header_limit, self._drop)
-
-    def pause_writing(self) -> None:
-        """Watch a reader that lags behind its output buffer."""
-        super().pause_writing()
-        self._watch_reader()
-
-    def resume_writing(self) -> None:
-        """Stop watching a reader that has caught up."""
-        super().resume_writing()
-        self._stop_stuck()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timers of a closed connection."""
-        self._stop_waiting()
-        self._stop_stuck()
-        super().connection_lost(exc)
-
-    def _watch_reader(self) -> None:
-        self._stop_stuck()
-        buffer_size = self.transport.get_write_buffer_size()
-        self._stuck = self.loop.call_later(self.reader_limit, self._check_reader, buffer_size)
-
-    def _check_reader(self, before: int) -> None:
-        """Drop a reader that took too little since the last check; `before`: the buffer size then, in bytes."""
-        if before - self.transport.get_write_buffer_size() < LEAST_READ:
-            self.transport.abort()
-        else:
-            self._watch_reader()
-
-    def _drop(self) -> None:
-        if not self.transport.is_closing():
-            self.transport.close()
-
-    def _stop_waiting(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
-
-    def _stop_stuck(self) -> None:
-        if self._stuck is not None:
-            self._stuck.cancel()
-            self._stuck = None
-
-
-def _get_cycle(connection: H11Protocol) -> Any:
-    """Return the current or last request, None before the first, whatever uvicorn's types declare."""
-    return connection.cycle
-
-
 class ListenAddress(Struct, frozen=True, kw_only=True):
     """The address of a server: `host` and `port` (0 = any free one), or `socket_path`."""
 
@@ -281,3 +211,73 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._on_ready()
+
+
+class GuardedProtocol(H11Protocol):
+    """A connection with time limits. A dropped client can return: its events are read again from the log."""
+
+    header_limit = HEADER_LIMIT
+    reader_limit = READER_LIMIT
+    _waiting: asyncio.TimerHandle | None = None
+    _stuck: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Start the time limit of the first request."""
+        super().connection_made(transport)
+        self._waiting = self.loop.call_later(self.header_limit, self._drop)
+
+    def handle_events(self) -> None:
+        """Parse more input. The time limit runs between requests, until the headers are complete."""
+        before = _get_cycle(self)
+        super().handle_events()
+        if _get_cycle(self) is not before or self.transport.is_closing() or self.transport.get_protocol() is not self:
+            self._stop_waiting()
+        elif self._waiting is None and (before is None or before.response_complete):
+            self._waiting = self.loop.call_later(self.header_limit, self._drop)
+
+    def pause_writing(self) -> None:
+        """Watch a reader that lags behind its output buffer."""
+        super().pause_writing()
+        self._watch_reader()
+
+    def resume_writing(self) -> None:
+        """Stop watching a reader that has caught up."""
+        super().resume_writing()
+        self._stop_stuck()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel the timers of a closed connection."""
+        self._stop_waiting()
+        self._stop_stuck()
+        super().connection_lost(exc)
+
+    def _watch_reader(self) -> None:
+        self._stop_stuck()
+        buffer_size = self.transport.get_write_buffer_size()
+        self._stuck = self.loop.call_later(self.reader_limit, self._check_reader, buffer_size)
+
+    def _check_reader(self, before: int) -> None:
+        """Drop a reader that took too little since the last check; `before`: the buffer size then, in bytes."""
+        if before - self.transport.get_write_buffer_size() < LEAST_READ:
+            self.transport.abort()
+        else:
+            self._watch_reader()
+
+    def _drop(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.close()
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _stop_stuck(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
+
+
+def _get_cycle(connection: H11Protocol) -> Any:
+    """Return the current or last request, None before the first, whatever uvicorn's types declare."""
+    return connection.cycle
