@@ -70,14 +70,14 @@ async def plan_chat(request: AnyRequest, data: JSONBody[ChatRequest], service: S
 async def read_answer(conversation_id: FromPath[str], service: Served) -> Response[bytes]:
     """Return the response object of the latest prompt, with the status `streaming` while it is at work."""
     session = to_session_id(conversation_id)
-    talk = Conversation(await service.find(session), session)
+    conversation = Conversation(await service.find(session), session)
     try:
-        await talk.settle()
-        if not talk.state.turns:
+        await conversation.settle()
+        if not conversation.state.turns:
             raise CommandRejected("the conversation has no answer yet.", code="session_unknown")
-        return _encode(build_answer(talk.state.turns[-1], talk.state))
+        return _encode(build_answer(conversation.state.turns[-1], conversation.state))
     finally:
-        await talk.close()
+        await conversation.close()
 
 
 @get(
@@ -91,9 +91,9 @@ async def replay_chat(
 ) -> Stream:
     """Stream the events behind `after`, and those of the turn at work until it ends."""
     session = to_session_id(conversation_id)
-    talk = Conversation(await service.find(session), session, brief=False)
-    pieces = talk.replay(parse_position(after, last_event_id))
-    return service.streams.build_stream(_hold(service, session, pieces), _name(session))
+    conversation = Conversation(await service.find(session), session, brief=False)
+    pieces = conversation.replay(parse_position(after, last_event_id))
+    return service.streams.build_stream(_hold_open(service, session, pieces), _name_conversation(session))
 
 
 @post(
@@ -115,26 +115,28 @@ async def _answer(request: AnyRequest, data: ChatRequest, service: HttpService) 
     check_open_files(data.context.open_files)
     pictures = await asyncio.to_thread(data.decode_pictures)
     client, session = await _open(data, service)
-    talk = Conversation(client, session)
+    conversation = Conversation(client, session)
     try:
         with service.engines.hold(session):
-            await talk.settle()
+            await conversation.settle()
             stream = None
             if data.stream or request.headers.get("accept", "").strip().lower().startswith(EVENT_STREAM):
-                pieces = _hold(service, session, talk.stream_answer())
-                stream = service.streams.build_stream(pieces, _name(session))  # raises before the turn begins
-            await talk.send_prompt(data, pictures)
+                pieces = _hold_open(service, session, conversation.stream_answer())
+                stream = service.streams.build_stream(
+                    pieces, _name_conversation(session)
+                )  # raises before the turn begins
+            await conversation.send_prompt(data, pictures)
             if stream is not None:
                 return stream
-            answer = await talk.finish_answer()
+            answer = await conversation.finish_answer()
     except BaseException:
-        await talk.close()
+        await conversation.close()
         raise
-    await talk.close()
-    return _encode(answer, _name(session))
+    await conversation.close()
+    return _encode(answer, _name_conversation(session))
 
 
-async def _hold(service: HttpService, session: str, pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+async def _hold_open(service: HttpService, session: str, pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     """Keep a session open while its events are streamed."""
     with service.engines.hold(session):
         try:
@@ -154,7 +156,8 @@ async def _open(data: ChatRequest, service: HttpService) -> tuple[Client, str]:
     return await service.find(session), session
 
 
-def _name(session: str) -> dict[str, str]:
+def _name_conversation(session: str) -> dict[str, str]:
+    """Return the header with the id of a session's conversation."""
     return {"X-Conversation-Id": to_conversation_id(session)}
 
 
