@@ -1,12 +1,12 @@
-"""Launcher and composition root: puts this installation first on sys.path, reads the arguments, starts a front end.
+"""Launcher and composition root: puts this installation first on sys.path, parses the arguments, starts a front end.
 
-A project may have a `core`, a `tui`, a `json.py` or a `sitecustomize.py` of its own, and PYTHONPATH may point at it;
-none of them may change or break this program. So nothing but os and sys is imported before sys.path is in order, and
-what the start-up already took from the project is let go. Where Python was told to look for modules in the project, the
-program starts itself again, isolated, or says no if Python has run code of it by then: nobody has trusted it yet. Last,
-PATH and its kin are rid of the project (`core.search_paths`).
+A project may have its own `core`, `tui`, `json.py` or `sitecustomize.py`, and PYTHONPATH may point at it; none of them
+may change or break this program. So only os and sys are imported before sys.path is in order, and modules that the
+start-up took from the project are dropped. If Python was configured to look for modules in the project, the program
+restarts itself isolated, or refuses to run if Python has already run code of the project, which nobody has trusted yet.
+Last, the project is removed from PATH and similar variables (`core.search_paths`).
 
-This file alone imports both worlds, `core` and `tui`. It parses on every Python 3, to say which one it needs.
+Only this file imports both `core` and `tui`. It parses on every Python 3, so that it can name the required version.
 """
 
 import os
@@ -24,23 +24,24 @@ if TYPE_CHECKING:
     from core.cli.parsing import Arguments
 
 OWN_PACKAGES = ("core", "tui")
-# Holding the interpreter's own state, or loaded before any path of the project is searched.
+# Modules with the interpreter's state, or loaded before any path of the project is searched.
 UNTOUCHABLE = ("__main__", "builtins", "codecs", "encodings", "importlib", "io", "os", "site", "sys", "warnings")
 WEB_DRIVER = "textual.drivers.web_driver:WebDriver"
 
-# Where Python takes its own code from, before a line of ours runs.
+# Variables with the directories from which Python loads code before ours runs.
 HOMES = ("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX")
 
 
 def own_root() -> str:
-    """The directory that holds our `core` and `tui`: beside this file in a checkout, below agent_tui_app in a wheel."""
+    """Return the directory that holds our `core` and `tui`: that of this file in a checkout, agent_tui_app below it in
+    a wheel."""
     directory = os.path.dirname(os.path.realpath(__file__))
     installed_root = os.path.join(directory, "agent_tui_app")
     return installed_root if os.path.isdir(installed_root) else directory
 
 
 def _project_entries(root: str) -> "set[str]":
-    """The current directory and what PYTHONPATH names, as real paths, without our own root."""
+    """Return the current directory and the entries of PYTHONPATH as real paths, without our own root."""
     python_path = os.environ.get("PYTHONPATH", "")
     entries = {""}.union(python_path.split(os.pathsep) if python_path else ())
     return {path for path in map(_real, entries) if path != root}
@@ -54,8 +55,7 @@ def _real(entry: str) -> str:
 
 
 def _is_of_a_project(entry: str, root: str) -> bool:
-    """Return True if a place to look for modules is relative, or lies in the current directory or one that is to be
-    opened."""
+    """Return True if a module search path is relative, or lies in the current directory or one that is to be opened."""
     real = _real(entry)
     if real == root:
         return False
@@ -64,7 +64,8 @@ def _is_of_a_project(entry: str, root: str) -> bool:
 
 
 def _list_project_entries(root: str) -> "list[str]":
-    """The entries of PYTHONPATH that lead into a project, and the current directory if `python -m` put it first."""
+    """Return the entries of PYTHONPATH that lead into a project, and the current directory if `python -m` put it
+    first."""
     if sys.flags.ignore_environment:
         return []
     python_path = os.environ.get("PYTHONPATH", "")
@@ -77,14 +78,14 @@ def _list_project_entries(root: str) -> "list[str]":
 
 
 def isolation() -> "tuple[str, ...]":
-    """The options of a Python that is to be as isolated as this one."""
+    """Return the Python options that isolate a process as much as this one."""
     if not sys.flags.ignore_environment:
         return ()
     return ("-I",) if sys.flags.isolated else ("-E", "-P")
 
 
 def start_isolated() -> None:
-    """Start again without what leads into a project; SystemExit if code of the project has run."""
+    """Restart without paths that lead into a project; raises SystemExit if code of the project has run."""
     if sys.flags.ignore_environment:
         return
     root = own_root()
@@ -118,7 +119,7 @@ def _lies_under(path: str, directory: str) -> bool:
 
 
 def _location(module: "ModuleType") -> str:
-    """The file of a module, or the first directory of a namespace package; empty for a built-in."""
+    """Return the file of a module, or the first directory of a namespace package; empty for a built-in."""
     file = getattr(module, "__file__", None)
     if not isinstance(file, str):
         file = next(iter(getattr(module, "__path__", ())), "")
@@ -130,7 +131,7 @@ def _is_intruder(name: str, module: "ModuleType", root: str, project: "set[str]"
     if top in OWN_PACKAGES:
         return not _lies_under(_location(module), root)
     if not project or top not in sys.stdlib_module_names:
-        return False  # files are looked at only where a project could have put one
+        return False  # check files only where a project could have put one
     location = _location(module)
     library = os.path.dirname(os.path.realpath(os.__file__))
     if not location or _lies_under(location, library) or _lies_under(location, root):
@@ -146,7 +147,8 @@ def _holds_one_of(module: "ModuleType", evicted_modules: "dict[str, ModuleType]"
 
 
 def _evict_intruders(root: str, project: "set[str]") -> None:
-    """Forget modules of the project in the place of ours or the standard library's, and what was built on them."""
+    """Drop modules of the project that replaced ours or the standard library's, and the modules that were built on
+    them."""
     evicted_modules = {
         name: module for name, module in sys.modules.items() if _is_intruder(name, module, root, project)
     }
@@ -164,7 +166,7 @@ def _evict_intruders(root: str, project: "set[str]") -> None:
 
 
 def put_own_code_first() -> None:
-    """Order sys.path: our root, then the installation, then the project's entries (kept, so that odd installs work)."""
+    """Order sys.path: our root, the installation, then the project's entries, which some installations need."""
     root = own_root()
     project = _project_entries(root)
     others = [entry for entry in sys.path if _real(entry) != root]
@@ -180,7 +182,7 @@ def _start(arguments: "Arguments") -> int:
     from core.user_dirs import require_home
 
     require_home()
-    gc.disable()  # a start makes a great many objects and hardly any garbage; the screen goes on after its first frame
+    gc.disable()  # a start makes many objects and little garbage; the screen enables it again after its first frame
     arguments = _open_session(_open_review(arguments))
     if arguments.front == "screen":
         return _run_screen(arguments)
@@ -209,8 +211,8 @@ def _run_screen(arguments: "Any") -> int:
 
 
 def _lacks_terminal() -> bool:
-    """Return True if there is no terminal for keys (standard input) or pictures (standard error), and say so. A screen
-    in a browser needs none."""
+    """Report a missing terminal for keys (standard input) or pictures (standard error). Returns True if one is missing.
+    A screen in a browser needs none."""
     if os.environ.get("TEXTUAL_DRIVER") == WEB_DRIVER:
         return False
     streams = (("standard input", sys.stdin), ("standard error", sys.stderr))
@@ -224,17 +226,18 @@ def _lacks_terminal() -> bool:
 
 
 def _open_review(arguments: "Arguments") -> "Arguments":
-    """Return the screen on the session that waits for a review, if that was asked for and there is one."""
+    """Return the arguments of a screen on the session that waits for a review, if that is requested and there is
+    one."""
     if arguments.front != "review":
         return arguments
     from core.cli.arguments import ScreenArguments
-    from core.cli.review import ReviewArguments, session_to_review
+    from core.cli.review import ReviewArguments, find_session_to_review
 
     if not isinstance(arguments, ReviewArguments) or arguments.print_only:
         return arguments
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return arguments
-    session = session_to_review(arguments.directory)
+    session = find_session_to_review(arguments.directory)
     if not session:
         return arguments
     return ScreenArguments(
@@ -243,10 +246,11 @@ def _open_review(arguments: "Arguments") -> "Arguments":
 
 
 def _open_session(arguments: "Arguments") -> "Arguments":
-    """Return the screen on the session that `attach` names or finds; the arguments as they are, if a list is wanted."""
+    """Return the arguments of a screen on the session that `attach` names or finds, or the same arguments for a
+    list."""
     if arguments.front != "attach":
         return arguments
-    from core.cli.remote.attach import AttachArguments, choose_running
+    from core.cli.attach import AttachArguments, choose_running
 
     choice = choose_running(arguments) if isinstance(arguments, AttachArguments) else None
     if choice is None:
@@ -263,8 +267,9 @@ def own_program() -> "tuple[str, ...]":
 
 
 def load_screen() -> "Callable[..., int]":
-    """Load the screen with its way to an engine, without tree-sitter: Textual's colours are taken from Pygments."""
-    sys.modules.setdefault("tree_sitter", None)  # type: ignore[arg-type]  # how an import is told that there is none
+    """Load the screen with its connection to an engine, without tree-sitter: Textual highlights with Pygments
+    instead."""
+    sys.modules.setdefault("tree_sitter", None)  # type: ignore[arg-type]  # makes imports of it fail
 
     from core.transports.stdio_client import reach_engine
     from tui.app import run
@@ -276,7 +281,7 @@ def load_screen() -> "Callable[..., int]":
 
 
 def _save_crash(fault: BaseException, arguments: "Any") -> str:
-    """Save the trace of a fault of the screen, unless it is private. Return what to say of it."""
+    """Save a crash report of the screen, unless the session is private. Returns the sentence about it."""
     from core.crash_reports import save_crash_report, set_enabled, describe_crash_report
 
     set_enabled(not arguments.private)
@@ -284,7 +289,7 @@ def _save_crash(fault: BaseException, arguments: "Any") -> str:
 
 
 def find_front_end(arguments: "Arguments") -> "Callable[[Any], int]":
-    """Return what runs a command line without a screen: mostly `run` of the module of its name in `core.cli`."""
+    """Return the function that runs a command line without a screen: mostly `run` of its module in `core.cli`."""
     from importlib import import_module
 
     from core.cli.parsing import locate_subcommand
@@ -310,7 +315,7 @@ def _run_print(arguments: "Any") -> int:
 
 
 def _check_interface(settings: "Any") -> "Any":
-    """Return what the screen says of its part of the settings; it is loaded if the user has set any."""
+    """Return the problems of the screen's settings; the screen's code is loaded only if the user has any."""
     from core.engine.queries.sessions import THEMES_DIRECTORY
     from core.user_dirs import get_config_dir
 
@@ -323,12 +328,12 @@ def _check_interface(settings: "Any") -> "Any":
 
 
 def _run_upkeep(arguments: "Any") -> int:
-    """Run `config` or `report`, which ask the screen about its part of the settings."""
+    """Run `config` or `report`, which check the screen's settings, too."""
     if arguments.front == "report":
-        from core.cli.upkeep.report import run as run_report
+        from core.cli.report import run as run_report
 
         return run_report(arguments, check_interface=_check_interface)
-    from core.cli.upkeep.config import run
+    from core.cli.config import run
     from tui.files.editors import find_editor_command
 
     return run(arguments, check_interface=_check_interface, find_editor=find_editor_command)
@@ -342,13 +347,13 @@ def _run_doctor(arguments: "Any") -> int:
 
 
 def _explain(problem: Exception) -> int:
-    """One line instead of a traceback; AGENT_TUI_TRACEBACK=1 shows where it came from."""
+    """Print one line instead of a traceback; AGENT_TUI_TRACEBACK=1 shows the traceback."""
     from core.errors import AgentTuiError
     from core.exits import ExitCode
 
     if os.environ.get("AGENT_TUI_TRACEBACK"):
         raise problem
-    if isinstance(problem, BrokenPipeError):  # the reader of our output left: nothing to say, and nobody to say it to
+    if isinstance(problem, BrokenPipeError):  # the reader of our output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return ExitCode.FAILED
     text = str(problem) or type(problem).__name__
@@ -363,17 +368,18 @@ def _explain(problem: Exception) -> int:
         text = f"unexpected fault: {type(problem).__name__}: {text}. {report}"
     from core.text.display_names import to_one_line
 
-    first, *others = map(to_one_line, text.split("\n"))  # mistakes of a settings file: one a line
+    first, *others = map(to_one_line, text.split("\n"))  # mistakes of a settings file, one a line
     sys.stderr.write("".join(f"{line}\n" for line in (f"agent-tui: {first}", *(f"  {line}" for line in others))))
     return ExitCode.FAILED
 
 
 def main() -> int:
-    """Run the command line in sys.argv. Returns the exit code; SystemExit after --help and wrong arguments."""
+    """Run the command line in sys.argv. Returns the exit code; raises SystemExit after --help and for wrong
+    arguments."""
     start_isolated()
-    os.umask(os.umask(0o077) & 0o077)  # one that takes rights from its own user would keep the program from its files
+    os.umask(os.umask(0o077) & 0o077)  # a umask that restricts the user would lock the program out of its files
     put_own_code_first()
-    from core.cli.streams.output import prepare_output
+    from core.cli.streams import prepare_output
 
     prepare_output()
     from core.search_paths import clean_environment
@@ -397,11 +403,11 @@ def main() -> int:
     except Exception as problem:
         return _explain(problem)
     finally:
-        _let_go_of_stderr()
+        _detach_stderr()
 
 
-def _let_go_of_stderr() -> None:
-    """A terminal that is gone takes nothing any more, and for what is left to be written Python would end with 120."""
+def _detach_stderr() -> None:
+    """Redirect a standard error that can't be written: flushing it at exit would make Python end with 120."""
     try:
         if sys.__stderr__ is not None:
             sys.__stderr__.flush()

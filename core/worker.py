@@ -42,8 +42,8 @@ from core.records import convert
 from core.sessions.store import SessionStore
 from core.state.session import SessionState
 from core.tasks import TaskOwner
-from core.transports.attach.engine_host import share_engine
-from core.transports.session_view import SessionView, require_ack
+from core.transports.engine_host import share_engine
+from core.transports.session_client import SessionView, require_ack
 
 ANSWER_SECONDS: Final = 3600
 SYNC_SECONDS: Final = 1.0

@@ -1,1 +1,1 @@
-"""The Agent Client Protocol (version 1): JSON-RPC over lines, and the shapes that both of its sides speak."""
+"""The Agent Client Protocol (version 1): JSON-RPC over lines, and the records of both sides."""

@@ -1,4 +1,4 @@
-"""Methods that a client calls at an agent: what they take, and what they answer."""
+"""Methods that a client calls at an agent: their parameters and results."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any, Final, Literal
 
 from msgspec import field
 
+from core.acp.client_methods import SessionConfigOption
 from core.acp.content import AcpBlock, AcpRecord, ContentBlock
-from core.acp.updates import SessionConfigOption
 
 PROTOCOL_VERSION: Final = 1
 StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
@@ -35,7 +35,7 @@ class AuthCapabilities(AcpRecord, frozen=True, kw_only=True):
 
 
 class ElicitationCapabilities(AcpRecord, frozen=True, kw_only=True):
-    """Each is there only if it is said: an empty object stands for neither."""
+    """A kind is supported only if its field is present; an empty object supports neither."""
 
     form: dict[str, Any] | None = None
     url: dict[str, Any] | None = None
@@ -91,7 +91,7 @@ class AgentCapabilities(AcpRecord, frozen=True, kw_only=True):
 
 
 class AuthMethodAgent(AcpRecord, frozen=True, kw_only=True):
-    """A login that the agent sees to; it has no `type`."""
+    """A login that the agent handles; it has no `type`."""
 
     id: str
     name: str
@@ -99,7 +99,7 @@ class AuthMethodAgent(AcpRecord, frozen=True, kw_only=True):
 
 
 class AuthMethodTerminal(AcpBlock, frozen=True, kw_only=True, tag="terminal"):
-    """A login in a terminal: the client starts the agent's command with these arguments behind its own."""
+    """A login in a terminal: the client starts the agent's command with these arguments appended."""
 
     id: str
     name: str
@@ -120,7 +120,7 @@ class AuthenticateRequest(AcpRecord, frozen=True, kw_only=True):
 
 
 class NewSessionRequest(AcpRecord, frozen=True, kw_only=True):
-    """`cwd` is absolute. A server of `mcp_servers` is one of the three shapes of `content`, by its `type`."""
+    """`cwd` is absolute. An entry of `mcp_servers` has one of the three shapes of `content`, by its `type`."""
 
     cwd: str
     mcp_servers: tuple[dict[str, Any], ...]
@@ -174,7 +174,7 @@ class ListedSession(AcpRecord, frozen=True, kw_only=True):
 
 
 class ListSessionsResponse(AcpRecord, frozen=True, kw_only=True):
-    """`next_cursor` None: there are no more."""
+    """`next_cursor` None: this is the last page."""
 
     sessions: tuple[ListedSession, ...]
     next_cursor: str | None = None

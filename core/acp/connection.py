@@ -1,8 +1,8 @@
 """One end of an ACP connection: JSON-RPC 2.0, one JSON object a line, requests in both directions.
 
-Bytes go in by `feed` and out by `send`, whatever carries them. What is heard is taken in its order: a notification has
-had its effect before the answer that came behind it wakes whoever waits. A line that is no message is counted and
-skipped: agents print to standard output what belongs to standard error.
+Bytes go in by `feed` and out by `send`, over any transport. Messages are handled in order: a notification takes effect
+before a later answer wakes its waiter. A line that is no message is noted and skipped, since agents print to standard
+output what belongs to standard error.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from core.records import decode_json
 from core.tasks import TaskOwner
 from core.text.well_formed import encode_record
 
-MAX_LINE: Final = 64 * 1024 * 1024  # bytes; pictures come in one line
-MAX_GARBAGE: Final = 400  # characters that are kept of what was no message
-MAX_LATE: Final = 200  # requests that nobody waits for any more, whose answers are still heard
+MAX_LINE: Final = 64 * 1024 * 1024  # bytes; a picture is one line
+MAX_GARBAGE: Final = 400  # characters of skipped lines
+MAX_LATE: Final = 200  # abandoned requests whose late answers are still handled
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 AUTH_REQUIRED: Final = -32000
 NOT_FOUND: Final = -32002
@@ -29,7 +29,7 @@ CANCELLED: Final = -32800
 
 
 class AcpError(AgentTuiError):
-    """An error of JSON-RPC: one that the other side answered, or that it is to be answered. `number`: its code."""
+    """An error of JSON-RPC, received or to be sent. `number`: its code."""
 
     def __init__(self, message: str, *, number: int = INTERNAL_ERROR, data: Any = None) -> None:
         super().__init__(message, code="rpc_error")
@@ -37,41 +37,41 @@ class AcpError(AgentTuiError):
 
 
 class PeerGone(AgentTuiError, code="peer_gone"):
-    """The other side ended, or is not listened to any more."""
+    """The other side has ended, or the connection to it is closed."""
 
 
 class PeerRequests(Protocol):
-    """The ears of one end."""
+    """Handles the requests and notifications of the other side."""
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
         """Return the result of a request (plain data or records). Raises `AcpError`."""
 
     def notice(self, method: str, params: Mapping[str, Any]) -> None:
-        """Take a notification, at once."""
+        """Handle a notification at once."""
 
 
 class Connection:
-    """One end. `send` writes bytes to the other; it raises nothing."""
+    """One end. `send` writes bytes to the other one and raises nothing."""
 
     def __init__(self, send: Callable[[bytes], None], handler: PeerRequests) -> None:
-        self.garbage = ""  # the beginning of what was no message
+        self.garbage = ""  # the beginning of the skipped lines
         self._send, self._handler = send, handler
-        self._held = bytearray()
-        self._skips = False
+        self._buffer = bytearray()
+        self._is_skipping = False
         self._number = 0
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._late: dict[int, Callable[[Any], None]] = {}
         self._answering: dict[Any, asyncio.Task[None]] = {}
         self._tasks = TaskOwner()
-        self._gone: PeerGone | None = None
+        self._closed_by: PeerGone | None = None
 
     async def request(
         self, method: str, params: Any, *, seconds: float | None = None, on_late: Callable[[Any], None] | None = None
     ) -> Any:
-        """Return the result of a request as plain data. Raises `AcpError`, `PeerGone`, `TimeoutError`; the other side
-        is told of a request that is not waited for any more. A result that comes then is given to `on_late`."""
-        if self._gone is not None:
-            raise self._gone
+        """Return the result of a request as plain data. Raises `AcpError`, `PeerGone`, `TimeoutError`. An abandoned
+        request is cancelled at the other side; a result that still comes goes to `on_late`."""
+        if self._closed_by is not None:
+            raise self._closed_by
         self._number += 1
         number = self._number
         waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
@@ -91,23 +91,23 @@ class Connection:
 
     def notify(self, method: str, params: Any) -> None:
         """Send a notification."""
-        if self._gone is None:
+        if self._closed_by is None:
             self._write({"jsonrpc": "2.0", "method": method, "params": params})
 
     def feed(self, data: bytes) -> None:
-        """Take bytes from the other side, in whatever pieces they come."""
+        """Parse bytes from the other side, in pieces of any size."""
         *lines, rest = data.split(b"\n")
         for line in lines:
-            full_line, self._held = bytes(self._held) + line, bytearray()
-            is_skipped, self._skips = self._skips, False
+            full_line, self._buffer = bytes(self._buffer) + line, bytearray()
+            is_skipped, self._is_skipping = self._is_skipping, False
             if not is_skipped and full_line.strip():
-                self._take_line(full_line)
-        self._held += rest
-        if len(self._held) > MAX_LINE:
-            self._held, self._skips = bytearray(), True
+                self._handle_line(full_line)
+        self._buffer += rest
+        if len(self._buffer) > MAX_LINE:
+            self._buffer, self._is_skipping = bytearray(), True
             self._refuse(None, INVALID_REQUEST, f"a line was longer than {MAX_LINE >> 20} MB")
 
-    def _take_line(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         try:
             message = decode_json(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -116,7 +116,7 @@ class Connection:
             self._note_garbage(line)
             return
         if "method" not in message:
-            self._take_answer(message)
+            self._handle_answer(message)
         elif "id" in message:
             self._start_answer(message["id"], str(message["method"]), _read_params(message))
         elif message["method"] == "$/cancel_request":
@@ -129,13 +129,13 @@ class Connection:
         if line.lstrip().startswith(b"{"):
             self._refuse(None, PARSE_ERROR, "a line is not a message of JSON-RPC")
 
-    def _take_answer(self, response: Mapping[str, Any]) -> None:
+    def _handle_answer(self, response: Mapping[str, Any]) -> None:
         number = response.get("id")
         if not isinstance(number, int):
             return
         waiting = self._waiting.get(number)
         if waiting is None or waiting.done():
-            self._take_late(number, response)
+            self._handle_late_answer(number, response)
             return
         if (error := response.get("error")) is None:
             waiting.set_result(response.get("result"))
@@ -145,7 +145,7 @@ class Connection:
         code = code if isinstance(code, int) else INTERNAL_ERROR
         waiting.set_exception(AcpError(_describe_error(error_fields), number=code, data=error_fields.get("data")))
 
-    def _take_late(self, number: int, response: Mapping[str, Any]) -> None:
+    def _handle_late_answer(self, number: int, response: Mapping[str, Any]) -> None:
         on_late = self._late.pop(number, None)
         if on_late is not None and response.get("error") is None:
             on_late(response.get("result"))
@@ -156,13 +156,13 @@ class Connection:
         task.add_done_callback(lambda _: self._end_answer(identity, task))
 
     def _end_answer(self, identity: Any, task: asyncio.Task[None]) -> None:
-        """Forget a request; one that was cancelled, be it before its first step, is answered all the same."""
+        """Forget a request; a cancelled one is answered, too, even if it was cancelled before its first step."""
         self._answering.pop(identity, None)
         if task.cancelled():
             self._refuse(identity, CANCELLED, "the request was cancelled")
 
     def _cancel_answer(self, identity: Any) -> None:
-        with contextlib.suppress(TypeError):  # an id that can't be one
+        with contextlib.suppress(TypeError):  # an unhashable id
             if (task := self._answering.get(identity)) is not None:
                 task.cancel()
 
@@ -173,7 +173,7 @@ class Connection:
             self._refuse(identity, problem.number, problem.message, problem.data)
         except AgentTuiError as problem:
             self._refuse(identity, INTERNAL_ERROR, problem.format_with_hint())
-        except Exception as problem:  # a fault of ours in one answer must not end the connection
+        except Exception as problem:  # an internal fault in one answer must not end the connection
             self._refuse(identity, INTERNAL_ERROR, f"unexpected fault: {type(problem).__name__}")
         else:
             self._write({"jsonrpc": "2.0", "id": identity, "result": result})
@@ -183,15 +183,15 @@ class Connection:
         self._write({"jsonrpc": "2.0", "id": identity, "error": error})
 
     def _write(self, message: Mapping[str, Any]) -> None:
-        if self._gone is None:
+        if self._closed_by is None:
             self._send(encode_record(message) + b"\n")
 
     def close(self, reason: str = "the connection was closed") -> None:
-        """Take note that the other side is gone: whoever waits for it learns `reason`."""
-        self._gone = self._gone or PeerGone(reason)
+        """Note that the other side is gone: pending requests raise `PeerGone` with the `reason`."""
+        self._closed_by = self._closed_by or PeerGone(reason)
         for waiting in self._waiting.values():
             if not waiting.done():
-                waiting.set_exception(self._gone)
+                waiting.set_exception(self._closed_by)
         self._tasks.request_cancel()
 
 
@@ -201,7 +201,7 @@ def _read_params(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _describe_error(error_fields: Mapping[str, Any]) -> str:
-    """Return the message of an error with what its data says more."""
+    """Return the message of an error with the details of its data."""
     message, data = str(error_fields.get("message") or "an error without a message"), error_fields.get("data")
     details = data.get("details") or data.get("message") if isinstance(data, dict) else data
     return f"{message}: {details}" if isinstance(details, str) and details and details not in message else message

@@ -1,7 +1,7 @@
-"""Content of the Agent Client Protocol: blocks of a prompt or an answer, tool calls with what they show, MCP servers.
+"""Content of the Agent Client Protocol: blocks of a prompt or an answer, tool calls, MCP servers.
 
-Names are those of the official schema (stable v1, 1.21), with "Acp" before the ones that have another meaning here;
-`tests/contract/test_acp_schema.py` compares them. Fields that are not known pass: a peer may be newer.
+Names are those of the official schema (stable v1, 1.21), prefixed with "Acp" if they have another meaning here;
+`tests/contract/test_acp_schema.py` compares them. Unknown fields are accepted, since a peer may be newer.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ ToolCallStatus = Literal["pending", "in_progress", "completed", "failed"]
 
 
 class AcpRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Base of everything on the wire: names in camel case, and nothing said that says nothing."""
+    """Base of all records on the wire: names in camel case, defaults omitted."""
 
 
 class AcpBlock(AcpRecord, frozen=True, kw_only=True, tag_field="type"):
-    """Base of what `type` tells apart."""
+    """Base of records that `type` distinguishes."""
 
 
 class TextContent(AcpBlock, frozen=True, kw_only=True, tag="text"):
@@ -45,7 +45,7 @@ class AudioContent(AcpBlock, frozen=True, kw_only=True, tag="audio"):
 
 
 class ResourceLink(AcpBlock, frozen=True, kw_only=True, tag="resource_link"):
-    """A place that can be read. `size` in bytes."""
+    """A resource that can be read. `size` in bytes."""
 
     name: str
     uri: str
@@ -57,7 +57,7 @@ class ResourceLink(AcpBlock, frozen=True, kw_only=True, tag="resource_link"):
 
 
 class ResourceContents(AcpRecord, frozen=True, kw_only=True):
-    """The contents of a place: its `text`, or its bytes as `blob` in base64."""
+    """The contents of a resource: its `text`, or its bytes as `blob` in base64."""
 
     uri: str
     text: str | None = None
@@ -78,7 +78,7 @@ class ShownContent(AcpBlock, frozen=True, kw_only=True, tag="content"):
 
 
 class ShownDiff(AcpBlock, frozen=True, kw_only=True, tag="diff"):
-    """A file before and after. `path` is absolute; `old_text` None: it is new."""
+    """A file before and after. `path` is absolute; `old_text` None: the file is new."""
 
     path: str
     new_text: str
@@ -100,7 +100,7 @@ class ToolCallLocation(AcpRecord, frozen=True, kw_only=True):
 
 
 class ToolCallUpdate(AcpRecord, frozen=True, kw_only=True):
-    """The state of a tool call, or what is new of it: None = as it was; `content` and `locations` are whole."""
+    """The state of a tool call, or its changes: None = unchanged; `content` and `locations` are complete."""
 
     tool_call_id: str
     kind: ToolKind | None = None

@@ -1,6 +1,6 @@
-"""The command line of the screen, of `-p` and of the engine; it finds the subcommands, which have their own.
+"""The command line of the screen, of `-p` and of the engine; it dispatches to the subcommands.
 
-Only argparse and its like are imported here, so that `--help` and `--version` answer at once.
+Only argparse and other fast modules are imported here, so that `--help` and `--version` answer at once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from core.protocol.options import EngineOptions
 if TYPE_CHECKING:
     from core.protocol.tools import ToolSettings
 
-# Each is a module beside this one, with `parse(argv)` and `run(arguments)`.
+# Every name is a module of this package with `parse(argv)` and `run(arguments)`.
 SUBCOMMANDS: Final = frozenset(
     [
         "_complete",
@@ -67,7 +67,7 @@ SUBCOMMANDS: Final = frozenset(
         "skills",
     ]
 )
-# A word of the main command line that may stand behind its options.
+# Unlike a subcommand, this word may follow options of the main command line.
 DOCTOR: Final = "doctor"
 
 USAGE = """\
@@ -185,7 +185,7 @@ environment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionArguments(Arguments, EngineOptions):
-    """A command line that is about a session: its engine's options, and which session to go on with."""
+    """A command line about a session: the engine's options, and the session to resume."""
 
     continue_last: bool = False
     resume: str | None = None
@@ -193,7 +193,7 @@ class SessionArguments(Arguments, EngineOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreenArguments(SessionArguments):
-    """`pane` is open at the start, at `place`; `program` starts its engine."""
+    """`pane`: the pane that is open at the start, at `place`; `program`: the argv prefix that starts the engine."""
 
     front: ClassVar[Front] = "screen"
     demo: bool = False
@@ -203,10 +203,10 @@ class ScreenArguments(SessionArguments):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintArguments(SessionArguments):
-    """`prompt` is None when it is to be read from stdin. `images`: files to send with it, "-" = stdin. `best`: the
-    models that it is tried with, side by side, "" = the session's; () = it is answered once. `tools`: what they may do,
-    by their names. `accept`: "all", "verified", and patterns of paths to accept at the end. `json_schema`: the file of
-    the schema that the answer is valid under."""
+    """`prompt` None: read it from stdin. `images`: files to send with it, "-" = stdin. `best`: the models that the
+    prompt is tried with in parallel, "" = the session's; () = it is answered once. `tools`: limits of tools by name.
+    `accept`: "all", "verified", and patterns of paths to accept at the end. `json_schema`: the file of the schema that
+    the answer must match."""
 
     front: ClassVar[Front] = "print"
     interactive: bool = False
@@ -222,7 +222,7 @@ class PrintArguments(SessionArguments):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineArguments(SessionArguments):
-    """The engine of a screen, which speaks over standard input and output."""
+    """The engine of a screen, which communicates over standard input and output."""
 
     front: ClassVar[Front] = "engine"
 
@@ -233,7 +233,7 @@ def _format_epilog() -> str:
 
 
 def build_main_parser() -> Parser:
-    """Build the parser of everything that is no subcommand."""
+    """Build the parser of the main command line, which has no subcommand."""
     parser = Parser(
         prog="agent-tui",
         usage=USAGE,
@@ -327,7 +327,7 @@ def _find_front(args: argparse.Namespace, parser: Parser) -> tuple[Front, list[s
     return ("screen" if args.prompt is None else "print"), words
 
 
-def _check_together(front: Front, args: argparse.Namespace, parser: Parser) -> None:
+def _check_combinations(front: Front, args: argparse.Namespace, parser: Parser) -> None:
     for name in PRINT_OPTIONS:
         if front != "print" and getattr(args, name) is not None:
             parser.error(f"--{name.replace('_', '-')} only goes with -p")
@@ -349,8 +349,8 @@ def _check_together(front: Front, args: argparse.Namespace, parser: Parser) -> N
 
 
 def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Arguments:
-    """Check a command line (without the program's name). Raises SystemExit: 0 after `--help` and `--version`,
-    `ExitCode.USAGE` with a message on stderr for anything wrong."""
+    """Parse a command line (without the program's name). Raises `SystemExit`: 0 after `--help` and `--version`,
+    `ExitCode.USAGE` with a message on stderr for a wrong one."""
     if argv and argv[0] in SUBCOMMANDS:
         subcommand: Arguments = import_module(locate_subcommand(argv[0])).parse(argv[1:])
         overrides: Any = (
@@ -360,7 +360,7 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Arguments:
     parser = build_main_parser()
     args = parser.parse_intermixed_args(argv)
     front, words = _find_front(args, parser)
-    _check_together(front, args, parser)
+    _check_combinations(front, args, parser)
     directory = parse_directory(words, parser)
     if front == DOCTOR:
         doctor_arguments: Arguments = import_module("core.cli.doctor").build_arguments(directory, args)

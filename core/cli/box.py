@@ -1,8 +1,10 @@
-"""`agent-tui box run`: one command as the agent's terminal runs it, and what it did. It is how the box is measured.
+"""`agent-tui box run`: run one command as the agent's terminal runs it, and report its effects.
 
-What it writes to standard output and to standard error goes there as it comes, byte for byte unless that is a terminal.
-The report follows on standard error, or goes to a file; its exit status is the program's own.
-With --keep the effects wait in a session of the workspace that is kept for this; without, nothing is left of them.
+The command's output goes to standard output and standard error as it comes, byte for byte unless that is a terminal.
+The report follows on standard error or goes to a file. The exit status is the command's.
+
+With --keep the effects wait for a review in a session of the workspace that is reserved for it; otherwise they are
+dropped.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from core.shell.command_host import CommandRequest
 from core.shell.shell_state import replace_undecodable
 from core.state.session import SessionState
 from core.text.display_names import display_name, expose_controls, to_one_line
-from core.transports.session_view import SessionView
+from core.transports.session_client import SessionView
 
 TIERS = ("T1", "T2a", "T2b", "T2c", "T3")
 
@@ -91,7 +93,7 @@ class BoxArguments(Arguments):
 
 
 def parse(argv: Sequence[str]) -> BoxArguments:
-    """Check the words behind `agent-tui box`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui box`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui box run", BOX_USAGE, BOX_TEXT, BOX_CODES)
     parser.add_argument("words", nargs="*", metavar="DIR COMMAND", help="the project, and the command in quotes")
     parser.add_argument("--mode", choices=MODES, default="agent", help="plan and ask keep nothing (default: agent)")
@@ -116,45 +118,45 @@ def parse(argv: Sequence[str]) -> BoxArguments:
 
 
 def run(arguments: BoxArguments) -> int:
-    """Run it. Returns the exit status that `BOX_CODES` documents."""
-    return asyncio.run(_BoxRun(arguments).go())
+    """Run the command. Returns an exit status that `BOX_CODES` documents."""
+    return asyncio.run(_BoxRun(arguments).run())
 
 
 class _BoxRun:
     def __init__(self, arguments: BoxArguments) -> None:
         self._arguments = arguments
-        self._out, self._errors = _Out(sys.stdout), _Out(sys.stderr)
+        self._out, self._errors = _OutputStream(sys.stdout), _OutputStream(sys.stderr)
         tier = Tier(arguments.tier) if arguments.tier else None
         self._boxes = SharedBox(required_tier=tier)
         private = False if arguments.keep else None
         options = EngineOptions(mode=arguments.mode, interactive=False, watch=False, preload=False, private=private)
         self._engine = Engine(arguments.directory, options=options, boxes=self._boxes)
 
-    async def go(self) -> int:
+    async def run(self) -> int:
         try:
-            return await self._go()
+            return await self._run_in_box()
         except AgentTuiError as problem:
-            return _not_run(problem.format_with_hint())
+            return _report_not_run(problem.format_with_hint())
         finally:
             await self._engine.close()
 
-    async def _go(self) -> int:
+    async def _run_in_box(self) -> int:
         if await self._boxes.find() is None:
             event = self._boxes.build_event()
             reason = f": {event.reason.rstrip('.')}." if event.reason else "."
-            return _not_run(f"no box here{reason} {event.cure}".rstrip())
+            return _report_not_run(f"no box here{reason} {event.cure}".rstrip())
         session = await self._open()
         if isinstance(session, cmd.Reject):
-            return _not_run(f"{session.message} {session.hint}".rstrip())
+            return _report_not_run(f"{session.message} {session.hint}".rstrip())
         try:
-            return await self._run(session.session)
+            return await self._run_command(session.session)
         finally:
             if not self._arguments.keep:
                 await self._engine.submit(cmd.SessionClose(session=session.session, discard=True))
 
     async def _open(self) -> cmd.Reply:
         store = SessionStore(self._arguments.directory)
-        session_id = find_kept_session(store) if self._arguments.keep else ""
+        session_id = find_box_session(store) if self._arguments.keep else ""
         mode = self._arguments.mode
         if not session_id:
             open_reply = await self._engine.submit(cmd.SessionOpen(mode=mode))
@@ -168,15 +170,15 @@ class _BoxRun:
             await self._engine.submit(cmd.ModeSet(session=session_id, mode=mode))
         return resume_reply
 
-    async def _run(self, session: str) -> int:
+    async def _run_command(self, session: str) -> int:
         terminal = self._engine.terminal(session)
         effects_by_call: dict[str, ev.EffectsRecorded] = {}
 
-        def take_in(envelope: ev.Envelope) -> None:
+        def record_effects(envelope: ev.Envelope) -> None:
             if isinstance(envelope.event, ev.EffectsRecorded):
                 effects_by_call[envelope.event.call] = envelope.event
 
-        view = SessionView(self._engine, session, take_in)
+        view = SessionView(self._engine, session, record_effects)
         await view.settle()
         known_changes, bulks = dict(view.state.changes), view.state.review.bulks
         order = CommandRequest(
@@ -204,8 +206,8 @@ class _BoxRun:
         await view.close()
         if (effects := effects_by_call.get(order.origin.call)) is None:
             raise AgentTuiError("The box did not tell what the command did.")
-        self._report(result, _list_news(known_changes, bulks, view.state, effects))
-        return _status(result)
+        self._report(result, _list_effects(known_changes, bulks, view.state, effects))
+        return _to_exit_status(result)
 
     def _report(self, result: CommandResult, effects: list[str]) -> None:
         self._out.finish()
@@ -217,10 +219,10 @@ class _BoxRun:
         lines += [f"{'note':<11}{_one_line(note)}" for note in result.notes]
         lines += [f"{'note':<11}{_one_line(self._out.failure)}"] if self._out.failure else []
         lines += effects or [f"{'effects':<11}none"]
-        self._tell("".join(f"{line}\n" for line in lines))
+        self._write_report("".join(f"{line}\n" for line in lines))
 
-    def _tell(self, report: str) -> None:
-        """A file is for those who must know the report from what the command wrote to standard error."""
+    def _write_report(self, report: str) -> None:
+        """Write the report to its file, which separates it from the command's standard error, or to standard error."""
         if self._arguments.report is None:
             self._errors.begin_line()
             self._errors.write(report)
@@ -231,61 +233,62 @@ class _BoxRun:
             sys.stderr.write(f"agent-tui: the report could not be written: {error.strerror}\n")
 
 
-def find_kept_session(store: SessionStore) -> str:
-    """The session of `box run --keep` in a workspace, "" = there is none."""
+def find_box_session(store: SessionStore) -> str:
+    """Return the session of `box run --keep` in a workspace, "" = there is none."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         session = (store.path / POINTER).read_text(encoding="ascii").strip()
         return session if store.has_session(session) else ""
     return ""
 
 
-def _list_news(
+def _list_effects(
     known_changes: Mapping[str, Change], bulks: Sequence[Bulk], state: SessionState, effects: ev.EffectsRecorded
 ) -> list[str]:
-    """Return a line for each thing that the command did; `known_changes` and `bulks` were pending before it."""
+    """Return a line for every effect of the command; `known_changes` and `bulks` were pending before it."""
     if effects.discarded:
         return ["discarded  all that it changed", *(f"{'note':<11}{_one_line(note)}" for note in effects.notes)]
     lines: list[str] = []
     for change in list_changes(state.changes):
         before = known_changes.get(change.path)
         if before is None or before.pending != change.pending:
-            lines += _lines(change, before)
+            lines += _format_change(change, before)
     undone = sorted(set(known_changes) - set(state.changes))
-    lines += [f"{'undone':<11}{_name(path)} (as it is in the project)" for path in undone]
-    lines += [bulk_line(bulk, _name(bulk.root)) for bulk in state.review.bulks if bulk not in bulks]
+    lines += [f"{'undone':<11}{_escape_path(path)} (as it is in the project)" for path in undone]
+    lines += [format_bulk(bulk, _escape_path(bulk.root)) for bulk in state.review.bulks if bulk not in bulks]
     return lines + [f"{'dropped':<11}{_one_line(note)}" for note in effects.notes]
 
 
-def _lines(change: Change, before: Change | None) -> list[str]:
+def _format_change(change: Change, before: Change | None) -> list[str]:
     words = {"create": "created", "edit": "edited", "delete": "deleted", "rename": "renamed"}
     remarks = ["again"] if before is not None else []
     remarks += ["protected"] if change.protected else []
     remarks += [f"conflict: {_one_line(change.conflict)}"] if change.conflict else []
     suffix = f" ({'; '.join(remarks)})" if remarks else ""
-    name = _name(change.path)
-    label = f"{_name(change.renamed_from)} -> {name}" if change.renamed_from else name
+    name = _escape_path(change.path)
+    label = f"{_escape_path(change.renamed_from)} -> {name}" if change.renamed_from else name
     lines = [f"{words[change.operation]:<11}{label}{suffix}"] if change.operation in words else []
     if change.operation in {"mode", "edit"} and change.base.mode != change.pending.mode:
         lines.append(f"{'mode':<11}{name} {change.base.mode:04o} -> {change.pending.mode:04o}")
     return lines or [f"{'edited':<11}{name}{suffix}"]
 
 
-def bulk_line(bulk: Bulk, name: str) -> str:
-    """`generated  node_modules (1,203 files, 34.1 MB)`; `name`: its root as it is shown."""
+def format_bulk(bulk: Bulk, name: str) -> str:
+    """Format a bulk as `generated node_modules (1,203 files, 34.1 MB)`; `name`: its root, ready for display."""
     deletions = f", {bulk.deleted:,} deleted" if bulk.deleted else ""
     stale = f"; may be stale: {_one_line(bulk.stale)}" if bulk.stale else ""
     return f"{bulk.kind:<11}{name} ({bulk.files:,} files, {bulk.bytes / 1e6:.1f} MB{deletions}{stale})"
 
 
-def _name(path: str) -> str:
-    """A name in a report that programs read, too: as in `_one_line`, and what looks like something else is told."""
+def _escape_path(path: str) -> str:
+    """Escape a path for a report that programs read, too: as `_one_line` does, with look-alike characters marked."""
     blanks = len(path) - len(path.rstrip(" "))
     name = " ".join(display_name(part) for part in _one_line(path[: len(path) - blanks]).split(" "))
     return name + "\\x20" * blanks
 
 
 def _one_line(line: str) -> str:
-    """Of names with newlines in them too: what stands on a line is told by nobody else. Backslashes are doubled."""
+    """Escape control characters and newlines, so that no name can forge a line of the report. Backslashes are
+    doubled."""
     return expose_controls("".join(map(_escape, line)))
 
 
@@ -299,9 +302,11 @@ def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-class _Out:
-    """Standard output or error: to a terminal comes plain text, to a pipe or a file every byte as it was. When nobody
-    reads it any more the command goes on, and what it did is told all the same."""
+class _OutputStream:
+    """Standard output or error. A terminal gets plain text, a pipe or file the exact bytes.
+
+    When its reader is gone, the command continues, and its effects are still reported.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self.failure = ""
@@ -314,7 +319,7 @@ class _Out:
             self.write("\n")
 
     def finish(self) -> None:
-        """The command writes no more."""
+        """Flush the rest of the plain text; the command writes no more."""
         if self._plain is not None:
             self._put(self._plain.finish())
 
@@ -330,16 +335,16 @@ class _Out:
             if not isinstance(error, BrokenPipeError):
                 self.failure = f"its output could not all be written: {error.strerror}"
             nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._stream.fileno())  # also for what is still in the buffer
+            os.dup2(nowhere, self._stream.fileno())  # the rest of the buffer goes there, too
             os.close(nowhere)
 
 
-def _not_run(reason: str) -> int:
+def _report_not_run(reason: str) -> int:
     sys.stderr.write(f"agent-tui: not run: {to_one_line(reason)}\n")
     return NOT_RUN
 
 
-def _status(result: CommandResult) -> int:
+def _to_exit_status(result: CommandResult) -> int:
     if result.ended == "timed_out":
         return TIMED_OUT
     return NOT_RUN if result.exit_code is None else result.exit_code

@@ -1,4 +1,6 @@
-"""`agent-tui doctor`: what this installation has and what it lacks. Names of keys, never a key; nothing is made."""
+"""`agent-tui doctor`: report what this installation has and what it lacks. It names keys but never prints one, and
+creates nothing.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ _MEANINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorArguments(Arguments):
-    """`probe`: try every way to contain commands anew."""
+    """`probe`: try every way to contain commands again."""
 
     front: ClassVar[Front] = "doctor"
     probe: bool = False
@@ -69,7 +71,8 @@ def build_arguments(directory: Path, args: argparse.Namespace) -> DoctorArgument
 
 
 def run(arguments: DoctorArguments, *, clipboard: Callable[[], str] | None = None) -> int:
-    """Print the report. `ExitCode.FAILED` if a session could not work. `clipboard`: how the screen reads pictures."""
+    """Print the report. Returns `ExitCode.FAILED` if a session could not work. `clipboard`: describes how the screen
+    reads pictures."""
     check = _Check(arguments.directory, probe=arguments.probe)
     check.clipboard = clipboard
     sys.stdout.writelines(f"{line}\n" for line in check.format())
@@ -82,7 +85,7 @@ def describe_installation(arguments: DoctorArguments) -> Iterator[str]:
 
 
 class _Check:
-    """The findings; `problems` keep a session from working, `notes` do not."""
+    """Collects the findings; `problems` keep a session from working, `notes` do not."""
 
     def __init__(self, directory: Path, *, probe: bool) -> None:
         self._directory = directory
@@ -92,7 +95,7 @@ class _Check:
         self.notes: list[str] = []
 
     def format(self) -> Iterator[str]:
-        """Format a line for each finding; what is wrong comes last."""
+        """Format a line for every finding; the problems come last."""
         for label, text in self.lines():
             yield f"{label:<{_WIDTH}}{to_one_line(text)}"
         yield from (f"{'note':<{_WIDTH}}{to_one_line(note)}" for note in self.notes)
@@ -103,29 +106,31 @@ class _Check:
         python = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
         yield "agent-tui", f"{__version__}, {python}"
         yield "update", describe_update()
-        yield "packages", ", ".join(f"{name} {_version(name)}" for name in _SHOWN)
+        yield "packages", ", ".join(f"{name} {_find_version(name)}" for name in _SHOWN)
         yield "ripgrep", self._report_trials(find_program)
         yield "git", shutil.which("git") or "none: the model is not told which files have changed"
         if ignored_names := list_ignored():
             yield "not used", f"{', '.join(ignored_names)}: they lead into the project"
         if self.clipboard is not None:
             yield "clipboard", self.clipboard()
-        yield "workspace", self._report_trials(self._workspace)
-        yield "state", self._report_trials(self._state)
+        yield "workspace", self._report_trials(self._describe_workspace)
+        yield "state", self._report_trials(self._describe_state_directory)
         settings = self._load_settings()
         config_path = get_config_dir() / FILE_NAME
         yield "config", f"{config_path}{'' if config_path.is_file() else ' (none: the defaults hold)'}"
         if (self._directory / PROJECT_FILE).is_file():
             is_trusted = TrustStore(self._directory.resolve()).has_trust()
             yield "project", f"{PROJECT_FILE.as_posix()} ({HEARD if is_trusted else UNHEARD})"
-        yield from _rows("commands", _containment(asyncio.run(_tiers(probe=self._probe)), is_probed=self._probe))
-        yield from _rows("servers", _describe_servers(self._directory, settings))
+        yield from _label_rows(
+            "commands", _describe_containment(asyncio.run(_try_tiers(probe=self._probe)), is_probed=self._probe)
+        )
+        yield from _label_rows("servers", _describe_servers(self._directory, settings))
         yield "search", _describe_search(settings)
         yield "browser", _describe_browser(settings)
         yield "hooks", self._report_trials(self._count_hooks)
-        yield from _rows("agents", _describe_agents(settings))
-        answer = asyncio.run(_models(settings))
-        yield from _table(answer)
+        yield from _label_rows("agents", _describe_agents(settings))
+        answer = asyncio.run(_load_models(settings))
+        yield from _format_models(answer)
         yield "model", _describe_choice(answer)
 
     def _report_trials(self, find: Callable[[], object]) -> str:
@@ -135,13 +140,13 @@ class _Check:
             self.problems.append(problem.format_with_hint())
             return "unusable, see below"
 
-    def _workspace(self) -> str:
+    def _describe_workspace(self) -> str:
         root = Workspace(self._directory).root
         if not os.access(root, os.W_OK | os.X_OK):
             self.notes.append(f"{root} can't be written: hunks can be reviewed, but not accepted.")
         return f"{root}{_describe_repository(root)}"
 
-    def _state(self) -> str:
+    def _describe_state_directory(self) -> str:
         directory = get_state_dir()
         nearest = next(path for path in (directory, *directory.parents) if path.exists())
         if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
@@ -175,8 +180,8 @@ class _Check:
         return loaded_settings.settings
 
 
-async def _tiers(*, probe: bool) -> TierReport:
-    """Return the ways to contain commands here; with `probe` every tier is tried anew, and the result kept."""
+async def _try_tiers(*, probe: bool) -> TierReport:
+    """Return the ways to contain commands here; with `probe` every tier is tried again, and the result is saved."""
     from core.sandbox.tiers.selection import find_tier, load_cached_report
 
     state = get_state_dir()
@@ -189,8 +194,8 @@ async def _tiers(*, probe: bool) -> TierReport:
         return await find_tier(Path(directory), try_all=probe)
 
 
-def _containment(report: TierReport, *, is_probed: bool) -> Iterator[str]:
-    """The tier in force, then what is to be said of each that was tried."""
+def _describe_containment(report: TierReport, *, is_probed: bool) -> Iterator[str]:
+    """Describe the tier in force, then every tier that was tried."""
     yield f"{report.tier.value}: {_MEANINGS[report.tier]}"
     for trial in report.reasons:
         if not trial.ok:
@@ -201,7 +206,7 @@ def _containment(report: TierReport, *, is_probed: bool) -> Iterator[str]:
 
 
 def _describe_servers(directory: Path, settings: Settings) -> Iterator[str]:
-    """The language servers that are there, each with its languages; they are only looked for."""
+    """Describe the installed language servers with their languages. They are only looked up on PATH."""
     from core.lsp.server_table import ServerFinder, configure_servers
 
     def read(path: str) -> bytes | None:
@@ -225,7 +230,7 @@ def _describe_servers(directory: Path, settings: Settings) -> Iterator[str]:
 
 
 def _describe_search(settings: Settings) -> str:
-    """The search engine of the web, which is not asked."""
+    """Describe the web search engine, without a request to it."""
     search = settings.web.search
     if not settings.web.enabled:
         return "none: the web is switched off (web.enabled)"
@@ -235,7 +240,7 @@ def _describe_search(settings: Settings) -> str:
 
 
 def _describe_browser(settings: Settings) -> str:
-    """The two programs of the subagent that works in a browser; they are only looked for."""
+    """Describe the two programs of the browser subagent. They are only looked up."""
     from core.mcp.browser import find_programs
 
     try:
@@ -245,7 +250,7 @@ def _describe_browser(settings: Settings) -> str:
 
 
 def _describe_agents(settings: Settings) -> Iterator[str]:
-    """Agents of others that could answer here (`--agent NAME`); they are only looked for."""
+    """Describe the agents of other vendors that could answer here (`--agent NAME`). They are only looked up."""
     names = dict.fromkeys((*KNOWN_AGENTS, *settings.agent_servers))
     missing = []
     for name in names:
@@ -262,32 +267,37 @@ def _describe_agents(settings: Settings) -> Iterator[str]:
         yield f"not installed: {', '.join(missing)} (docs/hosted-agents.md)"
 
 
-def _rows(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _label_rows(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
     for number, text in enumerate(texts):
         yield "" if number else label, text
 
 
-def _version(name: str) -> str:
+def _find_version(name: str) -> str:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return "missing"
 
 
-async def _models(settings: Settings) -> ModelsAnswer:
+async def _load_models(settings: Settings) -> ModelsAnswer:
     from core.providers.catalog.discovery import discover_models
 
     return await discover_models(settings)
 
 
-def _table(answer: ModelsAnswer) -> Iterator[tuple[str, str]]:
+def _format_models(answer: ModelsAnswer) -> Iterator[tuple[str, str]]:
     rows = [
-        (status.id, _standing(status, answer), status.key or ("-" if status.local else "no key"), status.base_url)
+        (
+            status.id,
+            _describe_state(status, answer),
+            status.key or ("-" if status.local else "no key"),
+            status.base_url,
+        )
         for status in answer.providers
         if status.key or status.local or status.problem or status.id in ("anthropic", "openai")
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    yield from _rows("providers", (_format_cells(row, widths) for row in rows))
+    yield from _label_rows("providers", (_format_cells(row, widths) for row in rows))
     visible_ids = {row[0] for row in rows}
     if others := [
         f"{provider.id} ({_describe_missing_key(provider.id)})"
@@ -320,7 +330,7 @@ def _describe_choice(answer: ModelsAnswer) -> str:
     return "none: set a key, start a local model server, or try agent-tui --demo"
 
 
-def _standing(status: ProviderStatus, answer: ModelsAnswer) -> str:
+def _describe_state(status: ProviderStatus, answer: ModelsAnswer) -> str:
     from core.providers.catalog.listing import NOT_LISTENING
 
     count = sum(model.id.startswith(f"{status.id}/") for model in answer.models)

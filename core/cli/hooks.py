@@ -1,6 +1,6 @@
-"""`agent-tui hooks`: which hooks there are for a project, from where, and what each would answer to an event.
+"""`agent-tui hooks`: list the hooks of a project and their origins, or test what every hook answers to an event.
 
-A test runs the very processes in the very box, over what is pending, and drops what they change.
+A test runs the real processes in the real box, over the pending changes, and drops what they change.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from core.cli.parsing import Arguments, Front, build_parser, parse_directory
-from core.cli.streams.input import read_input
-from core.cli.streams.json_escapes import write_json
+from core.cli.streams import read_input, write_json
 from core.engine import Engine, EngineOptions
 from core.engine.queries.extensions import list_hooks
 from core.errors import AgentTuiError
@@ -46,7 +45,7 @@ an event as a session would, in the box, and shows what goes in, what comes out
 and what is made of it; what they change is dropped. --file holds fields of the
 event, such as {"tool_name": "Bash", "tool_input": {"command": "git push"}};
 - is standard input. On the screen, /hooks shows how each hook ended last."""
-MAX_SHOWN = 4_000  # characters of an output that are shown
+MAX_SHOWN = 4_000  # characters of an output
 MAX_INPUT = 4 << 20
 
 
@@ -61,7 +60,7 @@ class HooksArguments(Arguments):
 
 
 def parse(argv: Sequence[str]) -> HooksArguments:
-    """Check the words behind `agent-tui hooks`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui hooks`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui hooks", HOOKS_USAGE, HOOKS_TEXT)
     parser.add_argument("words", nargs="*", metavar="WORD", help="list, or test and the name of an event; a directory")
     parser.add_argument("--file", metavar="INPUT.json", default="", help="fields of the event")
@@ -101,7 +100,7 @@ def run(arguments: HooksArguments) -> int:
 
 
 def format_hooks(rows: Sequence[HookRow], table: HookTable) -> Iterator[str]:
-    """Format a line for each hook, and one for each problem."""
+    """Format a line for every hook and every problem."""
     if not rows:
         yield "There are no hooks here."
     for row in rows:

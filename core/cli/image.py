@@ -1,7 +1,7 @@
-"""`agent-tui image`: a picture or a PDF from standard input becomes a file, whose path is printed.
+"""`agent-tui image`: save a picture or a PDF from standard input and print the path of the file.
 
-It is how a picture comes to a program on another machine: the clipboard there is not the one here, but a path can be
-pasted. The files are the user's alone and go after a week.
+This brings a picture to a program on another machine, whose clipboard is not the local one: the path can be pasted. The
+files are private to the user and are deleted after a week.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import BinaryIO, ClassVar, Final
 
 from core.attachments.preparation import MAX_INPUT_BYTES, prepare_attachment
 from core.cli.parsing import Arguments, Front, build_parser, parse_directory
-from core.cli.streams.input import read_input
+from core.cli.streams import read_input
 from core.errors import ConfigError
 from core.exits import ExitCode
 from core.filesystem.private_file import write_private
@@ -31,7 +31,7 @@ which can be pasted into the prompt. Over SSH, from your own machine:
   pngpaste - | ssh HOST agent-tui image"""
 
 
-KEPT: Final = 7 * 24 * 3600  # seconds
+RETENTION_SECONDS: Final = 7 * 24 * 3600  # seconds
 FOLDER: Final = "pictures"
 PLAIN: Final = "Send a picture: wl-paste -t image/png | ssh HOST agent-tui image"
 
@@ -42,14 +42,14 @@ class ImageArguments(Arguments):
 
 
 def parse(argv: Sequence[str]) -> ImageArguments:
-    """Check the words behind `agent-tui image`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui image`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui image", "agent-tui image < PICTURE", IMAGE_TEXT)
     parser.parse_args(argv)
     return ImageArguments(directory=parse_directory([], parser))
 
 
 def run(_: ImageArguments) -> int:
-    """Read standard input, print the path. `AttachmentRefused` for what is no picture, `ConfigError` for nothing."""
+    """Read standard input and print the path. Raises `AttachmentRefused` for other data, `ConfigError` for no data."""
     if sys.stdin is None or sys.stdin.isatty():
         raise ConfigError("agent-tui image reads a picture from standard input.", hint=PLAIN, code="no_input")
     path = save_picture(sys.stdin.buffer, get_state_dir() / FOLDER)
@@ -58,20 +58,20 @@ def run(_: ImageArguments) -> int:
 
 
 def save_picture(source: BinaryIO, folder: Path) -> Path:
-    """Save the picture and return its path. `ConfigError` when it can't be written."""
-    prepared_attachment = prepare_attachment(read_input(source, MAX_INPUT_BYTES + 1), "standard input")
-    suffix = prepared_attachment.attachment.media_type.rpartition("/")[2].replace("jpeg", "jpg")
-    path = folder / f"{prepared_attachment.attachment.digest[:16]}.{suffix}"
+    """Save the picture and return its path. Raises `ConfigError` if it can't be written."""
+    prepared = prepare_attachment(read_input(source, MAX_INPUT_BYTES + 1), "standard input")
+    suffix = prepared.attachment.media_type.rpartition("/")[2].replace("jpeg", "jpg")
+    path = folder / f"{prepared.attachment.digest[:16]}.{suffix}"
     try:
-        write_private(path, prepared_attachment.data)
+        write_private(path, prepared.data)
     except OSError as problem:
         raise ConfigError(f"{path} can't be written: {problem.strerror}.", hint="Make room there.") from None
-    sweep(folder, older_than=time.time() - KEPT)
+    sweep(folder, older_than=time.time() - RETENTION_SECONDS)
     return path
 
 
 def sweep(folder: Path, *, older_than: float) -> None:
-    """Remove what was last written before a moment (seconds since the epoch)."""
+    """Remove files that were last written before a moment (seconds since the epoch)."""
     for path in folder.iterdir():
         with suppress(OSError):
             if path.lstat().st_mtime < older_than:

@@ -1,4 +1,4 @@
-"""`agent-tui index`: the index of a project from the shell; what it builds is what sessions use."""
+"""`agent-tui index`: the search index of a project from the shell. Sessions use the same index."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from core.cli.parsing import Arguments, Front, build_parser, parse_count, parse_directory
-from core.cli.streams.input import read_input
-from core.cli.streams.json_escapes import fit_json, write_json
+from core.cli.streams import fit_json, read_input, write_json
 from core.config.loading import load_with_notices
 from core.errors import AgentTuiError
 from core.exits import ExitCode
@@ -69,7 +68,7 @@ class IndexArguments(Arguments):
 
 
 def parse(argv: Sequence[str]) -> IndexArguments:
-    """Check the words behind `agent-tui index`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui index`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui index", INDEX_USAGE, INDEX_TEXT)
     parser.add_argument("words", nargs="*", metavar="ACTION", help="status (default), build, search QUERY, clear; DIR")
     parser.add_argument("--json", action="store_true", help="places or status as JSON")
@@ -78,7 +77,7 @@ def parse(argv: Sequence[str]) -> IndexArguments:
     words: list[str] = args.words
     action: Action = "status"
     if words and words[0] in get_args(Action):
-        action, words = words[0], words[1:]  # type: ignore[assignment]  # it is one of them
+        action, words = words[0], words[1:]  # type: ignore[assignment]  # checked by `get_args`
     query = ""
     if action == "search":
         if not words or not words[0].strip():
@@ -93,7 +92,7 @@ def parse(argv: Sequence[str]) -> IndexArguments:
 
 
 def run(arguments: IndexArguments) -> int:
-    """Do what was asked; places and status go to standard output, progress to standard error."""
+    """Carry out the action. Results go to standard output, progress to standard error."""
     database = SessionStore(arguments.directory).path / FILE_NAME
     match arguments.action:
         case "status":
@@ -105,13 +104,13 @@ def run(arguments: IndexArguments) -> int:
             _show_status(database, arguments)
         case "search":
             if not database.exists():
-                _say("there is no index of this project yet: building it first")
+                _print_notice("there is no index of this project yet: building it first")
             _bring_up_to_date(arguments.directory, database)
             _search_and_print(database, arguments)
     return ExitCode.DONE
 
 
-def _say(text: str) -> None:
+def _print_notice(text: str) -> None:
     sys.stderr.write(f"agent-tui: {text}\n")
 
 
@@ -129,7 +128,7 @@ def _show_status(database: Path, arguments: IndexArguments) -> None:
     if status.state == "off":
         sys.stdout.write(f"{status.problem[:1].upper()}{status.problem[1:]} Build it: agent-tui index build\n")
         return
-    parts = (database, database.with_name(f"{database.name}-wal"))  # what was written last lies in the log
+    parts = (database, database.with_name(f"{database.name}-wal"))  # the latest writes are in the write-ahead log
     size = sum(path.stat().st_size for path in parts if path.exists()) / 1_000_000
     model_lines = "".join(
         f"{to_one_line(model)}: {chunk_count:,} of these chunks\n" for model, chunk_count in models.items()
@@ -155,7 +154,7 @@ def _clear(database: Path) -> None:
 
 
 def _bring_up_to_date(directory: Path, database: Path) -> None:
-    """Build what is missing, or wait until the process that does it is done. Raises `IndexFailed`."""
+    """Build what is missing, or wait for the process that builds it. Raises `IndexFailed`."""
     try:
         lock = lock_for_building(database)
         lock = _wait_for_other(database) if lock is None else lock
@@ -188,12 +187,12 @@ def _build(directory: Path, database: Path) -> None:
 
 
 def _wait_for_other(database: Path) -> int | None:
-    """Wait for the session that builds it, until the words of all files are in it. Return the lock if that session is
-    gone before."""
+    """Wait until the session that builds the index has the words of all files. Returns the lock if that session ends
+    earlier."""
     progress, reader = _Progress(), IndexReader(database)
     try:
         while True:
-            with suppress(IndexFailed):  # it is being made
+            with suppress(IndexFailed):  # the other session has not created it yet
                 status = reader.read_status()
                 if status.state != "building":
                     return None
@@ -207,7 +206,7 @@ def _wait_for_other(database: Path) -> int | None:
 
 
 class _Progress:
-    """Progress on one line of a terminal, or line by line in a log; nothing of what takes no time."""
+    """Progress on one line of a terminal, or line by line in a log. Fast work prints nothing."""
 
     def __init__(self) -> None:
         self._next = time.monotonic() + 0.5
@@ -228,7 +227,7 @@ class _Progress:
 
 
 def _search_and_print(database: Path, arguments: IndexArguments) -> None:
-    """Search; an index in which that shows damage is made anew before. Raises `IndexFailed`."""
+    """Search; rebuild an index that turns out to be damaged, and search again. Raises `IndexFailed`."""
     text = read_input(sys.stdin.buffer).decode("utf-8", "replace") if arguments.query == "-" else arguments.query
     limit = arguments.limit or (_LISTED if arguments.json else _SHOWN)
     try:
@@ -236,7 +235,7 @@ def _search_and_print(database: Path, arguments: IndexArguments) -> None:
     except IndexFailed as failure:
         if failure.code != DAMAGED:
             raise
-        _say(f"{failure.message} It is made anew")
+        _print_notice(f"{failure.message} It is made anew")
         report_damage(database)
         _bring_up_to_date(arguments.directory, database)
         hits = _search(database, arguments.directory, text, limit)
@@ -246,7 +245,7 @@ def _search_and_print(database: Path, arguments: IndexArguments) -> None:
 def _search(database: Path, directory: Path, text: str, limit: int) -> list[SearchHit]:
     from core.index.search.index_search import IndexSearch, SearchRequest
 
-    request = _compare_by_route(SearchRequest(text=text, limit=limit), database.parent, directory)
+    request = _add_route_vectors(SearchRequest(text=text, limit=limit), database.parent, directory)
     reader = IndexReader(database)
     try:
         return IndexSearch(reader.connect()).search(request)
@@ -256,9 +255,9 @@ def _search(database: Path, directory: Path, text: str, limit: int) -> list[Sear
         reader.close()
 
 
-def _compare_by_route(request: SearchRequest, store: Path, directory: Path) -> SearchRequest:
-    """Return the request with the vectors of the `embed` route's model; as it is if none is named, or it can't be
-    asked, which is said."""
+def _add_route_vectors(request: SearchRequest, store: Path, directory: Path) -> SearchRequest:
+    """Return the request with vectors of the `embed` route's model. Returns it unchanged if the route names no model,
+    or, with a message, if the model can't be reached."""
     try:
         trust = TrustStore(directory.resolve())
         files = trust.load_files()
@@ -271,10 +270,10 @@ def _compare_by_route(request: SearchRequest, store: Path, directory: Path) -> S
     except IndexFailed:
         raise
     except AgentTuiError as failure:
-        _say(f"the program's own model compares: {failure.message}")
+        _print_notice(f"the program's own model compares: {failure.message}")
         return request
     if problem:
-        _say(problem)
+        _print_notice(problem)
     return replace(request, model=model, vectors=vectors)
 
 

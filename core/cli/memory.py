@@ -1,4 +1,4 @@
-"""`agent-tui memory`: the notes about a project that outlive a session, and verdicts on those an agent proposes."""
+"""`agent-tui memory`: list the notes about a project, which outlive a session, and accept or reject proposed notes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import ClassVar
 import msgspec
 
 from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
-from core.cli.streams.json_escapes import write_json
+from core.cli.streams import write_json
 from core.config.rules.notes import ProjectNotes
 from core.exits import ExitCode
 from core.text.display_names import to_one_line
@@ -28,7 +28,7 @@ NONE = "There are no notes about this project."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryArguments(Arguments):
-    """`add`: words to keep; `accept`, `reject`: the id of a note."""
+    """`add`: the text of a new note; `accept`, `reject`: the id of a note."""
 
     front: ClassVar[Front] = "memory"
     add: str = ""
@@ -38,7 +38,7 @@ class MemoryArguments(Arguments):
 
 
 def parse(argv: Sequence[str]) -> MemoryArguments:
-    """Check the words behind `agent-tui memory`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui memory`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui memory", MEMORY_USAGE, MEMORY_TEXT)
     add_directory(parser)
     verdict = parser.add_mutually_exclusive_group()
@@ -57,7 +57,7 @@ def parse(argv: Sequence[str]) -> MemoryArguments:
 
 
 def run(arguments: MemoryArguments) -> int:
-    """Carry out a verdict, if one is asked for, else list the notes. Returns the exit code."""
+    """Carry out the verdict if there is one, else list the notes. Returns the exit code."""
     notes = ProjectNotes(Workspace(arguments.directory).root)
     if arguments.add:
         notes.add(arguments.add, is_kept=True)

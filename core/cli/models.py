@@ -1,4 +1,4 @@
-"""`agent-tui models`: who does what, as a session that began now would have it."""
+"""`agent-tui models`: show which model does which job in a session that starts now."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import ClassVar
 import msgspec
 
 from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
-from core.cli.streams.json_escapes import write_json
+from core.cli.streams import write_json
 from core.config.loading import load_settings
 from core.engine.session.model_routes import build_route_table
 from core.engine.shared.models import ModelAccess
@@ -38,7 +38,7 @@ class ModelsArguments(Arguments):
 
 
 def parse(argv: Sequence[str]) -> ModelsArguments:
-    """Check the words behind `agent-tui models`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui models`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui models", MODELS_USAGE, MODELS_TEXT)
     add_directory(parser)
     parser.add_argument("--json", action="store_true", help="all of it, as JSON")
@@ -51,14 +51,14 @@ def parse(argv: Sequence[str]) -> ModelsArguments:
 
 
 def run(arguments: ModelsArguments) -> int:
-    """Print the table, or as JSON all that is in it."""
+    """Print the table, or all of its data as JSON."""
     settings = load_settings()
     default_model = asyncio.run(find_default_model(settings))
     table = build_route_table(settings, ModelAccess(), None, default_model.id)
     if arguments.json:
         write_json(msgspec.json.format(msgspec.json.encode(table.rows), indent=2))
         return ExitCode.DONE
-    rows = [HEAD, *map(_cells, table.rows)]
+    rows = [HEAD, *map(_format_cells, table.rows)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD) - 1)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
@@ -68,7 +68,7 @@ def run(arguments: ModelsArguments) -> int:
     return ExitCode.DONE
 
 
-def _cells(row: RouteRow) -> tuple[str, ...]:
+def _format_cells(row: RouteRow) -> tuple[str, ...]:
     if not row.model:
         return f"{row.job}", "-", "", "", "", ""
     name = row.model if row.own else f"{row.model} (as chat)"

@@ -1,4 +1,4 @@
-"""The base of every command line: its parser, the options of its first words, and values as people write them."""
+"""The base of every command line: its parser, common arguments, and parsers of their values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, get_args
 
 from core.exits import ExitCode
 from core.modes import Mode
@@ -48,24 +48,6 @@ Front = Literal[
     "_complete",
     "attach",
 ]
-# Subcommands whose module stands in a package of its kind.
-_PACKAGES: Final = {
-    "clean": "upkeep.clean",
-    "config": "upkeep.config",
-    "report": "upkeep.report",
-    "skills": "extensions.skills",
-    "commit": "changes.commit",
-    "pr": "changes.pull_request",
-    "diff": "changes.diff",
-    "commands": "extensions.commands",
-    "mcp": "extensions.mcp",
-    "completion": "completion.scripts",
-    "_complete": "completion.candidates",
-    "agents": "remote.agents",
-    "serve": "remote.serve",
-    "acp": "remote.acp",
-    "attach": "remote.attach",
-}
 ModeName = str
 OutputFormat = Literal["text", "json", "stream-json"]
 
@@ -76,19 +58,19 @@ OUTPUT_FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
 
 def locate_subcommand(name: str) -> str:
     """Return the module of a subcommand."""
-    return f"core.cli.{_PACKAGES.get(name, name)}"
+    return f"core.cli.{name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """One checked command line. `front` names what runs it; `directory` is absolute and exists."""
+    """A checked command line. `front`: the front end that runs it; `directory` is absolute and exists."""
 
     front: ClassVar[Front]
     directory: Path
 
 
 class ParserDescribed(BaseException):
-    """Raised in place of parsing: the parser is wanted, not what it makes of some words."""
+    """Raised instead of parsing, to hand out the parser itself."""
 
     def __init__(self, parser: Parser) -> None:
         super().__init__()
@@ -96,17 +78,18 @@ class ParserDescribed(BaseException):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that says in two lines what was wrong and where help is. `is_described`: see `describe_subcommand`."""
+    """A parser that reports an error in two lines, with a pointer to the help. `is_described`: see
+    `describe_subcommand`."""
 
     is_described: ClassVar[bool] = False
 
     def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
-        """Parse, unless the parser itself is wanted."""
+        """Parse, unless only the parser is wanted."""
         self._stop_if_described()
         return super().parse_known_args(*args, **kwargs)
 
     def parse_known_intermixed_args(self, *args: Any, **kwargs: Any) -> Any:
-        """Parse, unless the parser itself is wanted."""
+        """Parse, unless only the parser is wanted."""
         self._stop_if_described()
         return super().parse_known_intermixed_args(*args, **kwargs)
 
@@ -119,7 +102,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def describe_subcommand(name: str) -> Parser:
-    """Return the parser of a subcommand, as its module builds it to parse with."""
+    """Return the parser of a subcommand, as its module builds it in `parse`."""
     Parser.is_described = True
     try:
         import_module(locate_subcommand(name)).parse([])
@@ -131,7 +114,8 @@ def describe_subcommand(name: str) -> Parser:
 
 
 def build_parser(prog: str, usage: str, text: str, codes: str = "") -> Parser:
-    """Return the parser of a subcommand. `codes`: its exit codes, if they are its own."""
+    """Return the parser of a subcommand. `codes`: a description of its exit codes, if they differ from the common
+    ones."""
     return Parser(
         prog=prog,
         usage=usage,
@@ -143,12 +127,12 @@ def build_parser(prog: str, usage: str, text: str, codes: str = "") -> Parser:
 
 
 def add_directory(parser: Parser) -> None:
-    """Add the words that name the project."""
+    """Add the positional argument that names the project."""
     parser.add_argument("words", nargs="*", metavar="DIR", help="the project (default: the current directory)")
 
 
 def parse_directory(words: list[str], parser: Parser) -> Path:
-    """Return the absolute path of the directory that `words` name (none: the current one), or exit."""
+    """Return the absolute path of the directory that `words` name (none: the current one); exits for a wrong one."""
     if len(words) > 1:
         quoted_words = " ".join(map(repr, words))
         parser.error(f"one directory at most, got {len(words)}: {quoted_words}; put a prompt after -p in quotes")
@@ -168,7 +152,7 @@ def parse_directory(words: list[str], parser: Parser) -> Path:
 
 
 def parse_count(text: str) -> int:
-    """A whole number of at least one; `10_000` and `10,000` are read as people write them."""
+    """Parse a whole number of at least one; `10_000` and `10,000` are accepted."""
     try:
         value = int(text.replace(",", ""))
     except ValueError:
@@ -179,7 +163,7 @@ def parse_count(text: str) -> int:
 
 
 def parse_candidates(text: str) -> tuple[str, ...]:
-    """The models that a prompt is tried with; see `commands.parse_candidates`."""
+    """Parse the models that a prompt is tried with; see `commands.parse_candidates`."""
     from core.protocol import commands
 
     models, maximum = commands.parse_candidates(text), commands.MAX_SUBAGENTS
@@ -199,7 +183,7 @@ def parse_dollars(text: str) -> float:
 
 
 def parse_model(text: str) -> str:
-    """`provider/name`; which providers there are only the configuration knows, so the engine says that."""
+    """Check the form `provider/name`. The engine checks the provider, since that takes the configuration."""
     provider, _, name = text.partition("/")
     if not provider.strip() or not name.strip():
         raise argparse.ArgumentTypeError(
@@ -209,7 +193,7 @@ def parse_model(text: str) -> str:
 
 
 def parse_agent(text: str) -> str:
-    """The model id of an agent of others, by its name or its command line."""
+    """Return the model id of another vendor's agent, given by its name or its command line."""
     if not text.strip():
         raise argparse.ArgumentTypeError("name an agent, such as claude, or the command line of one that speaks ACP")
     return f"acp/{text.strip()}"
@@ -226,7 +210,7 @@ def parse_allowing_rule(text: str) -> str:
 
 
 def parse_tools(text: str) -> dict[str, ToolSettings]:
-    """Parse what tools may do in a run: a JSON object of `[tools.NAME]` tables; keys in camel case are understood."""
+    """Parse limits of tools for a run: a JSON object of `[tools.NAME]` tables; keys in camel case are accepted."""
     import msgspec
 
     from core.protocol.tools import ToolSettings

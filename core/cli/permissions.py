@@ -1,4 +1,4 @@
-"""`agent-tui permissions`: what the user has allowed and refused in a project, and whether it is trusted, as text."""
+"""`agent-tui permissions`: list what the user allowed and refused in a project, and whether it is trusted."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ NONE = "Nothing was allowed or refused for good here."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionsArguments(Arguments):
-    """`remove`: what to forget: an id, `all`, or `trust`."""
+    """`remove`: the answer to forget: an id, `all`, or `trust`."""
 
     front: ClassVar[Front] = "permissions"
     remove: str = ""
 
 
 def parse(argv: Sequence[str]) -> PermissionsArguments:
-    """Check the words behind `agent-tui permissions`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui permissions`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui permissions", PERMISSIONS_USAGE, PERMISSIONS_TEXT)
     add_directory(parser)
     parser.add_argument("--remove", metavar="ID", help="an id, all, or trust")
@@ -46,7 +46,7 @@ def parse(argv: Sequence[str]) -> PermissionsArguments:
 
 
 def run(arguments: PermissionsArguments) -> int:
-    """List what holds, or forget an answer, or withdraw trust. Returns the exit code."""
+    """List the rules in force, or forget an answer, or withdraw trust. Returns the exit code."""
     root = Workspace(arguments.directory).root
     saved_rules, trust = SavedRules(root), TrustStore(root)
     if arguments.remove:
@@ -61,14 +61,14 @@ def run(arguments: PermissionsArguments) -> int:
     for rule in rules:
         sys.stdout.write(f"  {rule.choice:<6}{display_name(str(rule))}   {display_name(rule.source)}\n")
     for saved_rule in saved_rules.load():
-        sys.stdout.write(f"  {line(saved_rule)}   {saved_rule.id}\n")
+        sys.stdout.write(f"  {format_answer(saved_rule)}   {saved_rule.id}\n")
     if not rules and not saved_rules.load():
         sys.stdout.write(f"  {NONE}\n")
     return ExitCode.DONE
 
 
-def line(saved_rule: SavedRule) -> str:
-    """One answer in words."""
+def format_answer(saved_rule: SavedRule) -> str:
+    """Format one saved answer."""
     if saved_rule.rule:
         return f"{saved_rule.choice:<6}{display_name(saved_rule.rule)}"
     location = "" if saved_rule.directory == "." else f" in {display_name(saved_rule.directory)}"

@@ -1,4 +1,4 @@
-"""`agent-tui plan`: the plans of a project from the shell, by the same code that the agent and the panel use."""
+"""`agent-tui plan`: list, show and check the plans of a project, or set the status of a todo."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import ClassVar
 import msgspec
 
 from core.cli.parsing import Arguments, Front, build_parser, parse_directory
-from core.cli.streams.json_escapes import fit_json
+from core.cli.streams import fit_json
 from core.config.loading import load_with_notices
 from core.errors import CommandRejected
 from core.exits import ExitCode
@@ -67,7 +67,7 @@ MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanArguments(Arguments):
-    """`action`: list, show, check or set; `words`: the file, with `set` todo and status. `force`: though it waits."""
+    """`words`: the plan file, and for `set` the todo and its status. `force`: set it although the todo is blocked."""
 
     front: ClassVar[Front] = "plan"
     action: str
@@ -77,7 +77,7 @@ class PlanArguments(Arguments):
 
 
 def parse(argv: Sequence[str]) -> PlanArguments:
-    """Check the words behind `agent-tui plan`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui plan`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui plan", PLAN_USAGE, PLAN_TEXT, PLAN_CODES)
     parser.add_argument("action", choices=tuple(PLAN_WORDS), metavar="ACTION", help="list, show, check or set")
     parser.add_argument("words", nargs="*", metavar="WORD", help="the file; with set also the todo and its status")
@@ -100,7 +100,7 @@ def parse(argv: Sequence[str]) -> PlanArguments:
 
 
 def run(arguments: PlanArguments) -> int:
-    """Carry out `arguments.action`. `ExitCode.FAILED` when a check finds faults, or a todo is not proved."""
+    """Carry out `arguments.action`. Returns `ExitCode.FAILED` if a check finds faults, or a todo is not proved."""
     workspace = Workspace(arguments.directory)
     store = PlanStore(PlanFolder(workspace, _find_directory(workspace)))
     if arguments.action == "list":
@@ -116,7 +116,7 @@ def run(arguments: PlanArguments) -> int:
 
 
 def _find_directory(workspace: Workspace) -> str:
-    """Return the setting of where plans are kept; a project says nothing of it until it is trusted."""
+    """Return the configured directory of plans; the project's configuration counts only if it is trusted."""
     trust = TrustStore(workspace.root)
     if not trust.has_trust():
         return load_with_notices().settings.plans.directory
@@ -124,7 +124,7 @@ def _find_directory(workspace: Workspace) -> str:
 
 
 def find_plan(store: PlanStore, name: str) -> str:
-    """The plan's path: a path, a file's name, the beginning of one, or "" for the only one."""
+    """Find a plan by its path, its file name, a prefix of that, or "" for the only one."""
     name_path = Path(name).expanduser()
     if name and (len(name_path.parts) > 1 or name_path.is_file()):
         return store.to_path(str(name_path.resolve()))
@@ -143,12 +143,12 @@ def find_plan(store: PlanStore, name: str) -> str:
 def _list(store: PlanStore, *, json: bool) -> int:
     listing = store.list_plans()
     if json:
-        _write(_json(listing))
+        _write(_encode_json(listing))
         return ExitCode.DONE
     for plan in listing.plans:
         faults = list_problems(plan.todos)
         trouble = f"   {len(faults)} fault{'s' if len(faults) > 1 else ''}: agent-tui plan check" if faults else ""
-        _write(f"{display_name(plan.path)}  {_progress(plan)}  {to_one_line(plan.name)}{trouble}")
+        _write(f"{display_name(plan.path)}  {_format_progress(plan)}  {to_one_line(plan.name)}{trouble}")
     for broken_plan in listing.broken:
         _write(f"broken: {to_one_line(broken_plan.problem)}")
     if not listing.plans and not listing.broken:
@@ -156,13 +156,13 @@ def _list(store: PlanStore, *, json: bool) -> int:
     return ExitCode.DONE
 
 
-def _progress(plan: Plan) -> str:
+def _format_progress(plan: Plan) -> str:
     completed_count = sum(todo.status == "completed" for todo in plan.todos)
     return f"{completed_count}/{sum(todo.status != 'cancelled' for todo in plan.todos)}"
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan as `--json` gives it: with what is ready, and what each todo waits for."""
+    """A plan as `--json` prints it, with the todos that are ready and what blocks the others."""
 
     plan: Plan
     ready: tuple[str, ...]
@@ -174,19 +174,19 @@ def _show(plan: Plan, *, json: bool) -> int:
     blockers, free = find_blockers(plan.todos), [todo.id for todo in find_ready(plan.todos)]
     if json:
         report = Shown(plan=plan, ready=tuple(free), blocked_by=blockers, faults=list_problems(plan.todos))
-        _write(_json(report))
+        _write(_encode_json(report))
         return ExitCode.DONE
-    _write(f"{to_one_line(plan.name)}  {_progress(plan)}\n{display_name(plan.path)}")
+    _write(f"{to_one_line(plan.name)}  {_format_progress(plan)}\n{display_name(plan.path)}")
     if plan.overview:
         _write(expose_text(plan.overview).replace("\n", "\n  "))
     for todo in plan.todos:
-        _write(_row(todo, blockers.get(todo.id, ()), is_ready=todo.id in free))
+        _write(_format_row(todo, blockers.get(todo.id, ()), is_ready=todo.id in free))
     if plan.body:
         _write(f"\n{expose_text(plan.body)}")
     return ExitCode.DONE
 
 
-def _row(todo: Todo, blockers: tuple[str, ...], *, is_ready: bool) -> str:
+def _format_row(todo: Todo, blockers: tuple[str, ...], *, is_ready: bool) -> str:
     suffix = f"  (waits for {', '.join(map(display_name, blockers))})" if blockers else "  (ready)" if is_ready else ""
     proof = f"\n        verify: {expose_line(todo.verify)}" if todo.verify else ""
     return f"{MARKS[todo.status]} {display_name(todo.id)}: {to_one_line(todo.content)}{suffix}{proof}"
@@ -216,14 +216,14 @@ def _set(arguments: PlanArguments, store: PlanStore, path: str) -> int:
 
 
 async def _complete_verified(arguments: PlanArguments, path: str, todo: Todo) -> None:
-    """Complete a todo if its command passes over what waits for a review. Raises `CommandRejected` if it does not."""
-    from core.cli.review import session_to_review
+    """Complete a todo if its check passes over the pending changes. Raises `CommandRejected` if it fails."""
+    from core.cli.review import find_session_to_review
     from core.engine import Engine, EngineOptions
     from core.protocol import commands as cmd
     from core.protocol.events import ErrorRaised, PlanUpdated
-    from core.transports.session_view import SessionView, require_ack
+    from core.transports.session_client import SessionView, require_ack
 
-    session_id, outcomes = session_to_review(arguments.directory), list[ErrorRaised | PlanUpdated]()
+    session_id, outcomes = find_session_to_review(arguments.directory), list[ErrorRaised | PlanUpdated]()
 
     def take_in(envelope: Envelope) -> None:
         if isinstance(envelope.event, ErrorRaised | PlanUpdated):
@@ -251,5 +251,5 @@ def _write(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def _json(record: msgspec.Struct) -> str:
+def _encode_json(record: msgspec.Struct) -> str:
     return fit_json(msgspec.json.format(encode_record(record), indent=2).decode(), sys.stdout)

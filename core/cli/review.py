@@ -1,6 +1,6 @@
-"""`agent-tui review`: what waits for a review, printed as a unified diff, and verdicts from the command line.
+"""`agent-tui review`: print pending changes as a unified diff, or give verdicts on them.
 
-Names and lines come from commands and models: what a terminal would act on is written as what it is.
+Names and lines come from commands and models, so control characters in them are escaped.
 """
 
 from __future__ import annotations
@@ -14,24 +14,27 @@ from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from core.cli.box import bulk_line, find_kept_session
+from core.cli.box import find_box_session, format_bulk
 from core.cli.parsing import Arguments, Front, Parser, add_directory, build_parser, parse_count, parse_directory
 from core.cli.print_mode.printer import format_rename
-from core.cli.review_output.left_paths import collect_errors, format_left, format_unknown, list_left
-from core.cli.review_output.patch_text import (
+from core.cli.review_output import (
     LINE_END_SIGNS,
     LineForms,
+    build_findings_review,
+    build_github_review,
+    collect_errors,
+    format_left,
+    format_unknown,
     has_marks,
     is_plain,
+    list_left,
     render_body,
     render_git_preview,
     render_links,
     render_outside,
     render_remarks,
 )
-from core.cli.review_output.suggestions import build_findings_review, build_github_review
-from core.cli.streams.input import read_input
-from core.cli.streams.json_escapes import write_json
+from core.cli.streams import read_input, write_json
 from core.engine import EngineOptions
 from core.errors import CommandRejected
 from core.exits import ExitCode
@@ -47,8 +50,7 @@ from core.shadow.content.blob_store import BlobStore
 from core.state.session import SessionState
 from core.text.display_names import display_name, to_one_line
 from core.text.exposure import expose_full_line
-from core.transports.attach.joining import resume_session
-from core.transports.session_view import SessionView, require_ack
+from core.transports.session_client import SessionView, require_ack, resume_session
 
 REVIEW_USAGE = """\
 agent-tui review [DIR] [--print] [--accept all | PATH ...] [--reject all | PATH ...]
@@ -82,9 +84,10 @@ _LOOKED_AT = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewArguments(Arguments):
-    """`paths` get the `verdict`; without one, what waits is shown: on the screen, or with `print_only` as text. `take`:
-    the number of the candidate that is to wait for the review, None = none. `pull_diff`, `commit`: the unified diff of
-    a pull request and its last commit, for `format` "github". `findings`: those of the last code review instead."""
+    """`paths` get the `verdict`. Without a verdict, pending changes are shown: on the screen, or with `print_only` as
+    text. `take`: the number of the candidate to put under review, None = no candidate. `pull_diff`, `commit`: the
+    unified diff of a pull request and its last commit, for `format` "github". `findings`: print those of the last code
+    review instead."""
 
     front: ClassVar[Front] = "review"
     paths: tuple[str, ...] = ()
@@ -98,7 +101,7 @@ class ReviewArguments(Arguments):
 
 
 def parse(argv: Sequence[str]) -> ReviewArguments:
-    """Check the words behind `agent-tui review`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui review`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui review", REVIEW_USAGE, REVIEW_TEXT, REVIEW_CODES)
     add_directory(parser)
     parser.add_argument("--print", dest="print_only", action="store_true", help="print instead of opening the screen")
@@ -142,10 +145,11 @@ def _read_diff(name: str, parser: Parser) -> str:
     return data.decode("utf-8", "replace")
 
 
-def session_to_review(directory: Path) -> str:
-    """The session of `box run --keep`, else the last with something pending, else with ignored files; "" = none."""
+def find_session_to_review(directory: Path) -> str:
+    """Return the session of `box run --keep`, else the latest one with pending changes, else with ignored files; "" =
+    none."""
     store = SessionStore(directory)
-    box_session = find_kept_session(store)
+    box_session = find_box_session(store)
     sessions = list_sessions(store, limit=_LOOKED_AT)
     waiting = [session.id for session in sessions if session.pending]
     if box_session and (box_session in waiting or not waiting):
@@ -155,22 +159,22 @@ def session_to_review(directory: Path) -> str:
 
 
 def run(arguments: ReviewArguments) -> int:
-    """Print what is pending, or give verdicts. `ExitCode.REFUSED` when something that was named is still pending."""
-    return asyncio.run(_go(arguments))
+    """Print pending changes, or give verdicts. Returns `ExitCode.REFUSED` if something named is still pending."""
+    return asyncio.run(_run(arguments))
 
 
-async def _go(arguments: ReviewArguments) -> int:
+async def _run(arguments: ReviewArguments) -> int:
     is_taking = arguments.take is not None
     store = SessionStore(arguments.directory)
     is_latest = is_taking or arguments.findings
-    session = store.find_latest() if is_latest else session_to_review(arguments.directory)
+    session = store.find_latest() if is_latest else find_session_to_review(arguments.directory)
     if not session and arguments.findings:
         raise CommandRejected(NO_FINDINGS, hint=REVIEW_HINT, code="no_code_review")
     if not session:
         sys.stdout.write("there is no session to take a candidate from.\n" if is_taking else NOTHING)
         unknown = [path for path in arguments.paths if path != "all"]
         for name in unknown:
-            _say(format_unknown(name))
+            _print_notice(format_unknown(name))
         return ExitCode.FAILED if is_taking else ExitCode.REFUSED if unknown else ExitCode.DONE
     options = EngineOptions(interactive=False, watch=False, preload=False, private=False)
     engine = await resume_session(arguments.directory, session, options)
@@ -179,7 +183,7 @@ async def _go(arguments: ReviewArguments) -> int:
     try:
         await view.settle()
         if arguments.take is not None:
-            return await _Taking(engine, view, events).take(arguments.take)
+            return await _CandidateTaker(engine, view, events).take(arguments.take)
         if arguments.verdict:
             return await _Verdicts(engine, view, arguments, events).give()
         if arguments.findings:
@@ -196,12 +200,12 @@ async def _go(arguments: ReviewArguments) -> int:
 
 
 @dataclass
-class _Taking:
-    """Takes a candidate, through the same command that the screen sends. `heard`: the events of the session."""
+class _CandidateTaker:
+    """Takes a candidate with the command that the screen sends, too. `events`: the events of the session so far."""
 
     _engine: Client
     _view: SessionView
-    _heard: list[ev.AnyEvent]
+    _events: list[ev.AnyEvent]
 
     async def take(self, number: int) -> int:
         session = self._view.state.session_id
@@ -211,14 +215,16 @@ class _Taking:
             numbers = [str(position) for position, candidate in enumerate(candidates, 1) if candidate.state == "ended"]
             hint = f"There are: {', '.join(numbers)}." if numbers else "`agent-tui -p PROMPT --best 3` makes some."
             raise CommandRejected(f"there is no candidate {number} to take.", hint=hint, code="candidate_unknown")
-        choice, start = candidates[number - 1], len(self._heard)
+        choice, start = candidates[number - 1], len(self._events)
         if not choice.changes:
             raise CommandRejected(f"candidate {number} changed nothing.", hint=choice.message, code="nothing_changed")
         require_ack(await self._engine.submit(cmd.BestTake(session=session, picks=(cmd.CandidatePick(id=choice.id),))))
         await self._view.settle()
         if (check := choice.check) is not None:
-            await self._view.wait_until(lambda: any(_ends_check(check.command, event) for event in self._heard[start:]))
-        return self._report(self._heard[start:])
+            await self._view.wait_until(
+                lambda: any(_ends_check(check.command, event) for event in self._events[start:])
+            )
+        return self._report(self._events[start:])
 
     def _report(self, events: Sequence[ev.AnyEvent]) -> int:
         has_conflicts, has_failed = False, False
@@ -226,20 +232,21 @@ class _Taking:
             match event:
                 case ev.SubagentMerged(paths=paths, conflicts=conflicts):
                     for path in paths:
-                        _say(f"taken     {display_name(path)}{' (in conflict)' if path in conflicts else ''}")
+                        _print_notice(f"taken     {display_name(path)}{' (in conflict)' if path in conflicts else ''}")
                     has_conflicts = has_conflicts or bool(conflicts)
                 case ev.CommandRan(command=command, exit_code=code):
-                    _say(f"{'passed' if code == 0 else 'failed':<10}{to_one_line(command)}")
+                    _print_notice(f"{'passed' if code == 0 else 'failed':<10}{to_one_line(command)}")
                 case ev.ErrorRaised(message=message):
                     has_failed = True
-                    _say(f"agent-tui: {to_one_line(message)}")
+                    _print_notice(f"agent-tui: {to_one_line(message)}")
                 case _:
                     pass
         return ExitCode.FAILED if has_failed else ExitCode.REFUSED if has_conflicts else ExitCode.DONE
 
 
 def _ends_check(command: str, event: ev.AnyEvent) -> bool:
-    """True for what says how the check of what was taken ended, or that it can't be run (other notices may come)."""
+    """Return True if an event reports the end of the candidate's check, or that it can't run. Other notices may come
+    first."""
     match event:
         case ev.CommandRan():
             return event.command == command
@@ -251,13 +258,13 @@ def _ends_check(command: str, event: ev.AnyEvent) -> bool:
 
 @dataclass
 class _Verdicts:
-    """Verdicts on what the command line names, through the same commands that the screen sends. `heard`: the events of
-    the session."""
+    """Gives verdicts on what the command line names, with the commands that the screen sends, too. `events`: the events
+    of the session so far."""
 
     _engine: Client
     _view: SessionView
     _arguments: ReviewArguments
-    _heard: list[ev.AnyEvent]
+    _events: list[ev.AnyEvent]
     _left: int = 0
 
     @property
@@ -267,14 +274,14 @@ class _Verdicts:
     async def give(self) -> int:
         state = self._view.state
         before, rows, bulks = dict(state.changes), list_changes(state.changes), state.review.bulks
-        start = len(self._heard)
-        for command in self._commands(state):
+        start = len(self._events)
+        for command in self._build_commands(state):
             if isinstance(command, cmd.HunkResolve) and command.path in before.keys() - state.changes.keys():
-                continue  # it went with its rename
+                continue  # the verdict on its rename covers it
             reply = await self._engine.submit(command)
             if isinstance(reply, cmd.Reject):
                 self._left += 1
-                _say(
+                _print_notice(
                     format_unknown(command.path)
                     if isinstance(command, cmd.HunkResolve) and reply.code == "change_unknown"
                     else f"agent-tui: {reply.message} {reply.hint}".rstrip()
@@ -288,46 +295,45 @@ class _Verdicts:
         ]
         still = {bulk.root for bulk in state.review.bulks}
         for path in sorted([*resolved_paths, *(display_name(bulk.root) for bulk in bulks if bulk.root not in still)]):
-            _say(f"{verb}  {path}")
-        targets, errors = self._list_wanted(), collect_errors(self._heard[start:])
+            _print_notice(f"{verb}  {path}")
+        targets, errors = self._list_named_paths(), collect_errors(self._events[start:])
         leftovers = list_left(state.changes, tuple(targets), errors, self._verdict)
         for bulk in state.review.bulks:
             if bulk.root in targets or (bulk.needs_verdict and "all" in targets):
-                leftovers.append(
-                    (display_name(bulk.root), errors.get(bulk.root) or await self._why_left(bulk) or AS_A_WHOLE)
-                )
+                reason = errors.get(bulk.root) or await self._explain_bulk(bulk) or AS_A_WHOLE
+                leftovers.append((display_name(bulk.root), reason))
         for path, reason in leftovers:
-            _say(format_left(path, reason))
+            _print_notice(format_left(path, reason))
         if "" in errors and not any(errors[""] in reason for _, reason in leftovers):
             self._left += 1
-            _say(f"agent-tui: {errors['']}")
+            _print_notice(f"agent-tui: {errors['']}")
         return ExitCode.REFUSED if leftovers or self._left else ExitCode.DONE
 
-    async def _why_left(self, bulk: Bulk) -> str:
+    async def _explain_bulk(self, bulk: Bulk) -> str:
         if bulk.kind == "git" and self._arguments.verdict == "accept":
             answer = await self._engine.query(q.GitPreviewQuery(session=self._session, root=bulk.root))
             return (answer.preview.refused if isinstance(answer, q.GitPreviewAnswer) else "") or bulk.conflict
         return bulk.conflict
 
-    def _list_wanted(self) -> set[str]:
-        return {self._relative(name) for name in self._arguments.paths}
+    def _list_named_paths(self) -> set[str]:
+        return {self._relate(name) for name in self._arguments.paths}
 
     @property
     def _verdict(self) -> Verdict:
         return "accept" if self._arguments.verdict == "accept" else "reject"
 
-    def _commands(self, state: SessionState) -> Iterator[cmd.AnyCommand]:
+    def _build_commands(self, state: SessionState) -> Iterator[cmd.AnyCommand]:
         verdict = self._verdict
         roots = {bulk.root for bulk in state.review.bulks}
         for name in self._arguments.paths:
             if name == "all":
                 yield cmd.HunkResolve(session=self._session, path="", verdict=verdict)
-            elif (path := self._relative(name)) in roots and path not in state.changes:
+            elif (path := self._relate(name)) in roots and path not in state.changes:
                 yield cmd.BulkResolve(session=self._session, root=path, verdict=verdict, confirmed=True)
             else:
                 yield cmd.HunkResolve(session=self._session, path=path, verdict=verdict, confirmed=True)
 
-    def _relative(self, name: str) -> str:
+    def _relate(self, name: str) -> str:
         path = Path(name)
         if path.is_absolute() and path.is_relative_to(self._arguments.directory):
             return path.relative_to(self._arguments.directory).as_posix()
@@ -335,7 +341,7 @@ class _Verdicts:
 
 
 def _print_findings(state: SessionState, arguments: ReviewArguments) -> None:
-    """Print what the last code review of the session has found and nobody has dismissed."""
+    """Print the findings of the session's last code review that are not dismissed."""
     review = state.review.code_review
     if review is None:
         raise CommandRejected(NO_FINDINGS, hint=REVIEW_HINT, code="no_code_review")
@@ -351,14 +357,14 @@ def _print_findings(state: SessionState, arguments: ReviewArguments) -> None:
 
 
 async def _print_github(engine: Client, state: SessionState, arguments: ReviewArguments) -> None:
-    """Print the body of a review of the pull request; nothing if nothing waits."""
+    """Print the body of a review of the pull request; prints nothing if nothing is pending."""
     diffs = []
     for change in list_changes(state.changes):
         answer = await engine.query(q.DiffQuery(session=state.session_id, path=change.path, width=0))
         if isinstance(answer, q.DiffAnswer) and answer.diff is not None:
             diffs.append(answer.diff)
     if not diffs:
-        _say(NOTHING)
+        _print_notice(NOTHING)
         return
     review = build_github_review(diffs, arguments.pull_diff, arguments.commit)
     write_json(json.dumps(review, ensure_ascii=False, indent=2))
@@ -382,7 +388,7 @@ async def _print(engine: Client, state: SessionState, blobs: BlobStore) -> None:
         else:
             sys.stdout.write(f"# {display_name(path)}: {change.operation}\n")
     for bulk in bulks:
-        sys.stdout.write(f"# {bulk_line(bulk, display_name(bulk.root))}\n")
+        sys.stdout.write(f"# {format_bulk(bulk, display_name(bulk.root))}\n")
         if bulk.kind == "git":
             preview_answer = await engine.query(q.GitPreviewQuery(session=session, root=bulk.root))
             for line in (
@@ -392,7 +398,7 @@ async def _print(engine: Client, state: SessionState, blobs: BlobStore) -> None:
 
 
 async def _print_change(engine: Client, session: str, diff: ChangeDiff, blobs: BlobStore) -> None:
-    """Print one change: for a person with all in it made visible, for a program as a patch that git takes."""
+    """Print a change: for a person with invisible characters marked, for a program as a patch that git applies."""
     change = diff.change
     lines = render_remarks(diff)
     patch = b""
@@ -413,5 +419,5 @@ async def _print_change(engine: Client, session: str, diff: ChangeDiff, blobs: B
     sys.stdout.buffer.write(patch)
 
 
-def _say(text: str) -> None:
+def _print_notice(text: str) -> None:
     sys.stderr.write(f"{to_one_line(text)}\n")

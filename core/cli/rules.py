@@ -1,4 +1,4 @@
-"""`agent-tui rules`: what an agent would be told in a project, by which file, and why."""
+"""`agent-tui rules`: list the rule files that apply in a project, with the reason for every one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import ClassVar
 import msgspec
 
 from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
-from core.cli.streams.json_escapes import write_json
+from core.cli.streams import write_json
 from core.engine.queries.extensions import list_rules
 from core.exits import ExitCode
 from core.permissions.trust import TrustStore
@@ -38,7 +38,7 @@ class RulesArguments(Arguments):
 
 
 def parse(argv: Sequence[str]) -> RulesArguments:
-    """Check the words behind `agent-tui rules`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui rules`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui rules", RULES_USAGE, RULES_TEXT)
     add_directory(parser)
     parser.add_argument("--for", dest="paths", action="append", metavar="FILE", help="a file that is worked on")
@@ -48,7 +48,7 @@ def parse(argv: Sequence[str]) -> RulesArguments:
 
 
 def run(arguments: RulesArguments) -> int:
-    """Print the list, or as JSON all that is in it."""
+    """Print the list, or all of its data as JSON."""
     workspace = Workspace(arguments.directory)
     trust = TrustStore(workspace.root)
     is_trusted = trust.has_trust()
@@ -64,13 +64,13 @@ def run(arguments: RulesArguments) -> int:
 
 
 def _absolute(directory: Path, path: str) -> str:
-    """Return a path as the workspace takes it: what is named from the current directory may lie in the project."""
+    """Return a path for the workspace: one that is relative to the current directory may lie in the project."""
     local_path = Path.cwd() / path
     return str(local_path) if local_path.exists() and local_path.is_relative_to(directory) else path
 
 
 def format_rules(rows: Sequence[LoadedRule]) -> list[str]:
-    """Format one line a rule: its place (`-` = not told), kind, size, path and reason; and what is to be known."""
+    """Format a line for every rule: its position (`-` = not sent), kind, size, path and reason; below it, its note."""
     if not rows:
         return ["There are no rules here."]
     widths = (max(len(row.kind) for row in rows), max(len(to_one_line(row.path)) for row in rows))

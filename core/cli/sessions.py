@@ -1,5 +1,7 @@
-"""`agent-tui sessions`: the sessions of a workspace as a table, one of them in whole, renamed, tagged, exported or
-deleted, words in what was said in all of them; and the one that a screen is to go on with."""
+"""`agent-tui sessions`: list, show, search, rename, tag, export and delete the sessions of a workspace.
+
+It also finds the session that a screen continues (`-c`, `--resume`).
+"""
 
 from __future__ import annotations
 
@@ -7,24 +9,26 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path
-from typing import ClassVar, Final, Literal, get_args
+from typing import ClassVar, Final, Literal, TextIO, get_args
 
 import msgspec
 
 from core import demo
 from core.cli.arguments import ScreenArguments
 from core.cli.parsing import Arguments, Front, Parser, build_parser, parse_directory, parse_session_id
-from core.cli.session_output.table import format_day, format_table, format_title, format_tree, shorten, split_runs
-from core.cli.streams.json_escapes import fit_json, write_json
+from core.cli.streams import fit_json, write_json
 from core.errors import StateError
 from core.exits import ExitCode
 from core.protocol import commands as cmd
-from core.protocol.queries import ExportFormat, IdleQuery
+from core.protocol.queries import ExportFormat, IdleQuery, SessionInfo, TranscriptHit
+from core.protocol.queries.sessions import list_forks
 from core.protocol.renames import format_change_path, list_changes
 from core.sessions.listing import find_latest_conversation, find_workspace, list_sessions, read_session_info
 from core.sessions.log import read_log
@@ -32,8 +36,10 @@ from core.sessions.store import SessionStore
 from core.state.fold import SHARED_STEPS, apply_event
 from core.state.session import SessionState
 from core.text.display_names import display_name, to_one_line
-from core.transports.attach.socket_places import find_socket, list_reachable
+from core.transports.session_sockets import find_socket, list_reachable
 
+_HEADS = ("SESSION", "LAST USED", "TURNS", "PENDING", "MODE", "TITLE")
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[22m"
 Action = Literal["list", "show", "search", "tree", "rename", "tag", "export", "delete"]
 SESSIONS_USAGE: Final = """\
 agent-tui sessions [list [DIR] [--runs] | tree [DIR] | search WORDS... [--dir DIR]] [--json]
@@ -53,8 +59,9 @@ _TAKES: Final = {"rename": "the id of a session and its new title", "tag": "the 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionsArguments(Arguments):
-    """`session`: the one that is shown, changed or exported. `title`: its new one; `tags` () = none. `words` are looked
-    for. `force`: also what waits in it. `runs`: those of `-p`, too. `output`: a new file, None = standard output."""
+    """`session`: the one to show, change or export. `title`: its new title; `tags` () = no tags. `words`: the search
+    terms. `force`: delete it although something is pending. `runs`: also list runs of `-p`. `output`: a new file, None
+    = standard output."""
 
     front: ClassVar[Front] = "sessions"
     action: Action = "list"
@@ -70,13 +77,13 @@ class SessionsArguments(Arguments):
 
 
 def parse(argv: Sequence[str]) -> SessionsArguments:
-    """Check the words behind `agent-tui sessions`; exits as `core.cli.arguments.parse` does."""
+    """Parse the arguments of `agent-tui sessions`; exits as `core.cli.arguments.parse` does."""
     parser = _build_sessions_parser()
     args = parser.parse_intermixed_args(argv)
     words: list[str] = args.words
     action: Action = "list"
     if words and words[0] in get_args(Action):
-        action, words = words[0], words[1:]  # type: ignore[assignment]  # it is one of them
+        action, words = words[0], words[1:]  # type: ignore[assignment]  # checked by `get_args`
     _check_options(action, args, parser)
     if action in {"list", "tree"}:
         return SessionsArguments(
@@ -141,7 +148,7 @@ def _parse_tag(word: str, parser: Parser) -> str:
 
 
 def run(arguments: SessionsArguments) -> int:
-    """Do what is asked for, and print what came of it. Returns the exit code."""
+    """Carry out the action and print the result. Returns the exit code."""
     if (about_all := _ABOUT_ALL.get(arguments.action)) is not None:
         return about_all(arguments)
     return _ABOUT_ONE[arguments.action](arguments, _find_store(arguments))
@@ -183,8 +190,7 @@ def _print_tree(arguments: SessionsArguments) -> int:
     return ExitCode.DONE
 
 
-def _print_hits(arguments: SessionsArguments) -> int:
-    from core.cli.session_output.hits import list_plain, print_hits, search_transcripts
+def _search(arguments: SessionsArguments) -> int:
 
     hits = search_transcripts(SessionStore(arguments.directory), arguments.words, limit=_MAX_HITS)
     if arguments.json:
@@ -201,13 +207,13 @@ def _print_json(value: object) -> None:
 
 
 def _find_store(arguments: SessionsArguments) -> SessionStore:
-    """Find the store of a session: that of this directory, else of whichever project it is. Raises `StateError`."""
+    """Find the store of a session: of this directory, else of any other project. Raises `StateError`."""
     store = SessionStore(arguments.directory)
     if store.has_session(arguments.session):
         return store
     workspace = find_workspace(arguments.session)
     if workspace is None:
-        store.open(arguments.session)  # which says that there is none
+        store.open(arguments.session)  # raises that there is none
     return SessionStore(workspace or arguments.directory)
 
 
@@ -256,7 +262,7 @@ def _tag(arguments: SessionsArguments, store: SessionStore) -> int:
 
 
 async def _change(store: SessionStore, command: cmd.SessionRename | cmd.SessionTag) -> None:
-    """Change a session where it is open, else in its log. Raises `CommandRejected`, `StateError`."""
+    """Change a session in the engine that has it open, else in its log. Raises `CommandRejected`, `StateError`."""
     from core.engine.session.closed_sessions import CLOSED_SESSION_COMMANDS
 
     if find_socket(command.session) is None:
@@ -264,7 +270,7 @@ async def _change(store: SessionStore, command: cmd.SessionRename | cmd.SessionT
         return
     from core.engine import EngineOptions
     from core.transports.engines import Engines
-    from core.transports.session_view import require_ack
+    from core.transports.session_client import require_ack
 
     engines = Engines(EngineOptions(interactive=False, watch=False, preload=False))
     try:
@@ -280,7 +286,7 @@ def _export(arguments: SessionsArguments, store: SessionStore) -> int:
 
     answer = export_session(store.get_path(arguments.session), arguments.format)
     if arguments.output is None:
-        if arguments.format == "html":  # it says itself that it is UTF-8
+        if arguments.format == "html":  # the document declares UTF-8
             sys.stdout.buffer.write(answer.text.encode())
         else:
             sys.stdout.write(fit_json(answer.text, sys.stdout) if arguments.format == "json" else answer.text)
@@ -308,8 +314,10 @@ def _report(arguments: SessionsArguments, payload: dict[str, object], label: str
 _ABOUT_ALL: Final[Mapping[Action, Callable[[SessionsArguments], int]]] = {
     "list": _print_list,
     "tree": _print_tree,
-    "search": _print_hits,
+    "search": _search,
 }
+
+
 _ABOUT_ONE: Final[Mapping[Action, Callable[[SessionsArguments, SessionStore], int]]] = {
     "show": _print_session,
     "export": _export,
@@ -320,7 +328,8 @@ _ABOUT_ONE: Final[Mapping[Action, Callable[[SessionsArguments, SessionStore], in
 
 
 def choose_session(arguments: ScreenArguments) -> ScreenArguments:
-    """Return the arguments with the session to resume named. Raises `StateError`: there is none, or it is in use."""
+    """Return the arguments with the session to resume filled in. Raises `StateError`: there is none, or it is in
+    use."""
     if not (arguments.continue_last or arguments.resume):
         return arguments
     store, session = SessionStore(arguments.directory), arguments.resume or ""
@@ -329,6 +338,104 @@ def choose_session(arguments: ScreenArguments) -> ScreenArguments:
     if session and not store.has_session(session) and (copy := demo.find_project(session)):
         arguments, store = replace(arguments, directory=copy), SessionStore(copy)
     session = store.resolve_id(session or find_latest_conversation(store))
-    if find_socket(session) is None:  # else the screen attaches to the engine that has it open
+    if find_socket(session) is None:  # otherwise the screen attaches to the engine that has it open
         store.open(session).close()
     return replace(arguments, continue_last=False, resume=session, demo=False)
+
+
+def format_table(sessions: Sequence[SessionInfo], running: frozenset[str] = frozenset()) -> list[str]:
+    """Format the table; `running`: the sessions that can be attached to."""
+    rows = [
+        (
+            session.id,
+            format_day(session.updated),
+            str(session.turns),
+            str(session.pending),
+            session.mode or "-",
+            format_title(session, is_running=session.id in running),
+        )
+        for session in sessions
+    ]
+    lines = [_HEADS, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+
+
+def split_runs(sessions: Sequence[SessionInfo]) -> tuple[list[SessionInfo], list[SessionInfo]]:
+    """Split sessions into those to list, and runs of `-p` in which nothing is pending."""
+    runs = [
+        session for session in sessions if session.unattended and not (session.pending or session.asked or session.tags)
+    ]
+    run_ids = {run.id for run in runs}
+    return [session for session in sessions if session.id not in run_ids], runs
+
+
+def format_tree(sessions: Sequence[SessionInfo]) -> list[str]:
+    """Format a line for every fork, indented below its origin; sessions without forks are left out."""
+    return [f"{lead}{session.id}  {format_title(session)}" for lead, session in list_forks(sessions)]
+
+
+def format_day(milliseconds: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(milliseconds / 1000))
+
+
+def format_title(session: SessionInfo, *, is_running: bool = False) -> str:
+    """Format the title with notes on the state of the session."""
+    notes = ["running" if is_running else "open now"] * session.locked + [session.problem] * bool(session.problem)
+    notes += [f"{session.asked} waiting for an answer"] * bool(session.asked)
+    tags = "".join(f" #{display_name(tag)}" for tag in session.tags)
+    return shorten(session.title or "Untitled") + tags + "".join(f" ({shorten(note)})" for note in notes)
+
+
+def shorten(text: str) -> str:
+    """Return the first 80 characters on one line, since titles come from prompts."""
+    return to_one_line(text)[:80]
+
+
+def search_transcripts(store: SessionStore, words: str, *, limit: int) -> tuple[TranscriptHit, ...]:
+    """Search the transcripts, after reading everything new in them. Raises `StateError`."""
+    from core.sessions.transcript_search import TranscriptIndex
+
+    with TranscriptIndex(store) as index:
+        if (unread := index.refresh(seconds=1)) and sys.stderr.isatty():
+            sys.stderr.write(f"Reading {unread} transcripts for the first time…\n")
+        index.refresh()
+        return index.search(words, limit=limit)
+
+
+def print_hits(hits: Sequence[TranscriptHit], stream: TextIO) -> None:
+    """Print hits for people, with the matches in bold on a terminal."""
+    is_bold = stream.isatty()
+    for session, session_hits in groupby(hits, key=lambda hit: hit.session):
+        rows = list(session_hits)
+        stream.write(f"{session}  {format_day(rows[0].at)}  {shorten(rows[0].title or 'Untitled')}\n")
+        stream.writelines(f"  {row.kind:<8} {_format_text(row, is_bold=is_bold)}\n" for row in rows)
+    if hits:
+        first = next((hit for hit in hits if hit.place), hits[0])
+        stream.write(f"Open one at its hit: agent-tui {_format_options(first)}\n")
+
+
+def _format_text(hit: TranscriptHit, *, is_bold: bool) -> str:
+    if not is_bold:
+        return to_one_line(hit.text)
+    return "".join(f"{_BOLD}{part}{_PLAIN}" if is_match else part for part, is_match in split_marked(hit))
+
+
+def split_marked(hit: TranscriptHit) -> Iterator[tuple[str, bool]]:
+    """Yield the text of a hit in pieces, with True for every piece that is a match."""
+    offset = 0
+    for start, end in hit.marks:
+        yield to_one_line(hit.text[offset:start]), False
+        yield to_one_line(hit.text[start:end]), True
+        offset = end
+    yield to_one_line(hit.text[offset:]), False
+
+
+def list_plain(hits: Sequence[TranscriptHit]) -> list[object]:
+    """Return hits as plain data, with the options that open them."""
+    return [msgspec.to_builtins(hit) | {"open": _format_options(hit)} for hit in hits]
+
+
+def _format_options(hit: TranscriptHit) -> str:
+    """Return the options that open a session at a hit."""
+    return f"--resume {hit.session}" + (f" --at {hit.place}" if hit.place else "")

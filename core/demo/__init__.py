@@ -1,7 +1,7 @@
-"""The demo: a sample project with real bugs and a script that plays the model. Everything else in it is real.
+"""The demo: a sample project with real bugs, and a script that plays the model. Everything else in it is real.
 
-Each demo gets its own copy below the state directory, so that trying it can't touch anything of the user's. The copy is
-a git repository with one commit, so that what was accepted can be committed; without git it is a plain directory.
+A demo runs in a copy below the state directory, so that it can't touch the user's files. The copy is a git repository
+with one commit, so that accepted changes can be committed; without git it is a plain directory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def build_model_id() -> str:
 
 
 def create_project() -> Path:
-    """Copy the sample project and return its directory. Raises `StateError` where it can't be written."""
+    """Copy the sample project and return its directory. Raises `StateError` if it can't be written."""
     copy = _demo_directory() / new_id("till")
     try:
         make_private_directory(_demo_directory())
@@ -47,12 +47,12 @@ def create_project() -> Path:
 
 
 def find_project(session: str) -> Path | None:
-    """Return the sample project that holds this session; None = there is none."""
+    """Return the copy that holds a session; None = there is none."""
     return next((copy for copy in _list_projects() if SessionStore(copy).has_session(session)), None)
 
 
 def find_latest_session() -> str:
-    """Return the session of the newest demo in which something was done; "" = there is none."""
+    """Return the session of the newest demo that has one; "" = there is none."""
     return next(filter(None, (SessionStore(copy).find_latest() for copy in reversed(_list_projects()))), "")
 
 

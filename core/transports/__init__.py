@@ -1,1 +1,1 @@
-"""Transports: bytes on one side, submit / events / query on the other."""
+"""Transports: clients and servers that carry submit, query and events over streams, HTTP, ACP and MCP."""

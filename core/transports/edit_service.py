@@ -1,7 +1,7 @@
-"""The edit engine from outside: one JSON object a line in, one a line out. No model is called, no file is opened.
+"""The edit engine as a filter: one JSON request a line in, one answer a line out. It calls no model and opens no file.
 
 In: `{id, format, path, original, edit_text}`; out: `{id, result}` or `{id, error, message}`. `original` is null for a
-file that is not there. This is how the engine is measured.
+file that does not exist. The edit benchmarks use it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _str_replace(original: str | None, edit: str, path: str) -> str:
 
 FORMATS: Final[Mapping[str, Apply]] = {
     "search_replace": lambda original, edit, path: apply_search_replace(original or "", edit, path).text,
-    "search_replace_parse": lambda _, edit, __: [[each.path, each.search, each.replace] for each in parse_blocks(edit)],
+    "search_replace_parse": lambda _, edit, __: [[b.path, b.search, b.replace] for b in parse_blocks(edit)],
     "str_replace": _str_replace,
     "existing_code": lambda original, edit, path: apply_lazy(original or "", edit, path),
     "line_plan": lambda original, edit, _: apply_line_plan(original or "", parse_line_plan(edit)),
@@ -46,13 +46,13 @@ FORMATS: Final[Mapping[str, Apply]] = {
 
 
 def run() -> int:
-    """Answer standard input on standard output, both UTF-8 whatever the locale."""
+    """Answer standard input on standard output, both in UTF-8 whatever the locale."""
     with io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="surrogateescape", newline="\n") as requests:
         return serve(requests, sys.stdout)
 
 
 def serve(requests: Iterable[str], answers: TextIO) -> int:
-    """Answer every line, in order; returns 0."""
+    """Answer every line in order; return 0."""
     for line in requests:
         if line.strip():
             answers.write(json.dumps(answer(line)) + "\n")
@@ -61,7 +61,7 @@ def serve(requests: Iterable[str], answers: TextIO) -> int:
 
 
 def answer(line: str) -> dict[str, Any]:
-    """The answer to one request; a request that can't be read is answered with an error and the id null."""
+    """Answer one request. A request that can't be parsed is answered with an error and the id null."""
     try:
         request = parse_json(line)
     except (ValueError, RecursionError) as problem:
@@ -72,7 +72,7 @@ def answer(line: str) -> dict[str, Any]:
         return {"id": request.get("id"), "result": _apply(request)}
     except AgentTuiError as error:
         return _error(request.get("id"), error.code, error.format_with_hint())
-    except Exception as problem:  # one request must not end the others
+    except Exception as problem:  # one bad request must not end the service
         return _error(request.get("id"), "internal", f"{type(problem).__name__}: {problem}")
 
 

@@ -1,8 +1,8 @@
-"""The engines behind a server: one for each workspace that its clients work in, and which of them has a session.
+"""The engines behind a server: one for every workspace that its clients use.
 
-Every door that serves more than one project (`serve`, `acp`, background agents) reaches its sessions through this.
-Of many sessions only the latest are open: one that nothing runs in is closed, and resumed from its log when it is asked
-for, so that a conversation costs next to nothing while nobody speaks in it.
+Every server of several projects (`serve`, `acp`, background agents) reaches its sessions through `Engines`. Only the
+latest sessions stay open: an idle one is closed, and resumed from its log when it is used again, so that an idle
+conversation costs next to nothing.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ from core.protocol.options import EngineOptions
 from core.search_paths import remove_project_entries
 from core.sessions.listing import find_workspace
 from core.tasks import TaskOwner
-from core.transports.attach.joining import join_session
 from core.transports.line_client import LineClient
-from core.transports.session_view import SessionView, require_ack
+from core.transports.session_client import SessionView, join_session, require_ack
 
 MOST_OPEN: Final = 32
-LEAST_IDLE: Final = 5.0  # seconds since a session was asked for, so that nobody has it closed under his hands
+LEAST_IDLE: Final = 5.0  # seconds since the last use, so that no session is closed between two requests
 
 
 class Engines:
-    """Engines of this process, by workspace. `make` builds one for a directory (absolute; it must exist). `most_open`:
-    sessions that stay open while nothing runs in them; `least_idle`: seconds until one of them can be closed."""
+    """The engines of this process, by workspace.
+
+    `make` builds one for a directory (absolute and existing). `most_open`: the number of idle sessions that stay open;
+    `least_idle`: the seconds until an idle session can be closed.
+    """
 
     def __init__(
         self,
@@ -47,7 +49,7 @@ class Engines:
         self._make = make or (lambda directory, options: Engine(directory, options=options))
         self._most_open, self._least_idle = most_open, least_idle
         self._by_workspace: dict[Path, Client] = {}
-        self._by_session: dict[str, Client] = {}  # the one used last is the last
+        self._by_session: dict[str, Client] = {}  # the most recently used is the last
         self._used: dict[str, float] = {}
         self._held: Counter[str] = Counter()
         self._closing: dict[str, asyncio.Task[None]] = {}
@@ -55,10 +57,10 @@ class Engines:
         self._timer: asyncio.TimerHandle | None = None
 
     def get(self, directory: Path) -> Client:
-        """Return the engine of a workspace, made at its first use."""
+        """Return the engine of a workspace, which is made at its first use."""
         real = directory.resolve()
         if (client := self._by_workspace.get(real)) is None:
-            remove_project_entries([directory])  # the command line did not name it
+            remove_project_entries([directory])  # it is not the workspace of the command line
             client = self._by_workspace[real] = self._make(real, self._options)
         return client
 
@@ -70,16 +72,16 @@ class Engines:
         return client, ack
 
     async def find(self, session: str) -> Client:
-        """Return the engine that has a session open, be it of another process; a session that is open nowhere is
-        resumed. Raises `CommandRejected`."""
+        """Return the engine that has a session open, in this process or another one; resume a closed session. Raises
+        `CommandRejected`."""
         if (closing := self._closing.get(session)) is not None:
             await asyncio.wait({closing})
-        if (existing_client := self._by_session.get(session)) is not None:
-            if not (isinstance(existing_client, LineClient) and existing_client.is_gone):
-                self._note_use(session, existing_client)
-                return existing_client
+        if (known := self._by_session.get(session)) is not None:
+            if not (isinstance(known, LineClient) and known.is_gone):
+                self._note_use(session, known)
+                return known
             self.forget(session)
-            await existing_client.close()
+            await known.close()
         if (workspace := find_workspace(session)) is None:
             raise CommandRejected(f"there is no session {session[:100]!r}.", code="session_unknown")
         client: Client | None = await join_session(session)
@@ -90,7 +92,7 @@ class Engines:
         return client
 
     def forget(self, session: str) -> None:
-        """Note that a session was closed by a command: the next who asks for it has it resumed."""
+        """Note that a command closed a session; its next use resumes it."""
         self._by_session.pop(session, None)
         self._used.pop(session, None)
 
@@ -106,14 +108,14 @@ class Engines:
                 del self._held[session]
 
     def _note_use(self, session: str, client: Client) -> None:
-        """Make a session the latest, and close the oldest ones that are too many."""
+        """Mark a session as the most recently used, and close the oldest ones beyond the limit."""
         self._by_session.pop(session, None)
         self._by_session[session] = client
         self._used[session] = monotonic()
         self._trim()
 
     def _trim(self) -> None:
-        """Close the oldest sessions that are too many, now or when they are idle for long enough."""
+        """Close the oldest sessions beyond the limit, now or once they are idle for long enough."""
         over = len(self._by_session) - len(self._closing) - self._most_open
         if over <= 0:
             return
@@ -131,7 +133,7 @@ class Engines:
 
     async def _close_if_idle(self, session: str) -> None:
         client = self._by_session[session]
-        if isinstance(client, LineClient):  # it is another process that has it open
+        if isinstance(client, LineClient):  # another process has it open
             self.forget(session)
             del self._closing[session]
             await client.close()
@@ -141,30 +143,29 @@ class Engines:
             await view.settle()
             state = view.state
             if state.current_turn is not None or state.jobs or state.approvals or session in self._held:
-                self._by_session[session] = self._by_session.pop(session)  # it is looked at again when others were
+                self._by_session[session] = self._by_session.pop(session)  # check the others before it is checked again
                 self._used[session] = monotonic()
                 return
             await client.submit(cmd.SessionClose(session=session))
             self.forget(session)
             await view.wait_until(lambda: False)
-        except AgentTuiError:  # it was closed by somebody else
+        except AgentTuiError:  # another client has closed it
             self.forget(session)
         finally:
             del self._closing[session]
             await view.close()
 
     async def wait_closed(self) -> None:
-        """Wait until those that are too many are closed."""
+        """Wait until the sessions beyond the limit are closed."""
         while self._closing:
             await self._tasks.wait()
 
     async def close(self) -> None:
-        """Close every engine of this process, and the connections to others; they are made anew where they are wanted
-        again."""
+        """Close every engine of this process and the connections to others. `get` and `find` open new ones."""
         if self._timer is not None:
             self._timer.cancel()
         await self.wait_closed()
-        elsewhere = [line_client for line_client in self._by_session.values() if isinstance(line_client, LineClient)]
+        elsewhere = [client for client in self._by_session.values() if isinstance(client, LineClient)]
         for client in (*self._by_workspace.values(), *elsewhere):
             await client.close()
         self._by_workspace.clear()

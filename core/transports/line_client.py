@@ -1,4 +1,4 @@
-"""The client's end of JSON lines over a pair of streams, whoever is at the other end.
+"""The client's end of JSON lines over a pair of streams.
 
 It runs in the process of the screen, so it imports next to nothing.
 """
@@ -22,14 +22,14 @@ from core.tasks import TaskOwner
 from core.text.well_formed import encode_record
 
 LINE_LIMIT: Final = 64 * 1024 * 1024
-MAX_LAST_WORDS: Final = 50
-LAST_WORDS_WAIT: Final = 1.0  # seconds for what the other end said last
+MAX_ERROR_LINES: Final = 50
+ERROR_LINES_WAIT: Final = 1.0  # seconds to collect the last errors of the other end
 
 _lines = build_json_decoder(EngineFrame)
 
 
 class _Decoders:
-    """Decoders of replies, answers and events; built with the first line, since that takes a moment."""
+    """Decoders of replies, answers and events. They are built with the first line, since that takes a moment."""
 
     def __init__(self) -> None:
         self.reply = build_json_decoder(Reply)
@@ -38,7 +38,7 @@ class _Decoders:
 
 
 class LineClient:
-    """A `Client` at the end of two streams. `stays`: the engine said that it goes on without this client."""
+    """A `Client` at the end of two streams. `stays`: the engine announced that it continues without this client."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -46,7 +46,7 @@ class LineClient:
         self._number = 0
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._streams: dict[int, asyncio.Queue[Envelope | Reject | None]] = {}
-        self._last_words: deque[str] = deque(maxlen=MAX_LAST_WORDS)
+        self._error_lines: deque[str] = deque(maxlen=MAX_ERROR_LINES)
         self.is_gone = self.stays = False
         self._tasks = TaskOwner()
         self._reading = self._tasks.start(self._read_lines(), name="engine lines")
@@ -96,32 +96,32 @@ class LineClient:
             with suppress(ConnectionError):
                 await self._writer.drain()
                 return
-        await asyncio.wait({self._reading}, timeout=LAST_WORDS_WAIT)  # what it said last may still be on its way
+        await asyncio.wait({self._reading}, timeout=ERROR_LINES_WAIT)  # its last errors may still arrive
         raise self._build_gone_error()
 
     def _build_gone_error(self, reason: str = "") -> EngineGone:
-        last_words = "\n".join(self._last_words)
-        return EngineGone("\n".join(filter(None, (reason, last_words))))
+        error_text = "\n".join(self._error_lines)
+        return EngineGone("\n".join(filter(None, (reason, error_text))))
 
     async def _read_lines(self) -> None:
         try:
             while line := await self._reader.readline():
                 self._handle_line(line)
         except (ValueError, msgspec.DecodeError) as problem:
-            self._last_words.append(f"the engine said what is no line of this protocol: {problem}")
-            self._on_nonsense()
+            self._error_lines.append(f"the engine said what is no line of this protocol: {problem}")
+            self._on_protocol_error()
         except OSError as problem:
-            self._last_words.append(f"the connection to the engine failed: {problem}")
+            self._error_lines.append(f"the connection to the engine failed: {problem}")
         finally:
-            await self._gather_last_words()
+            await self._collect_error_lines()
             self._release_waiters()
 
-    def _on_nonsense(self) -> None:
-        """End the connection with what does not speak this protocol."""
+    def _on_protocol_error(self) -> None:
+        """End the connection to a peer that does not speak this protocol."""
         self._writer.transport.abort()
 
-    async def _gather_last_words(self) -> None:
-        """Wait a moment for what else there is of an engine that is gone."""
+    async def _collect_error_lines(self) -> None:
+        """Wait a moment for the error output of an engine that is gone."""
 
     def _handle_line(self, line: bytes) -> None:
         frame = _lines.decode(line)
@@ -135,13 +135,13 @@ class LineClient:
             reply = decoders.reply.decode(frame.reply)
             if stream is not None and isinstance(reply, Reject):
                 stream.put_nowait(reply)
-            self._resolve(frame.id, reply)
+            self._set_result(frame.id, reply)
         elif frame.answer != ABSENT:
-            self._resolve(frame.id, decoders.answer.decode(frame.answer))
+            self._set_result(frame.id, decoders.answer.decode(frame.answer))
         elif frame.end and stream is not None:
             stream.put_nowait(None)
 
-    def _resolve(self, number: int, result: object) -> None:
+    def _set_result(self, number: int, result: object) -> None:
         future = self._waiting.get(number)
         if future is not None and not future.done():
             future.set_result(result)
@@ -158,6 +158,6 @@ class LineClient:
         """End the connection. Safe to call twice."""
         if not self._writer.is_closing():
             self._writer.close()
-        await asyncio.wait({self._reading}, timeout=LAST_WORDS_WAIT)
+        await asyncio.wait({self._reading}, timeout=ERROR_LINES_WAIT)
         await self._tasks.cancel()
         self.is_gone = True

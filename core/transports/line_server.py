@@ -19,8 +19,8 @@ from core.tasks import TaskOwner
 from core.text.well_formed import encode_record
 
 LINE_LIMIT: Final = 64 * 1024 * 1024
-MAX_UNREAD: Final = 16 * 1024 * 1024  # bytes that may wait for a client before the next line
-STALL_LIMIT: Final = 60.0  # seconds in which a client has to read something
+MAX_UNREAD: Final = 16 * 1024 * 1024  # bytes that may be buffered for a client
+STALL_LIMIT: Final = 60.0  # seconds in which a client must read something
 TASKS_LIMIT: Final = 1.0
 
 T = TypeVar("T")
@@ -31,8 +31,11 @@ _subscriptions = build_json_decoder(Subscribe)
 
 
 class LineServer:
-    """Serves one client at the end of a stream. Events of a session are pumped by one task, which waits while the
-    client does not read; `is_patient` False: a client that reads nothing for `STALL_LIMIT` is dropped."""
+    """Serves one client at the end of a stream.
+
+    One task pumps the events of a session; it waits while the client does not read. `is_patient` False: a client that
+    reads nothing for `STALL_LIMIT` is dropped.
+    """
 
     def __init__(self, client: Client, writer: asyncio.StreamWriter, *, is_patient: bool = True) -> None:
         self._engine = client
@@ -56,7 +59,7 @@ class LineServer:
                 return
 
     async def _handle_line(self, line: bytes) -> None:
-        """Answer commands one by one, in the order in which they came; the rest beside them."""
+        """Answer commands one by one in their order; queries and subscriptions run concurrently."""
         if (frame := self._decode(_lines, line, 0, "line_invalid", "a line of this protocol")) is None:
             return
         number = frame.id
@@ -74,7 +77,7 @@ class LineServer:
     def _decode(
         self, decoder: RecordDecoder[T], raw: bytes | msgspec.Raw, number: int, code: str, label: str
     ) -> T | None:
-        """Decode what a client sent; None: it is not `label` it should be, which was answered."""
+        """Decode what a client sent. Returns None after answering that it is not a valid `label`."""
         try:
             return decoder.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError) as problem:
@@ -92,7 +95,7 @@ class LineServer:
             ):
                 self._send({"id": number, "event": envelope})
                 await self._drain()
-        except Exception as problem:  # told to the client, who can ask again
+        except Exception as problem:  # reported to the client, which can subscribe again
             self._send({"id": number, "reply": Reject(code="subscription_ended", message=str(problem))})
             return
         self._send({"id": number, "end": True})
@@ -124,7 +127,7 @@ class LineServer:
             self._writer.transport.abort()
 
     def send_stays(self) -> None:
-        """Tell the client, as the last thing, that the engine goes on without it."""
+        """Announce to the client, as the last line, that the engine continues without it."""
         self._send({"stays": True})
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
 """The response object: one turn's documents with usage and metadata, in the names of the response specification.
 
-`docs/response.schema.json` is generated from these records (`python -m core.transports.response`). Reasoning is no
-document of an answer and is left out; the documents are numbered anew, without gaps.
+`docs/response.schema.json` is generated from these records (`python -m core.transports.response`). Reasoning is not
+part of an answer; the other documents are numbered without gaps.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from core.state.session import SessionState, SubagentState, TurnState
 if TYPE_CHECKING:
     ResponseDocument = d.Document
 else:
-    ResponseDocument = Union[(*(each for each in get_args(d.AnyDocument) if each is not d.ReasoningDocument),)]
+    ResponseDocument = Union[(*(kind for kind in get_args(d.AnyDocument) if kind is not d.ReasoningDocument),)]
 Status = Literal["completed", "streaming", "error"]
 StopReason = Literal["done", "interrupted", "limit", "failed", "running"]
 
@@ -155,7 +155,7 @@ class Response(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def build_response(turn: TurnState, state: SessionState, *, accepted_changes: tuple[str, ...] = ()) -> Response:
-    """Return the response object of a turn, one that goes on as it is so far."""
+    """Return the response object of a turn, which may still be running."""
     reason: Any = turn.reason or "running"
     status: Status = "streaming" if reason == "running" else "completed"
     return Response(
@@ -210,7 +210,7 @@ def _list_findings(turn: TurnState, state: SessionState) -> tuple[ResponseFindin
 
 
 def build_refusal(reply: Reject, *, model: str = "", mode: ModeName = "agent", timestamp: int) -> Response:
-    """Return the response object of a prompt that could not even begin."""
+    """Return the response object of a prompt that was rejected."""
     error_metadata = d.ErrorMetadata(error_code=reply.code.upper(), details=reply.hint)
     problem = d.ErrorDocument(id="doc_001", sequence=1, content=reply.message, metadata=error_metadata)
     return Response(
@@ -229,7 +229,8 @@ def build_refusal(reply: Reject, *, model: str = "", mode: ModeName = "agent", t
 
 
 def list_pending_changes(state: SessionState) -> tuple[PendingChange, ...]:
-    """Return what waits for a verdict, a rename as one. A rule that denies writing it counts as its conflict."""
+    """Return the changes that wait for a verdict, a rename as one. A rule that denies writing a file counts as a
+    conflict."""
     waiting = [
         replace(change, conflict=change.obstacle) if change.is_denied else change
         for change in list_changes(state.changes)
@@ -238,13 +239,13 @@ def list_pending_changes(state: SessionState) -> tuple[PendingChange, ...]:
 
 
 def list_pending_bulks(state: SessionState) -> tuple[PendingBulk, ...]:
-    """Return what waits for a verdict as a whole; not what git ignores."""
+    """Return the bulks that wait for one verdict as a whole; ignored files are not among them."""
     waiting = [bulk for bulk in state.review.bulks if bulk.needs_verdict]
     return convert(waiting, tuple[PendingBulk, ...], from_attributes=True)
 
 
 def _list_candidates(turn: TurnState, state: SessionState) -> tuple[ResponseCandidate, ...]:
-    """Return how the prompt of a turn was tried, in the order in which `/best` shows it."""
+    """Return the candidates of a turn in the order of `/best`."""
     candidates = [subagent for subagent in state.subagents.values() if subagent.candidate_of == turn.id]
     return tuple(_build_candidate(subagent, number) for number, subagent in enumerate(candidates, 1))
 
@@ -294,10 +295,10 @@ def build_schema() -> dict[str, Any]:
 
 
 def close_records(node: object, *, is_required: bool = True, is_closed: bool = True) -> None:
-    """Close every record of a schema (`is_closed`): it has exactly its fields, and (`is_required`) the program always
-    writes all of them.
+    """Close every record of a schema: with `is_closed` no other field is allowed, with `is_required` all fields are
+    present.
 
-    Descriptions come from docstrings, whose indentation is not the same in every version of Python.
+    Descriptions come from docstrings, whose indentation differs between versions of Python.
     """
     if isinstance(node, dict):
         if isinstance(text := node.get("description"), str):
@@ -315,7 +316,7 @@ def close_records(node: object, *, is_required: bool = True, is_closed: bool = T
 
 
 def format_schema() -> str:
-    """Return the schema as it stands in `docs/response.schema.json`."""
+    """Return the content of `docs/response.schema.json`."""
     return json.dumps(build_schema(), indent=2, sort_keys=True) + "\n"
 
 

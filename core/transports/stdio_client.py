@@ -1,7 +1,7 @@
 """The client's end of the stdio transport: starts the engine as a child process and exchanges JSON lines with it.
 
-The engine gets a session of its own, so that no signal of the terminal reaches it; it ends when its standard input
-does, unless it says that it stays: it was detached, or another client is there. Then it outlives this process.
+The engine runs in its own process session, so that no signal of the terminal reaches it. It ends with its standard
+input, unless it announces that it stays, because it was detached or has another client. Then it outlives this process.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _FORWARDED_OPTIONS: Final = ("mode", "model", "effort", "max_steps", "max_cost",
 
 
 async def reach_engine(arguments: ScreenArguments, session: str) -> Client:
-    """Connect to the engine that has the session ("" = a new one) open, else start one. Raises `EngineGone`."""
+    """Connect to the engine that has the session ("" = a new one) open, or start one. Raises `EngineGone`."""
     if session:
-        from core.transports.attach.socket_client import connect_to_session
+        from core.transports.session_sockets import connect_to_session
 
         if (client := await connect_to_session(session)) is not None:
             return client
@@ -40,7 +40,7 @@ async def connect(arguments: ScreenArguments) -> StdioClient:
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
-    with contextlib.ExitStack() as exit_stack:  # who is cancelled meanwhile leaves nothing behind
+    with contextlib.ExitStack() as exit_stack:  # a cancellation must not leak the process or its pipes
         exit_stack.callback(process.wait)
         exit_stack.callback(process.kill)
         for pipe in (process.stdin, process.stdout, process.stderr):
@@ -55,7 +55,7 @@ async def connect(arguments: ScreenArguments) -> StdioClient:
 
 
 def _start_engine(arguments: ScreenArguments) -> subprocess.Popen[bytes]:
-    """Start it by hand: asyncio kills a child that is to outlive its parent."""
+    """Start the engine without asyncio, which kills a child that is to outlive its parent."""
     pipe = subprocess.PIPE
     return subprocess.Popen(
         build_command_line(arguments), stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
@@ -105,26 +105,26 @@ class StdioClient(LineClient):
     def pid(self) -> int:
         return self._process.pid
 
-    def _on_nonsense(self) -> None:
+    def _on_protocol_error(self) -> None:
         self._process.kill()
 
-    async def _gather_last_words(self) -> None:
+    async def _collect_error_lines(self) -> None:
         await asyncio.wait({self._listening}, timeout=0.5)
 
     async def _read_stderr(self) -> None:
         try:
             while line := await self._errors.readline():
-                self._last_words.append(line.decode("utf-8", "replace").rstrip())
-        except ValueError:  # a line without end
-            self._last_words.append("(a line of more than 64 MB)")
+                self._error_lines.append(line.decode("utf-8", "replace").rstrip())
+        except ValueError:  # a line beyond the limit
+            self._error_lines.append("(a line of more than 64 MB)")
 
     async def close(self) -> None:
-        """Close the engine's input and wait until it has written what is left. Safe to call twice."""
+        """Close the engine's input and wait until it has written the rest. Safe to call twice."""
         if not self._writer.is_closing():
             self._writer.close()
         await asyncio.wait({self._reading}, timeout=CLOSE_LIMIT)
         if self.stays:
-            self._process.returncode = 0  # whoever ends it, it is not ours to wait for
+            self._process.returncode = 0  # the engine outlives this process, so Popen must not wait for it
         else:
             await self._wait_ended()
         await self._tasks.cancel()

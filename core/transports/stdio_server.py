@@ -1,8 +1,10 @@
-"""Serve an engine as a child process: JSON lines, commands and queries on standard input, replies and events on
-standard output; further clients come by the sockets of its sessions.
+"""Serve an engine over standard input and output, as JSON lines; other clients connect to the sockets of its sessions.
 
-The end of standard input means that this client is gone: what runs is interrupted and the sessions are closed, but for
-those that were detached or that another client has open. The process ends with its last session.
+The end of standard input means that this client is gone: running work is interrupted and the sessions are closed,
+except for those that were detached or that another client has open. The process ends with its last session.
+
+A pipe's transport, unlike a socket's, does not notice that it is closed already: a second abort reports to a protocol
+that is gone, and the event loop prints a traceback. So every stream is closed once, and before the loop ends.
 """
 
 from __future__ import annotations
@@ -11,26 +13,70 @@ import asyncio
 import contextlib
 import os
 import signal
+import stat
 import sys
 from typing import Final
+
+from msgspec import Struct
 
 from core.cli.arguments import EngineArguments
 from core.engine import Engine
 from core.engine.shared.models import ModelAccess
 from core.exits import ExitCode
-from core.transports.attach.engine_host import EngineHost, Seat
+from core.transports.engine_host import EngineHost, SharedClient
 from core.transports.line_server import LINE_LIMIT, LineServer
-from core.transports.standard_streams import open_standard_streams
 
 CLOSE_LIMIT: Final = 12.0
 _SIGNAL_AT_PARENT_DEATH: Final = 1  # PR_SET_PDEATHSIG
+
+
+class StandardStreams(Struct, eq=False, frozen=True):
+    """`reader`: the bytes from the client; `writer`: the bytes to it."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    _input: asyncio.ReadTransport
+
+    async def close(self) -> None:
+        """Close both streams, without waiting for a client that does not read. Closed streams stay as they are."""
+        output = self.writer.transport
+        if not output.is_closing() or output.get_write_buffer_size():
+            output.abort()
+        self._input.close()
+        await asyncio.sleep(0)  # the loop closes the descriptors in its next round
+
+
+async def open_standard_streams(channel: int, *, limit: int) -> StandardStreams:
+    """Open the streams over standard input and `channel`, a copy of standard output that is closed with them. `limit`:
+    bytes of a line. Raises `ValueError` where one of them is no pipe, socket or terminal."""
+    for descriptor in (0, channel):
+        if not _can_be_awaited(descriptor):
+            raise ValueError(f"descriptor {descriptor} is no pipe, socket or terminal")
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=limit, loop=loop)
+    source, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+    try:
+        transport, protocol = await loop.connect_write_pipe(
+            lambda: asyncio.streams.FlowControlMixin(loop), os.fdopen(channel, "wb", buffering=0)
+        )
+    except ValueError:
+        source.close()
+        raise
+    return StandardStreams(reader, asyncio.StreamWriter(transport, protocol, None, loop), source)
+
+
+def _can_be_awaited(descriptor: int) -> bool:
+    """Return True for a pipe, socket or terminal. asyncio accepts other devices, such as /dev/null, and then waits for
+    ever, as the kernel never reports them as ready."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
 
 def serve(arguments: EngineArguments, *, models: ModelAccess | None = None) -> int:
     """Run an engine for the client at the other end of standard input and output."""
     _ignore_terminal_signals()
     channel = os.dup(1)
-    os.dup2(2, 1)  # whatever a library prints must not end up between the lines
+    os.dup2(2, 1)  # output that a library prints must not mix with the lines
     try:
         asyncio.run(_serve(arguments, channel, models))
     except (BrokenPipeError, ConnectionResetError):
@@ -39,22 +85,22 @@ def serve(arguments: EngineArguments, *, models: ModelAccess | None = None) -> i
 
 
 def _ignore_terminal_signals() -> None:
-    """Ignore the terminal's signals, which are the client's business. Its death is told by a signal of its own."""
+    """Ignore the terminal's signals, which concern the client. SIGUSR1 signals the client's death."""
     for name in ("SIGINT", "SIGHUP", "SIGTTOU", "SIGTTIN"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     if sys.platform.startswith("linux"):
         import ctypes
 
-        with contextlib.suppress(OSError, AttributeError):  # its standard input tells, too
+        with contextlib.suppress(OSError, AttributeError):  # the end of standard input has the same effect
             ctypes.CDLL(None).prctl(_SIGNAL_AT_PARENT_DEATH, signal.SIGUSR1)
 
 
 async def _serve(arguments: EngineArguments, channel: int, models: ModelAccess | None) -> None:
     streams = await open_standard_streams(channel, limit=LINE_LIMIT)
     host = EngineHost(Engine(arguments.directory, options=arguments, models=models))
-    seat = host.open_seat()
-    server = LineServer(seat, streams.writer)
-    serving = asyncio.create_task(_serve_screen(host, seat, server, streams.reader), name="screen")
+    client = host.create_client()
+    server = LineServer(client, streams.writer)
+    serving = asyncio.create_task(_serve_screen(host, client, server, streams.reader), name="screen")
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
     with contextlib.suppress(asyncio.CancelledError):
         await serving
@@ -64,8 +110,10 @@ async def _serve(arguments: EngineArguments, channel: int, models: ModelAccess |
     await streams.close()
 
 
-async def _serve_screen(host: EngineHost, seat: Seat, server: LineServer, reader: asyncio.StreamReader) -> None:
-    """Serve the client of the standard streams, and then wait until the sessions that others have open have ended."""
+async def _serve_screen(
+    host: EngineHost, client: SharedClient, server: LineServer, reader: asyncio.StreamReader
+) -> None:
+    """Serve the client of the standard streams, then wait until the sessions that others have open have ended."""
     listening = asyncio.create_task(server.listen(reader), name="lines")
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, listening.cancel)
     try:
@@ -74,17 +122,17 @@ async def _serve_screen(host: EngineHost, seat: Seat, server: LineServer, reader
         listening.cancel()
     with contextlib.suppress(asyncio.CancelledError, ConnectionError):
         await listening
-    if not host.outlives(seat):
+    if not host.outlives(client):
         return
     server.send_stays()
     await server.close()
-    _let_go_of_streams()
-    await seat.close()
+    _detach_streams()
+    await client.close()
     await host.wait_ended()
 
 
-def _let_go_of_streams() -> None:
-    """Let nothing wait for this process by a pipe to it."""
+def _detach_streams() -> None:
+    """Point the standard streams to /dev/null, so that nothing waits for this process by a pipe."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (1, 2):
         os.dup2(nothing, stream)

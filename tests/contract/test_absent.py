@@ -16,7 +16,7 @@ TOOLS = Toolset()
 LISTENERS = {
     "core.shell.log_collector": "programs with probes, on loopback, while one runs; with a token",
     "core.mcp.login_flow": "the user's browser, on loopback, while a login goes on; with a state",
-    "core.transports.attach.session_sockets": "screens of this user, by a socket for each session that is open",
+    "core.transports.engine_host": "screens of this user, by a socket for each session that is open",
     "core.sandbox.proxy": "one box, by a socket in the state directory",
     "core.sandbox.inside.port_forward": "programs inside of a box, on its own loopback",
     "core.transports.http.server": "who holds a token, when the user starts `agent-tui serve`",
@@ -27,7 +27,7 @@ LISTENING_TO_OURS = {
     "core.engine.engine",
     "core.sandbox.inside.init_process",
     "core.transports.stdio_server",
-    "core.transports.attach.engine_host",
+    "core.transports.engine_host",
     "core.mcp.wire.sdk_connection",
 }
 BY_HTTP = "core.transports.http."
@@ -69,7 +69,7 @@ def test_i3_servers_of_mcp_are_started_by_one_package_and_reached_by_the_capabil
         "core.engine.shared.project_trust",  # which entries a file has, so that a change of one is asked about
         "core.engine.configuration.settings_lint",  # which entries are wrong
         "core.cli.doctor",  # whether there is a browser
-        "core.cli.extensions.mcp",  # what the user does with them
+        "core.cli.mcp",  # what the user does with them
         "core.engine.session.server_access",
         "core.engine.subagents.browser",
         "core.engine.turns.agent_types",
@@ -144,8 +144,8 @@ AGES = frozenset(
         "core.providers.catalog.reported",
         "core.providers.connection.refusals",
         "core.cli.image",
-        "core.cli.upkeep.clean",
-        "core.cli.remote.agents",
+        "core.cli.clean",
+        "core.cli.agents",
     }
 )
 

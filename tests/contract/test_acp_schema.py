@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.acp import agent_methods, client_methods, content, updates
+from core.acp import agent_methods, client_methods, content
 from tests.support.acp_lines import load_schema
 
 # Records that are called otherwise than in the schema, where the name has another meaning in this house.
@@ -44,7 +44,7 @@ MERGED = {
 
 
 def list_records() -> dict[str, Any]:
-    modules = (content, updates, agent_methods, client_methods)
+    modules = (content, client_methods, agent_methods)
     records = {
         name: record
         for module in modules
@@ -87,10 +87,10 @@ def test_a_record_of_several_definitions_has_no_field_beside_theirs(name):
 
 
 def test_each_update_has_a_record_with_its_tag():
-    known = {record.__struct_config__.tag for record in updates.SessionUpdate.__args__}
+    known = {record.__struct_config__.tag for record in client_methods.SessionUpdate.__args__}
     variants = load_schema()["$defs"]["SessionUpdate"]["oneOf"]
     assert known == {definition["properties"]["sessionUpdate"]["const"] for definition in variants}
-    for record in updates.SessionUpdate.__args__:
+    for record in client_methods.SessionUpdate.__args__:
         [variant] = [v for v in variants if v["properties"]["sessionUpdate"]["const"] == record.__struct_config__.tag]
         assert variant["allOf"][0]["$ref"].rsplit("/", 1)[1] == NAMES.get(record.__name__, record.__name__)
 

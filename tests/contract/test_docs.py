@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from core.cli.arguments import parse
-from core.cli.completion.parsers import build_parser_tree, iterate_parsers, list_options
+from core.cli.completion import build_parser_tree, iterate_parsers, list_options
 from core.config import loading
 from core.config.settings import (
     AgentServerSettings,

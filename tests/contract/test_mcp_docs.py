@@ -7,7 +7,7 @@ import shlex
 import tomllib
 
 from core.cli.arguments import parse
-from core.cli.extensions.mcp import McpArguments
+from core.cli.mcp import McpArguments
 from core.mcp.config_files import add_entry
 from core.mcp.server_config import parse_servers
 from core.permissions.rules import parse_rule

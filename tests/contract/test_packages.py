@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from graphlib import CycleError, TopologicalSorter
 
+from core.cli.arguments import SUBCOMMANDS
 from tests.contract.source_tree import Module, imports, program
 
 SLICE = 60
@@ -26,6 +27,8 @@ def importers() -> dict[str, set[str]]:
     for module in HOUSE:
         for target in targets(module):
             importers_by_name[target].add(module.name)
+    for name in SUBCOMMANDS:  # imported by name
+        importers_by_name[f"core.cli.{name}"].add("core.cli.arguments")
     return importers_by_name
 
 

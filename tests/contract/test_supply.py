@@ -60,7 +60,7 @@ NAMED_ELSEWHERE = {
     "pypdf": ("core/attachments/pdf_reader.py", '"pypdf"'),
     "selectolax": ("core/web/page_reader.py", '"selectolax.lexbor"'),
     "markdownify": ("core/web/page_reader.py", '"markdownify"'),
-    "textual-serve": ("core/transports/http/web/routes.py", '"textual_serve"'),
+    "textual-serve": ("core/transports/http/web_routes.py", '"textual_serve"'),
     "websockets": ("core/transports/http/server.py", '"websockets-sansio"'),
 }
 # The project was given these to build on; what does not use them yet is still to come.

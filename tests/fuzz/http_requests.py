@@ -16,8 +16,7 @@ from typing import Any
 
 import httpx2
 
-from core.transports.http.app import ALL_HANDLERS
-from core.transports.http.openapi import build_document
+from core.transports.http.app import ALL_HANDLERS, build_document
 from core.user_dirs import get_state_dir
 from tests.support.http_server import CHAT, SESSIONS, TOKENS, Served, prompt, serving
 from tests.support.story import access, project_at

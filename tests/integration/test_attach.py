@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.terminal import Terminal
 from core.cli.arguments import ScreenArguments
-from core.cli.remote.attach import choose_running, list_running, parse
+from core.cli.attach import choose_running, list_running, parse
 from core.engine import Engine, EngineOptions
 from core.errors import StateError
 from core.protocol import commands as cmd
@@ -23,12 +23,12 @@ from core.protocol import queries as q
 from core.protocol.client import Client, EngineGone
 from core.sessions.store import SessionStore, is_locked
 from core.text.well_formed import encode_record
-from core.transports.attach import socket_places
-from core.transports.attach.engine_host import share_engine
-from core.transports.attach.socket_client import connect_to_session
+from core.transports import session_sockets
+from core.transports.engine_host import share_engine
 from core.transports.engines import Engines
 from core.transports.line_client import LineClient
-from core.transports.session_view import SessionView
+from core.transports.session_client import SessionView
+from core.transports.session_sockets import connect_to_session
 from core.transports.stdio_client import StdioClient, connect, reach_engine
 from core.user_dirs import list_socket_dirs
 from tests.support.open_session import session_in
@@ -208,7 +208,7 @@ async def test_an_engine_that_is_killed_is_told_and_its_session_goes_on_from_the
             pass
     assert second.is_gone
     await second.close()
-    path = socket_places.choose_socket_path(session)
+    path = session_sockets.choose_socket_path(session)
     assert path.is_socket()  # nobody was there to remove it
     async with asyncio.timeout(40):  # the system may take connections until it has closed all that was open
         while (late := await connect_to_session(session)) is not None:
@@ -248,7 +248,7 @@ async def test_an_idle_session_stays_open_while_another_client_has_it_open(proje
             looked.set()
             await asyncio.Event().wait()
 
-    monkeypatch.setattr("core.transports.attach.engine_host.pause", pause)
+    monkeypatch.setattr("core.transports.engine_host.pause", pause)
     engine = Engine(project, options=EngineOptions(preload=False, watch=False))
     owner = share_engine(engine)
     session = await opened(owner)
@@ -366,7 +366,7 @@ async def test_who_does_not_read_is_dropped_and_holds_up_nobody(project, monkeyp
     (project / "long.txt").write_text("x" * 60 * 1024)
     owner = share_engine(Engine(project, options=EngineOptions(watch=False)))
     session = await opened(owner)
-    path = socket_places.find_socket(session)
+    path = session_sockets.find_socket(session)
     reader, writer = await asyncio.open_unix_connection(str(path))
     writer.write(encode_record({"id": 1, "submit": cmd.SessionResume(session=session)}) + b"\n")
     assert b"ack" in await reader.readline()
@@ -396,16 +396,16 @@ def test_a_place_of_others_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("AGENT_TUI_STATE_DIR", str(tmp_path / "state"))
     place = tmp_path / "agent-tui"
-    assert socket_places.choose_socket_path("ses_1") == place / "ses_1"
+    assert session_sockets.choose_socket_path("ses_1") == place / "ses_1"
     assert place.stat().st_mode & 0o777 == 0o700
     place.chmod(0o755)
-    assert socket_places.choose_socket_path("ses_1") == tmp_path / "state" / "run" / "ses_1"
+    assert session_sockets.choose_socket_path("ses_1") == tmp_path / "state" / "run" / "ses_1"
     place.chmod(0o700)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(place / "ses_1"))
         listening.listen()
-        assert socket_places.find_socket("ses_1") == place / "ses_1"
+        assert session_sockets.find_socket("ses_1") == place / "ses_1"
         monkeypatch.setattr(os, "geteuid", lambda: 54321)
-        assert socket_places.find_socket("ses_1") is None
+        assert session_sockets.find_socket("ses_1") is None
         with pytest.raises(StateError, match="belongs to another user"):
-            socket_places.choose_socket_path("ses_1")
+            session_sockets.choose_socket_path("ses_1")

@@ -15,10 +15,9 @@ import pytest
 from core.errors import ProviderError
 from core.protocol.documents import Document
 from core.providers.base import TextDelta
-from core.transports.http.app import ALL_HANDLERS
+from core.transports.http.app import ALL_HANDLERS, format_document
 from core.transports.http.chat.requests import ChatRequest
 from core.transports.http.chat.stream_events import format_stream_schema
-from core.transports.http.openapi import format_document
 from tests.support.agent_case import DirectedModel, calls, says
 from tests.support.default_model import access_to
 from tests.support.http_server import CHAT, PLAN, SESSIONS, TOKENS, Told, parse_stream, prompt, serving

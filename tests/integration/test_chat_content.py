@@ -13,7 +13,7 @@ from core.agent.context.project_facts import MAX_ENTRIES, MAX_LAYOUT
 from core.engine.shared.models import ModelAccess
 from core.protocol.messages import UserMessage
 from core.providers.catalog.capabilities import Capabilities
-from core.transports.http.chat.content import MAX_PICTURES
+from core.transports.http.chat.requests import MAX_PICTURES
 from tests.integration.test_chat_api import ASKS
 from tests.support.agent_case import DirectedModel, says
 from tests.support.default_model import access_to

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from core.cli.review_output.suggestions import list_diff_ranges
+from core.cli.review_output import list_diff_ranges
 
 ROOT = Path(__file__).parents[2]
 LINES = [f"line {number}" for number in range(1, 31)]

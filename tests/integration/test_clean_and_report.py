@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from core.cli import clean, report
 from core.cli.arguments import PrintArguments
 from core.cli.print_mode.headless import run_print
-from core.cli.upkeep import clean, report
 from core.clock import now_ms
 from core.crash_reports import save_crash_report
 from core.engine.session.closed_sessions import record_change

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.completion.parsers import build_parser_tree, iterate_parsers, list_options
-from core.cli.completion.scripts import SHELLS, build_script
+from core.cli.completion import SHELLS, build_parser_tree, build_script, iterate_parsers, list_options
 from tests.support.configured import configured
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from core.cli.upkeep.config import ConfigArguments, parse, run
+from core.cli.config import ConfigArguments, parse, run
 from core.config.manual import find_page, read_meanings, render_page
 from core.config.schema import generalize_key, list_settings
 from core.errors import ConfigError

@@ -56,13 +56,13 @@ def test_the_repository_of_the_workspace_is_told_wherever_it_lies(project, capsy
 
 
 async def test_a_server_that_runs_is_shown_with_its_models_and_no_key_is_printed(project, monkeypatch):
-    from core.cli.doctor import _models, _table
+    from core.cli.doctor import _format_models, _load_models
     from core.config.settings import Settings
 
     async with provider_server() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-secret-secret")
-        rows = [text for _, text in _table(await _models(Settings()))]
+        rows = [text for _, text in _format_models(await _load_models(Settings()))]
     row = next(text for text in rows if text.startswith("openai"))
     assert "2 models" in row
     assert "environment variable OPENAI_API_KEY" in row

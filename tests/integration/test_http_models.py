@@ -13,7 +13,7 @@ from core.protocol import commands as cmd
 from core.providers.registry import resolve_provider
 from core.records import list_leaves
 from core.transports.http.access import Grant
-from core.transports.http.sessions.commands import find_needed_grant
+from core.transports.http.session_routes import find_needed_grant
 from tests.support.agent_case import says
 from tests.support.http_server import CHAT, PLAN, SESSIONS, TOKENS, prompt, serving
 from tests.support.story import access, project_at

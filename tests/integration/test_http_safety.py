@@ -13,17 +13,15 @@ from typing import Any
 import pytest
 from litestar.routes import HTTPRoute
 
-from core.cli.remote.serve import parse
+from core.cli.serve import parse
 from core.errors import ConfigError
 from core.protocol import commands as cmd
 from core.records import list_leaves
-from core.transports.http.access import FAILURES_COUNTED, Grant
+from core.transports.http.access import FAILURES_COUNTED, Grant, load_tokens, make_tokens, save_tokens
 from core.transports.http.app import build_routes
-from core.transports.http.connection import READER_LIMIT, GuardedProtocol
 from core.transports.http.guard import MAX_BODY, Guard
-from core.transports.http.server import ServerPlace
-from core.transports.http.sessions.commands import DRIVING
-from core.transports.http.token_file import load_tokens, make_tokens, save_tokens
+from core.transports.http.server import READER_LIMIT, GuardedProtocol, ListenAddress
+from core.transports.http.session_routes import DRIVING
 from tests.support.agent_case import says
 from tests.support.http_server import CHAT, SESSIONS, TOKENS, Served, parse_stream, prompt, serving
 from tests.support.story import access, project_at
@@ -351,8 +349,8 @@ async def test_n8_headers_without_end_and_what_is_no_http_are_refused(project):
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "example.com"])
 def test_n1_beyond_this_machine_there_is_no_server_without_tls(host, tmp_path):
     with pytest.raises(ConfigError, match="other machines"):
-        parse(["--host", host, str(tmp_path)]).build_place()
-    ServerPlace(host=host, certificate=tmp_path / "cert.pem", key=tmp_path / "key.pem").check_reach()
+        parse(["--host", host, str(tmp_path)]).build_address()
+    ListenAddress(host=host, certificate=tmp_path / "cert.pem", key=tmp_path / "key.pem").check_exposure()
 
 
 def test_n2_the_tokens_are_for_their_owner_alone_and_weak_or_open_ones_are_refused(tmp_path):

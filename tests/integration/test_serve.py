@@ -18,8 +18,7 @@ from core.engine import Engine
 from core.protocol import commands as cmd
 from core.protocol.options import EngineOptions
 from core.transports.engines import Engines
-from core.transports.http.app import ALL_HANDLERS
-from core.transports.http.openapi import STREAMS, build_document
+from core.transports.http.app import ALL_HANDLERS, STREAMS, build_document
 from tests.fuzz.http_requests import send_random
 from tests.support.agent_case import says
 from tests.support.http_server import CHAT, TOKENS, parse_stream, prompt, serving

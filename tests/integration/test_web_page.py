@@ -14,7 +14,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from core.transports.session_view import SessionView
+from core.transports.session_client import SessionView
 from tests.support.agent_case import calls, says
 from tests.support.chromium import PROGRAM as CHROMIUM
 from tests.support.chromium import browsing

@@ -13,7 +13,7 @@ import pytest
 from core.text.exposure import EMOJI_BASES, MAX_MARKS, OWN_SIGNS, SIGN_TWINS, UNSEEN, expose_text, is_unseen
 from tests.contract.source_tree import ROOT
 
-SOURCE = ROOT / "core" / "transports" / "http" / "web" / "static" / "visible.js"
+SOURCE = ROOT / "core" / "transports" / "http" / "static" / "visible.js"
 NODE = shutil.which("node")
 TEXTS = (
     'NAME = "shop"\x1b]0;evil()\x07',

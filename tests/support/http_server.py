@@ -16,14 +16,13 @@ from core.engine import Engine
 from core.engine.shared.models import ModelAccess
 from core.protocol.client import Client
 from core.protocol.options import EngineOptions
-from core.transports.attach.engine_host import share_engine
+from core.transports.engine_host import share_engine
 from core.transports.engines import Engines
 from core.transports.http.access import AccessRules, Tokens
-from core.transports.http.agents.agent_access import AgentAccess
 from core.transports.http.app import build_application
-from core.transports.http.server import HttpServer, ServerPlace, build_rules, open_socket
-from core.transports.http.service import HttpService
-from core.transports.http.web.terminal import Terminals
+from core.transports.http.server import HttpServer, ListenAddress, build_rules, open_socket
+from core.transports.http.service import AgentAccess, HttpService
+from core.transports.http.terminal import Terminals
 from tests.support.program import PROGRAM
 
 TOKENS = Tokens(read="r" * 40, drive="d" * 40, approve="a" * 40)
@@ -52,7 +51,7 @@ class Served:
 @asynccontextmanager
 async def serving(project: Path, models: ModelAccess | None = None, **rule_options: Any) -> AsyncIterator[Served]:
     """A server for a project; `rule_options`: what `build_rules` takes. With a page, its screens reach the engine."""
-    place = ServerPlace()
+    place = ListenAddress()
     listening = open_socket(place)
     port = int(listening.getsockname()[1])
     options = EngineOptions(preload=False, watch=False)
@@ -67,7 +66,7 @@ async def serving(project: Path, models: ModelAccess | None = None, **rule_optio
     rules = build_rules(place, port, TOKENS, **rule_options)
     ready = asyncio.Event()
     application = build_application(service, rules)
-    server = HttpServer(listening, application, engines=engines, server_place=place, on_ready=ready.set)
+    server = HttpServer(listening, application, engines=engines, listen_address=place, on_ready=ready.set)
     running = asyncio.create_task(server.run())
     await ready.wait()
     try:

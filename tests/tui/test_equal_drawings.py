@@ -10,7 +10,7 @@ import pytest
 from textual.app import ComposeResult
 from textual.widget import Widget
 
-from core.cli.review_output.patch_text import LineForms, render_patch
+from core.cli.review_output import LineForms, render_patch
 from core.protocol.documents import Option, Question
 from core.protocol.queries import FileAnswer
 from core.protocol.review import ChangeDiff

@@ -1,1 +1,1 @@
-"""`-p`: one prompt without a screen, and how its answer is printed."""
+"""`-p`: run one prompt without a screen, and print its answer."""

@@ -1,6 +1,8 @@
-"""`agent-tui -p`: one prompt, no screen. The answer goes to standard output, everything else to standard error.
+"""`agent-tui -p`: run one prompt without a screen. The answer goes to standard output, everything else to standard
+error.
 
-Nobody can be asked, so what needs an approval is refused by the program. Edits wait for a review unless `--accept all`.
+Nobody can be asked, so the program refuses whatever needs an approval. Edits wait for a review unless `--accept` names
+them.
 """
 
 from __future__ import annotations
@@ -17,11 +19,21 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from core.cli.arguments import PrintArguments
-from core.cli.print_mode.json_answer import RETRIES, JsonAnswer, JsonAnswerPrinter, merge_responses, read_schema
-from core.cli.print_mode.printer import BACKGROUND_EVENTS, JsonPrinter, Printer, StreamPrinter, TextPrinter
+from core.cli.print_mode.printer import (
+    BACKGROUND_EVENTS,
+    RETRIES,
+    JsonAnswer,
+    JsonAnswerPrinter,
+    JsonPrinter,
+    Printer,
+    StreamPrinter,
+    TextPrinter,
+    merge_responses,
+    read_schema,
+)
 from core.cli.print_mode.shown_arguments import hide_arguments
-from core.cli.review_output.left_paths import collect_errors, explain_left, format_left
-from core.cli.streams.input import read_input
+from core.cli.review_output import collect_errors, explain_left, format_left
+from core.cli.streams import read_input
 from core.clock import monotonic, now_ms, pause
 from core.engine import Engine
 from core.engine.configuration.settings_lint import InterfaceCheck, lint_interface
@@ -38,9 +50,8 @@ from core.sessions.log import STATE_LOST
 from core.state.session import SessionState, TurnState
 from core.tasks import TaskOwner
 from core.text.display_names import to_one_line
-from core.transports.attaching import AttachedLabels
 from core.transports.response import Response, build_refusal, build_response
-from core.transports.session_view import SessionView, require_ack
+from core.transports.session_client import SessionAttachments, SessionView, require_ack
 
 MAX_STDIN = 16 * 1024 * 1024
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -51,7 +62,7 @@ PRINTERS: Final[Mapping[str, Callable[[TextIO, TextIO], Printer]]] = {
 }
 _COMMAND_TOOLS: Final = frozenset(
     {"run_terminal_cmd", "run_python", "write_terminal", "execute"}
-)  # the last: of hosted agents
+)  # `execute` belongs to hosted agents
 ENDS: Final = {"limit": ExitCode.LIMIT, "interrupted": ExitCode.INTERRUPTED}
 ACCEPT_ALL: Final = "all"
 ACCEPT_VERIFIED: Final = "verified"
@@ -65,8 +76,8 @@ def run_print(
     models: ModelAccess | None = None,
     check_interface: InterfaceCheck = lambda _: (),
 ) -> int:
-    """Run one prompt and print the answer. Returns the exit code; `BrokenPipeError` when nobody reads it any more.
-    `check_interface`: what the screen says of its part of the settings, which is told as it would be there."""
+    """Run one prompt and print the answer. Returns the exit code. Raises `BrokenPipeError` when the reader is gone.
+    `check_interface`: the problems of the screen's settings, which are printed as on the screen."""
     hide_arguments(arguments.prompt or "", arguments.append_system_prompt or "")
     prompt = read_prompt(arguments, sys.stdin)
     for problem in lint_interface(check_interface):
@@ -76,7 +87,7 @@ def run_print(
 
 
 def read_prompt(arguments: PrintArguments, stdin: TextIO | None) -> str:
-    """Return the prompt of the command line; what is piped in is its context, or the prompt if there is no other."""
+    """Return the prompt of the command line. Piped input is its context, or the prompt itself if there is no other."""
     prompt = _decode_argument(arguments.prompt or "").strip()
     stdin_text = ""
     if "-" not in arguments.images and stdin is not None and not stdin.closed and not stdin.isatty():
@@ -99,12 +110,12 @@ def read_prompt(arguments: PrintArguments, stdin: TextIO | None) -> str:
 
 
 def _decode_argument(text: str) -> str:
-    """Return an argument as it was typed. In a locale without an encoding Python takes none of it for characters."""
+    """Return an argument as UTF-8. In a locale without an encoding Python decodes none of its bytes."""
     return os.fsencode(text).decode("utf-8", "surrogateescape") if _UNDECODED.search(text) else text
 
 
 def _to_absolute(path: str) -> str:
-    """Return a path from the directory in which the program was started, which need not be the project's."""
+    """Make a path absolute from the directory in which the program was started, which need not be the project's."""
     return str(Path(path).expanduser().absolute())
 
 
@@ -120,10 +131,10 @@ class _PrintRun:
         if self._answer is not None and printer is TextPrinter:
             printer = JsonAnswerPrinter
         self._printer = printer(sys.stdout, sys.stderr)
-        self._parts: list[Response] = []  # of the turns before the last one
+        self._parts: list[Response] = []  # of all turns but the last one
         self._engine = engine
         self._session = ""
-        self._printed = 0  # the seq up to which events are printed, or need not be
+        self._printed = 0  # the seq up to which no event is printed any more
         self._is_refused = False
         self._has_denied_command = False
         self._interrupts = 0
@@ -132,7 +143,7 @@ class _PrintRun:
         self._opened = 0  # the seq of the session when it was opened
         self._errors: list[ev.ErrorRaised] = []
         self._labels: tuple[str, ...] = ()
-        self._attached: AttachedLabels | None = None
+        self._attached: SessionAttachments | None = None
 
     @property
     def _is_resumed(self) -> bool:
@@ -151,8 +162,8 @@ class _PrintRun:
         if isinstance(reply, cmd.Reject):
             return self._print_refusal(reply)
         self._session, self._opened = reply.session, reply.seq
-        self._printed = reply.seq - self._is_resumed  # `session.resumed` says what was mended
-        view = SessionView(self._engine, self._session, self._take_in)
+        self._printed = reply.seq - self._is_resumed  # `session.resumed` reports repairs
+        view = SessionView(self._engine, self._session, self._handle_event)
         try:
             rejection = await self._prepare(view)
             return self._print_refusal(rejection) if rejection is not None else await self._finish(view)
@@ -161,7 +172,7 @@ class _PrintRun:
             await self._tasks.cancel()
 
     async def _prepare(self, view: SessionView) -> cmd.Reject | None:
-        """Carry out what the command line says, up to the end of the turn. Returns the rejection; None = it ended."""
+        """Carry out the command line, up to the end of the turn. Returns the rejection; None = the turn has ended."""
         for command in self._list_changes():
             reply = await self._engine.submit(command)
             if isinstance(reply, cmd.Reject):
@@ -179,7 +190,7 @@ class _PrintRun:
                 loop.remove_signal_handler(number)
 
     async def _ask(self, view: SessionView) -> cmd.Reject | None:
-        """Run the prompt, and again while its answer is not the JSON that is wanted."""
+        """Run the prompt, and repeat it while the answer is not the JSON that is required."""
         answer = self._answer
         prompt = self._prompt if answer is None else answer.add_request(self._prompt)
         for attempt in range(RETRIES + 1):
@@ -203,7 +214,7 @@ class _PrintRun:
         return cmd.TurnSubmit(session=self._session, text=prompt, attachments=self._labels, available_tools=limits)
 
     async def _attach(self, view: SessionView) -> cmd.Reject | None:
-        """Attach what `--image` names. Returns the rejection; None = all of it was attached."""
+        """Attach the files of `--image`. Returns the rejection; None = all of them are attached."""
         adds = list[cmd.AttachmentAdd]()
         for image in self._arguments.images:
             if image == "-":
@@ -211,7 +222,7 @@ class _PrintRun:
                 adds.append(cmd.AttachmentAdd(session=self._session, data=data, name="standard input"))
             else:
                 adds.append(cmd.AttachmentAdd(session=self._session, path=_to_absolute(image)))
-        self._attached = AttachedLabels(self._submit, view.settle)
+        self._attached = SessionAttachments(self._submit, view.settle)
         try:
             self._labels = await self._attached.attach(adds)
         except CommandRejected as refused:
@@ -241,16 +252,16 @@ class _PrintRun:
         )
 
     def _interrupt(self) -> None:
-        """Interrupt the turn at the first Ctrl+C (or SIGTERM, SIGHUP); the third one does not wait for it."""
+        """Interrupt the turn at the first Ctrl+C (or SIGTERM, SIGHUP); the third one exits at once."""
         self._interrupts += 1
         if self._interrupts >= 3:
             raise KeyboardInterrupt
         self._tasks.spawn(self._engine.submit(cmd.TurnInterrupt(session=self._session)), name="interrupt")
 
-    def _take_in(self, envelope: ev.Envelope) -> None:
-        """Print an event, and note whether something was refused since nobody could be asked."""
+    def _handle_event(self, envelope: ev.Envelope) -> None:
+        """Print an event, and note refusals for want of somebody to ask."""
         if self._attached is not None:
-            self._attached.take_in(envelope.event)
+            self._attached.handle_event(envelope.event)
         if isinstance(envelope.event, ev.ErrorRaised) and envelope.seq > self._opened:
             self._errors.append(envelope.event)
         if not isinstance(envelope.event, ev.LossyEvent) and envelope.seq <= self._printed:
@@ -287,12 +298,12 @@ class _PrintRun:
         if self._answer is not None:
             response = merge_responses([*self._parts, response], self._answer)
         if not accepted_paths:
-            await view.settle()  # what is found out at the end of a turn
+            await view.settle()  # take in the events that follow the end of a turn
         loss = next((error for error in self._errors if error.code == STATE_LOST), None)
         self._printer.end(response)
         if state.is_private:
-            await self._keep_pending(state)
-        if not self._is_resumed and _lacks_key(turn):  # nothing to go on with, and `-c` would open it
+            await self._save_pending(state)
+        if not self._is_resumed and _lacks_key(turn):  # nothing to continue, and `-c` would open it
             await self._engine.submit(cmd.SessionClose(session=self._session, discard=True))
         if loss is not None and not has_failed:
             sys.stderr.write(f"! {to_one_line(f'{loss.message} It can not be gone on with.')}\n")
@@ -300,7 +311,7 @@ class _PrintRun:
         if has_failed:
             return ENDS.get(turn.reason, ExitCode.FAILED)
         has_leftovers = _has_left(state, self._arguments.accept)
-        # A mode that keeps nothing withholds commands from the model, which is no refusal of this one.
+        # A mode that drops effects withholds commands from the model; that is no refusal.
         is_denied = self._has_denied_command and Mode(state.mode).rules.keeps_effects
         return ExitCode.REFUSED if self._is_refused or is_denied or has_leftovers else ExitCode.DONE
 
@@ -308,7 +319,7 @@ class _PrintRun:
         """Accept what `--accept` names. Returns the paths that were written."""
         if not self._arguments.accept:
             return ()
-        self._printed = sys.maxsize  # the turn is over: what it still had to tidy is not printed
+        self._printed = sys.maxsize  # do not print the cleanup after the turn
         await view.settle()
         self._printed = view.state.seq
         start = len(self._errors)
@@ -317,7 +328,7 @@ class _PrintRun:
         return accepted_paths
 
     def _report_left(self, state: SessionState, events: Sequence[ev.AnyEvent]) -> None:
-        """Name what `--accept` was to write and did not, each with its reason. `events`: what went wrong."""
+        """Print every change that `--accept` named and that is still pending, with the reason. `events`: the errors."""
         errors = collect_errors(events)
         patterns = self._arguments.accept
         for change in list_changes(state.changes):
@@ -325,8 +336,8 @@ class _PrintRun:
                 line = format_left(format_change_path(change), explain_left(change, errors, "accept"))
                 sys.stderr.write(f"! {to_one_line(line)}\n")
 
-    async def _keep_pending(self, state: SessionState) -> None:
-        """Keep what waits for a review without the conversation: it is work that nobody could be asked about."""
+    async def _save_pending(self, state: SessionState) -> None:
+        """Save pending changes of a private session without the conversation: nobody could be asked about them."""
         message = "! Private: nothing of the conversation is kept."
         if state.changes:
             reply = await self._engine.submit(cmd.PendingKeep(session=self._session))
@@ -341,7 +352,7 @@ class _PrintRun:
 
 
 def _lacks_key(turn: TurnState) -> bool:
-    """True if a turn ended for want of a key, before anything was sent."""
+    """Return True if a turn ended for want of a key, before any request."""
     documents = turn.list_finished_documents()
     return bool(documents) and all(
         isinstance(document, ErrorDocument) and document.metadata.error_code == "KEY_MISSING" for document in documents
@@ -349,19 +360,19 @@ def _lacks_key(turn: TurnState) -> bool:
 
 
 async def _accept_edits(client: Engine, view: SessionView, patterns: Sequence[str]) -> tuple[str, ...]:
-    """Accept what is wanted. Returns the paths that were written, of a rename the new one."""
+    """Accept the named edits. Returns the paths that were written, of a rename the new one."""
     state = view.state
-    before = {change.path for change in list_changes(state.changes)}  # a rename is its new path
+    before = {change.path for change in list_changes(state.changes)}  # a rename counts by its new path
     if ACCEPT_VERIFIED in patterns and ACCEPT_ALL not in patterns and state.changes:
         await _accept_verified(client, view)
     for verdict in _list_acceptances(state, patterns):
         await client.submit(verdict)
-        await view.settle()  # what goes wrong is an event
+        await view.settle()  # failures are events
     return tuple(sorted(before - set(state.changes)))
 
 
 async def _accept_verified(client: Engine, view: SessionView) -> None:
-    """Have the checks of the session run again, and what they prove accepted; why anything is left is a notice."""
+    """Run the session's checks again and accept what they prove. Notices explain what is still pending."""
     review = view.state.review
     last = review.verified_last
     reply = await client.submit(cmd.ChangesVerify(session=view.state.session_id, deletions=True))
@@ -371,7 +382,7 @@ async def _accept_verified(client: Engine, view: SessionView) -> None:
 
 
 def _list_acceptances(state: SessionState, patterns: Sequence[str]) -> list[cmd.HunkResolve]:
-    """List the verdicts to give. What is protected is in none of them: it is never accepted unasked."""
+    """List the verdicts to give. Protected changes are never accepted unasked."""
     session = state.session_id
     if ACCEPT_ALL in patterns:
         return [cmd.HunkResolve(session=session, path="", verdict="accept")] if state.changes else []
@@ -382,12 +393,12 @@ def _list_acceptances(state: SessionState, patterns: Sequence[str]) -> list[cmd.
 
 
 def _is_wanted(change: Change, patterns: Sequence[str]) -> bool:
-    """True if a change is among those that are accepted by their names."""
+    """Return True if a change is among those that are accepted by name."""
     return any(_matches(path, pattern) for path in (change.path, change.renamed_from) if path for pattern in patterns)
 
 
 def _has_left(state: SessionState, patterns: Sequence[str]) -> bool:
-    """True if something waits that was to be accepted; with `verified`, if anything waits."""
+    """Return True if a change that was to be accepted is still pending; with `verified`, if any change is."""
     if {ACCEPT_ALL, ACCEPT_VERIFIED} & set(patterns):
         return bool(state.changes) or any(bulk.needs_verdict for bulk in state.review.bulks)
     has_match = any(_is_wanted(change, patterns) for change in state.changes.values())

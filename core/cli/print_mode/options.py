@@ -1,4 +1,4 @@
-"""The options of `-p`, and their values as people write them."""
+"""The options of `-p`, and parsers of their values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from core.cli.parsing import (
 if TYPE_CHECKING:
     from core.protocol.tools import ToolSettings
 
-# What only goes with `-p`, by the name in the namespace.
+# Options that require `-p`, by their `dest`.
 PRINT_OPTIONS: Final = (
     "output_format",
     "accept",
@@ -113,7 +113,7 @@ def _add_rights_options(group: argparse._ArgumentGroup) -> None:
 
 def parse_json_schema(text: str) -> Path:
     """Return the absolute path of a file that holds a JSON Schema."""
-    from core.cli.print_mode.json_answer import read_schema
+    from core.cli.print_mode.printer import read_schema
     from core.errors import ConfigError
 
     path = Path(text).expanduser().absolute()
@@ -136,7 +136,7 @@ def parse_added(text: str) -> Path:
 
 
 def parse_instructions(text: str) -> str:
-    """Return text for the system prompt that says something."""
+    """Check that a text for the system prompt is not blank."""
     if not text.strip():
         raise argparse.ArgumentTypeError("the text is empty")
     return text
@@ -151,7 +151,7 @@ def parse_accepted(text: str) -> str:
 
 
 def parse_tool_names(text: str) -> tuple[str, ...]:
-    """Return the own names of tools; those of other agents are understood (`Read,Bash`)."""
+    """Return the canonical names of tools; names of other agents' tools (`Read,Bash`) are resolved."""
     from core.tools.toolset import Toolset
 
     tools, names = Toolset(), [part.strip() for part in text.split(",") if part.strip()]
@@ -164,7 +164,7 @@ def parse_tool_names(text: str) -> tuple[str, ...]:
 
 
 def combine_tools(args: argparse.Namespace) -> Mapping[str, ToolSettings]:
-    """Return what tools may do: `--tools`, and of those that `--allowed-tools` leaves out nothing."""
+    """Return the limits of tools: `--tools`, with everything disabled that `--allowed-tools` leaves out."""
     from msgspec.structs import replace
 
     from core.protocol.tools import OTHER_TOOLS, ToolSettings
@@ -178,7 +178,7 @@ def combine_tools(args: argparse.Namespace) -> Mapping[str, ToolSettings]:
 
 
 def check_print_options(args: argparse.Namespace, parser: Parser) -> None:
-    """Leave with what is wrong if options of `-p` contradict each other."""
+    """Exit with an error if options of `-p` contradict each other."""
     accept = args.accept or []
     if len(accept) > 1 and {"none", "all"} & set(accept):
         parser.error("--accept none and --accept all stand alone")
@@ -194,7 +194,7 @@ def check_print_options(args: argparse.Namespace, parser: Parser) -> None:
 
 
 def collect_print_values(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the fields of `PrintArguments` that these options give."""
+    """Return the fields of `PrintArguments` that these options set."""
     return {
         "prompt": args.prompt or None,
         "output_format": args.output_format or "text",

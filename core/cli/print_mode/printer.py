@@ -1,4 +1,4 @@
-"""Printers of an answer without a screen: as text while it comes, as one object, or as one event a line."""
+"""Printers of `-p`: text, one response object, a stream of events, or the JSON value that `--json-schema` asks for."""
 
 from __future__ import annotations
 
@@ -6,29 +6,39 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TextIO
+from pathlib import Path
+from typing import Any, Final, NoReturn, Protocol, TextIO
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
-from core.cli.streams.json_escapes import write_json
+from core.cli.streams import write_json
+from core.errors import ConfigError
+from core.prompts import render
 from core.protocol import documents as d
 from core.protocol import events as ev
 from core.protocol.renames import RenamedDirectory, format_change_path, group_renames
+from core.records import decode_json, parse_json
 from core.state.findings import SEVERITIES
 from core.text.counting import count
 from core.text.display_names import HIDDEN, display_name, to_one_line
 from core.text.exposure import expose_text
 from core.text.well_formed import encode_record
-from core.transports.response import PendingBulk, PendingChange, Response, ResponseCheck, ResponseFinding
+from core.transports.response import PendingBulk, PendingChange, Response, ResponseCheck, ResponseFinding, ResponseUsage
 
-# Events of what goes on beside a turn: they have no line, and end no wait.
+# Events outside of a turn: they print no line and end no count-down.
 BACKGROUND_EVENTS: Final = (ev.IndexProgressed,)
-# What a terminal would act on, and what hides, but for joiners, which scripts and emoji need.
+# Control and invisible characters, except for joiners, which scripts and emoji need.
 _UNSAFE = re.compile(f"(?![\u200c\u200d])[{HIDDEN}]")
+MAX_SCHEMA = 256 * 1024  # bytes
+MAX_TOLD = 600  # characters of the problem with an answer
+NOT_VALID = "The answer is not the JSON that was asked for: {}"
+RETRIES = 2  # prompts that report the problem to the model
 
 
 class Printer(Protocol):
-    """`event` for everything that happens, then `end` once; `count_down` tells a person how long a wait still is."""
+    """`event` is called for every event, then `end` once; `count_down` shows a person how long a wait still takes."""
 
     def event(self, envelope: ev.Envelope) -> None: ...
 
@@ -37,15 +47,15 @@ class Printer(Protocol):
     def end(self, response: Response) -> None: ...
 
 
-def plain(text: str) -> str:
-    """Text that does nothing to a terminal but appear on it: what would act or hide is written as what it is."""
+def escape_text(text: str) -> str:
+    """Escape control and invisible characters for a terminal."""
     if text.isascii() and text.isprintable():
         return text
     return _UNSAFE.sub(lambda sign: expose_text(sign[0]), text.replace("\r\n", "\n"))
 
 
 def format_questions(clarification: d.ClarificationMetadata) -> list[str]:
-    """Return the lines of what the model asked, with the answers there were to choose from, and what was answered."""
+    """Format the questions of the model with their options and the answers."""
     answers, lines = {answer.question: answer for answer in clarification.answers}, list[str]()
     for question in clarification.questions:
         lines.append(f"? {_join_lines(question.text)}")
@@ -58,12 +68,12 @@ def format_questions(clarification: d.ClarificationMetadata) -> list[str]:
 
 
 def _join_lines(text: str) -> str:
-    """Return what is chosen by as one line in which all of it is seen."""
+    """Join the text of a choice on one line, with invisible characters marked."""
     return " ".join(line for part in text.split("\n") if (line := expose_text(part).strip()))
 
 
-def review_notice(response: Response) -> list[str]:
-    """Return what the user has to know about the edits that were not accepted."""
+def format_review_notice(response: Response) -> list[str]:
+    """Return what the user has to know about edits that are still pending."""
     waiting, bulks = response.metadata.pending_changes, response.metadata.pending_bulks
     lines = []
     if waiting:
@@ -76,57 +86,60 @@ def review_notice(response: Response) -> list[str]:
     groups = group_renames(waiting)
     grouped_paths = {path for group in groups for path in group.files}
     lines += [f"  {format_rename(group)}" for group in groups]
-    lines += [f"  {_waiting(change)}" for change in waiting if change.path not in grouped_paths]
+    lines += [f"  {_format_waiting(change)}" for change in waiting if change.path not in grouped_paths]
     if bulks:
         lines.append("Decided on as a whole, by name: agent-tui review --accept NAME")
-    return [*lines, *(f"  {_whole(bulk)}" for bulk in bulks)]
+    return [*lines, *(f"  {_format_bulk(bulk)}" for bulk in bulks)]
 
 
 def format_rename(rename: RenamedDirectory) -> str:
-    """`src/old/ -> src/new/ (100 files renamed)`."""
+    """Format a renamed directory: `src/old/ -> src/new/ (100 files renamed)`."""
     return f"{display_name(rename.old)}/ -> {display_name(rename.new)}/ ({len(rename.files):,} files renamed)"
 
 
-def _waiting(change: PendingChange) -> str:
+def _format_waiting(change: PendingChange) -> str:
     lines = f"+{change.added} -{change.removed}"
     if change.renamed_from:
         lines = f"renamed, {lines}" if change.added or change.removed else "renamed"
-    return f"{format_change_path(change)} ({lines}){_why(change.protected, change.conflict)}"
+    return f"{format_change_path(change)} ({lines}){_explain(change.protected, change.conflict)}"
 
 
-def _whole(bulk: PendingBulk) -> str:
+def _format_bulk(bulk: PendingBulk) -> str:
     deletions = f", {bulk.deleted:,} deleted" if bulk.deleted else ""
     description = "git state" if bulk.kind == "git" else "too large to be shown by its lines"
     files = f"{bulk.files:,} {'file' if bulk.files == 1 else 'files'}"
     size = f"{files}, {bulk.bytes / 1e6:.1f} MB{deletions}"
-    return f"{display_name(bulk.root)} ({description}: {size}){_why(is_protected=False, conflict=bulk.conflict)}"
+    return f"{display_name(bulk.root)} ({description}: {size}){_explain(is_protected=False, conflict=bulk.conflict)}"
 
 
-def _why(is_protected: bool, conflict: str) -> str:
+def _explain(is_protected: bool, conflict: str) -> str:
     if conflict:
         return f": {to_one_line(conflict)}"
     return ": protected, never accepted in bulk" if is_protected else ""
 
 
 class TextPrinter:
-    """The model's words to `out`, what it does to `err`. On a terminal the words come as they flow. In a pipe a step's
-    words wait until the step is done, so that an answer that was cut off and given again is there once."""
+    """Prints the model's text to `out` and its actions to `err`.
+
+    On a terminal the text is streamed. In a pipe the text of a step waits until the step is done, so that an answer
+    that was cut off and repeated is printed once.
+    """
 
     def __init__(self, out: TextIO, err: TextIO) -> None:
         self._out = out
         self._err = err
         self._tty = err.isatty()
         self._live = out.isatty()
-        self._held: list[tuple[str, str | None]] = []  # document and text; None: a new part begins
+        self._held: list[tuple[str, str | None]] = []  # document and text; None: a part begins
         self._printed: dict[str, int] = {}
         self._noted: set[str] = set()
-        self._over = False  # the last line on `err` is one that the next attempt writes over
+        self._over = False  # the next attempt overwrites the last line on `err`
         self._spoke = False
-        self._counting = False  # the cursor stands in a line that counts down
-        self._open = False  # the cursor stands behind words, on a terminal that shows both
+        self._counting = False  # the cursor is in the count-down line
+        self._open = False  # the cursor is behind text, on a terminal that shows both streams
 
     def count_down(self, seconds: int) -> None:
-        """One line that is written over, on a terminal; elsewhere the line of the attempt says it all."""
+        """Overwrite the count-down line on a terminal; elsewhere the line of the attempt is enough."""
         if self._tty:
             self._err.write(f"\r\x1b[K  again in {seconds} s · Ctrl+C stops")
             self._err.flush()
@@ -146,7 +159,7 @@ class TextPrinter:
             case ev.DocumentStarted(kind="text", id=document):
                 self._printed[document] = 0
             case ev.DocumentDelta(id=document, text=text) if document in self._printed:
-                self._say(document, text)
+                self._print_text(document, text)
             case ev.DocumentFinished(document=document):
                 self._finish(document)
             case ev.StepRetried(void_documents=void) as retried:
@@ -155,15 +168,15 @@ class TextPrinter:
             case ev.StepFinished():
                 self._release()
             case ev.ToolRequested(tool=tool, summary=summary) if self._tty:
-                self._note(f"· {tool} {summary}".rstrip())
+                self._print_notes(f"· {tool} {summary}".rstrip())
             case ev.RulesLoaded(rules=rules):
                 notes = (f"! {display_name(rule.path)}: {rule.note}" for rule in rules if rule.note)
-                self._note(*(line for line in notes if line.removeprefix("! ") not in self._noted))
+                self._print_notes(*(line for line in notes if line.removeprefix("! ") not in self._noted))
             case other:
-                self._note(_describe_event(other))
+                self._print_notes(_describe_event(other))
 
     def _retry(self, event: ev.StepRetried) -> None:
-        """Print once what is wrong; then a line for an attempt, on a terminal always the same one."""
+        """Print the problem once; then a line for every attempt, on a terminal always the same one."""
         line = _describe_event(event)
         if f"{event.step} {event.message}" in self._noted:
             line = f"  {line.removeprefix(f'! {event.message} ')}"
@@ -171,15 +184,15 @@ class TextPrinter:
         is_repeat = line.startswith("  ")
         if is_repeat and self._over and self._tty:
             self._err.write("\x1b[A\r\x1b[K")
-        self._note(line)
+        self._print_notes(line)
         self._over = is_repeat
 
-    def _say(self, document: str, text: str) -> None:
-        """More of a document; its first words stand apart from what was said before."""
+    def _print_text(self, document: str, text: str) -> None:
+        """Print more text of a document, with a blank line before its beginning."""
         if not self._printed[document] and text:
             self._put(document, None)
         self._printed[document] += len(text)
-        self._put(document, plain(text))
+        self._put(document, escape_text(text))
 
     def _put(self, document: str, text: str | None) -> None:
         self._held.append((document, text))
@@ -199,14 +212,14 @@ class TextPrinter:
         self._out.flush()
 
     def _finish(self, document: d.AnyDocument) -> None:
-        """Print what was not streamed of a text; code whole, in the fence that it came in."""
+        """Print what was not streamed of a text, or a block of code in its fence."""
         content = document.content or ""
         match document:
             case d.TextDocument():
                 self._printed.setdefault(document.id, 0)
                 rest = content[self._printed[document.id] :]
                 if rest:
-                    self._say(document.id, rest)
+                    self._print_text(document.id, rest)
                 self._out.flush()
             case d.CodeBlockDocument(metadata=block):
                 self._fence(document.id, block.language, content)
@@ -214,7 +227,7 @@ class TextPrinter:
                 head = f"{reference.start_line}:{reference.end_line}:{display_name(reference.file_path)}"
                 self._fence(document.id, head, content)
             case d.ClarificationDocument(metadata=asked):
-                self._note(*format_questions(asked))
+                self._print_notes(*format_questions(asked))
             case _:
                 pass
 
@@ -223,11 +236,11 @@ class TextPrinter:
         while mark in content:
             mark += "`"
         self._put(document, None)
-        self._put(document, plain(f"{mark}{head}\n{content.rstrip()}\n{mark}"))
+        self._put(document, escape_text(f"{mark}{head}\n{content.rstrip()}\n{mark}"))
 
-    def _note(self, *lines: str) -> None:
+    def _print_notes(self, *lines: str) -> None:
         for line in filter(None, lines):
-            self._err.write("\n" * self._open)  # a notice begins a line of its own
+            self._err.write("\n" * self._open)  # a notice begins a line
             self._open = False
             self._noted.add(line.removeprefix("! "))
             self._err.write(f"{to_one_line(line)}\n")
@@ -243,24 +256,24 @@ class TextPrinter:
         self._out.flush()
         meta = response.metadata
         if response.status == "error" and not response.id:
-            self._note(*_failure(response))
+            self._print_notes(*_describe_failure(response))
         elif meta.stop_reason != "done" and meta.stop_message not in self._noted:
-            self._note(f"agent-tui: {meta.stop_reason}{f': {meta.stop_message}' if meta.stop_message else ''}")
+            self._print_notes(f"agent-tui: {meta.stop_reason}{f': {meta.stop_message}' if meta.stop_message else ''}")
         if meta.accepted_changes:
-            self._note(f"written: {', '.join(map(display_name, meta.accepted_changes))}")
-        self._note(*map(_describe_check, meta.checks))
-        self._note(*_describe_findings(meta.findings))
-        self._note(*review_notice(response))
+            self._print_notes(f"written: {', '.join(map(display_name, meta.accepted_changes))}")
+        self._print_notes(*map(_describe_check, meta.checks))
+        self._print_notes(*_describe_findings(meta.findings))
+        self._print_notes(*format_review_notice(response))
 
 
 def _describe_check(check: ResponseCheck) -> str:
-    """Describe a check as the receipt does: what ran, and how it ended."""
+    """Describe a check as the receipt does: the command and its result."""
     outcome = check.told or ("passed" if check.exit_code == 0 else f"exit code {check.exit_code}")
     return f"checked: {to_one_line(check.command)} · {outcome}"
 
 
 def _describe_findings(findings: Sequence[ResponseFinding] | None) -> list[str]:
-    """Describe what a code review has found, and which of the places are not certain."""
+    """Describe the findings of a code review, and those whose position is not certain."""
     if findings is None:
         return []
     doubts = [
@@ -293,12 +306,12 @@ def _describe_retry(event: ev.StepRetried) -> str:
     return f"Attempt {event.attempt} follows." if event.attempt > 1 else "It is asked again."
 
 
-def _failure(response: Response) -> list[str]:
-    """A prompt that could not begin: what was wrong, and what to do, one line each."""
+def _describe_failure(response: Response) -> list[str]:
+    """Describe why a prompt could not begin and what to do, one line for every problem."""
     lines = []
     for document in response.documents:
         if isinstance(document, d.ErrorDocument):
-            first, *others = (document.content or "").split("\n")  # mistakes of a settings file: one a line
+            first, *others = (document.content or "").split("\n")  # mistakes of a settings file, one a line
             lines.append(f"agent-tui: {first}")
             lines += [f"  {line}" for line in (*others, *document.metadata.details.splitlines())]
     return lines
@@ -306,40 +319,171 @@ def _failure(response: Response) -> list[str]:
 
 @dataclass
 class JsonPrinter:
-    """One response object on `out`, at the end."""
+    """Prints one response object on `out`, at the end."""
 
     _out: TextIO
     _err: TextIO
 
     def event(self, envelope: ev.Envelope) -> None:
-        """Only the end counts."""
+        """Print nothing before the end."""
 
     def count_down(self, seconds: int) -> None:
-        """For people only."""
+        """Print nothing: the count-down is for people."""
 
     def end(self, response: Response) -> None:
         write_json(json.dumps(msgspec.to_builtins(response), indent=2, ensure_ascii=False), self._out)
         self._out.flush()
-        for line in review_notice(response):
+        for line in format_review_notice(response):
             self._err.write(f"{line}\n")
 
 
 @dataclass
 class StreamPrinter:
-    """Each event as one line, as on the wire; the last line is `{"type":"result","response":{…}}`."""
+    """Prints every event as one line, as on the wire; the last line is `{"type":"result","response":{…}}`."""
 
     _out: TextIO
     _err: TextIO
 
     def event(self, envelope: ev.Envelope) -> None:
-        self._line(encode_record(envelope))
+        self._write_line(encode_record(envelope))
 
     def count_down(self, seconds: int) -> None:
-        """For people only: the event that began the wait says how long it is."""
+        """Print nothing: the event that began the wait has its length."""
 
     def end(self, response: Response) -> None:
-        self._line(encode_record({"type": "result", "response": response}))
+        self._write_line(encode_record({"type": "result", "response": response}))
 
-    def _line(self, data: bytes) -> None:
+    def _write_line(self, data: bytes) -> None:
         write_json(data, self._out)
         self._out.flush()
+
+
+def read_schema(path: Path) -> dict[str, Any] | bool:
+    """Read a JSON Schema. Raises `ConfigError` if the file holds none."""
+    from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+    from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]
+    from jsonschema.validators import validator_for  # type: ignore[import-untyped]
+
+    try:
+        data = path.read_bytes()
+        if len(data) > MAX_SCHEMA:
+            raise ConfigError(f"{path} is larger than {MAX_SCHEMA // 1024} KB.", code="schema_invalid")
+        schema: dict[str, Any] | bool = decode_json(data)
+        if not isinstance(schema, dict | bool):
+            raise ConfigError(f"{path} is no JSON Schema: an object is expected.", code="schema_invalid")
+        validator_for(schema, default=Draft202012Validator).check_schema(schema)
+    except (OSError, msgspec.DecodeError, RecursionError) as problem:
+        raise ConfigError(f"{path} can't be read as JSON: {problem}.", code="schema_invalid") from problem
+    except SchemaError as problem:
+        raise ConfigError(
+            f"{path} is no JSON Schema: {_shorten_problem(problem.message)}.", code="schema_invalid"
+        ) from problem
+    return schema
+
+
+class JsonAnswer(Struct, eq=False):
+    """The answer that a schema requires. `text`: its JSON on one line once there is one; `problem`: why the last answer
+    is not valid."""
+
+    schema: dict[str, Any] | bool
+    text: str = ""
+    value: Any = None
+    problem: str = ""
+
+    def add_request(self, prompt: str) -> str:
+        """Return the prompt with the schema of the answer."""
+        return f"{prompt}\n\n{render('json_answer', schema=json.dumps(self.schema, ensure_ascii=False))}"
+
+    def render_retry(self) -> str:
+        """Return the prompt that asks again."""
+        return render("json_answer_again", problem=self.problem)
+
+    def read(self, documents: list[d.AnyDocument]) -> bool:
+        """Read the answer from the end of a turn's documents. Returns False if there is no valid one."""
+        self.problem = "it is not one JSON value."
+        for text in _list_candidates(documents):
+            try:
+                value = parse_json(text, parse_constant=_refuse_constant)
+            except (ValueError, RecursionError):
+                continue
+            self.problem = self._find_fault(value)
+            if not self.problem:
+                self.value, self.text = value, json.dumps(value, ensure_ascii=False)
+                return True
+        return False
+
+    def _find_fault(self, value: object) -> str:
+        """Return why a value is not valid, "" = it is. References that lead out of the schema are not followed."""
+        from jsonschema import Draft202012Validator
+        from jsonschema.exceptions import best_match
+        from jsonschema.validators import validator_for
+
+        validator = validator_for(self.schema, default=Draft202012Validator)(self.schema)
+        try:
+            error = best_match(validator.iter_errors(value))
+        except Exception as problem:  # the library fails on dangling references and invalid patterns
+            return f"the schema can't be followed: {_shorten_problem(str(problem))}."
+        return "" if error is None else f"at {error.json_path}: {_shorten_problem(error.message)}."
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _shorten_problem(text: str) -> str:
+    return text if len(text) <= MAX_TOLD else f"{text[:MAX_TOLD]} …"
+
+
+def _list_candidates(documents: list[d.AnyDocument]) -> list[str]:
+    """Return the texts that may be the value: all of the final text, and its only block of code."""
+    last_documents: list[d.AnyDocument] = []
+    for document in reversed(documents):
+        if isinstance(document, d.ReasoningDocument):
+            continue
+        if not isinstance(document, d.TextDocument | d.CodeBlockDocument):
+            break
+        last_documents.insert(0, document)
+    blocks = [document.content or "" for document in last_documents if isinstance(document, d.CodeBlockDocument)]
+    return ["\n".join(document.content or "" for document in last_documents), *(blocks if len(blocks) == 1 else ())]
+
+
+def merge_responses(parts: list[Response], answer: JsonAnswer) -> Response:
+    """Merge the turns of one run into one response: all documents, total usage, and the answer."""
+    last = parts[-1]
+    documents = [document for part in parts for document in part.documents]
+    numbered_documents = tuple(
+        replace(document, id=f"doc_{number:03}", sequence=number) for number, document in enumerate(documents, 1)
+    )
+    names = (name for name in ResponseUsage.__struct_fields__ if name != "cost")
+    counts = {name: sum(getattr(response.usage, name) for response in parts) for name in names}
+    costs = [response.usage.cost for response in parts]
+    cost = None if None in costs else sum(amount for amount in costs if amount is not None)
+    totals = {
+        name: sum(getattr(response.metadata, name) for response in parts)
+        for name in ("duration_ms", "tool_call_count", "turn_count")
+    }
+    metadata = replace(last.metadata, structured_output=answer.value, **totals)
+    if not answer.text and metadata.stop_reason == "done":
+        metadata = replace(metadata, stop_reason="failed", stop_message=NOT_VALID.format(answer.problem))
+    status = last.status if answer.text else "error"
+    return replace(
+        last,
+        created=parts[0].created,
+        status=status,
+        documents=numbered_documents,
+        usage=ResponseUsage(**counts, cost=cost),
+        metadata=metadata,
+    )
+
+
+class JsonAnswerPrinter(TextPrinter):
+    """Prints only the JSON on standard output; everything else is as with text."""
+
+    def _release(self) -> None:
+        self._held.clear()
+
+    def end(self, response: Response) -> None:
+        super().end(response)
+        if response.status == "completed" and response.metadata.stop_reason == "done":
+            write_json(json.dumps(response.metadata.structured_output, ensure_ascii=False), self._out)
+            self._out.flush()

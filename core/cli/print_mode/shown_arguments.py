@@ -1,7 +1,7 @@
-"""The command line of this process, as `ps` shows it to everybody on the machine: the prompt is taken out of it.
+"""Hide the prompt in the command line of this process, which `ps` shows to everybody on the machine.
 
-A program is given its arguments in its own memory, and the system shows what stands there. So the prompt is written
-over as soon as it is known, a fraction of a second after the start; one from standard input is never there.
+The system shows the arguments in the process's own memory. So the prompt is overwritten there as soon as it is known, a
+fraction of a second after the start. A prompt from standard input never appears there.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Final
 
 _STATUS: Final = Path("/proc/self/stat")
-_BEGIN, _END = 45, 46  # places of `arg_start` and `arg_end` behind the name, which may have spaces
+_BEGIN, _END = 45, 46  # indexes of `arg_start` and `arg_end` after the name, which may have spaces
 _MAX_BYTES: Final = 8 << 20
 _COVER: Final = b"*"
 
 
 def hide_arguments(*texts: str) -> bool:
-    """Write over each argument of this process that is one of these texts, or an option with it. Return True if none is
-    shown any more; False where the system has no such memory, or keeps it."""
+    """Overwrite every argument of this process that is one of these texts, or an option with it. Returns True if none
+    of them is visible any more; False if the system has no such memory or keeps a copy."""
     encoded_texts = [os.fsencode(text) for text in texts if text]
     if not encoded_texts:
         return True
@@ -41,7 +41,7 @@ def hide_arguments(*texts: str) -> bool:
 
 
 def _find_memory() -> tuple[int, int] | None:
-    """Return where the arguments stand in this process's memory, and how many bytes they take."""
+    """Return the address of the arguments in this process's memory, and their size in bytes."""
     if not sys.platform.startswith("linux"):
         return None
     try:

@@ -1,1 +1,1 @@
-"""`agent-tui acp`: an engine behind the Agent Client Protocol, for editors. One more printer of the same events."""
+"""`agent-tui acp`: an engine behind the Agent Client Protocol, for editors."""

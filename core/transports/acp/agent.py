@@ -1,17 +1,23 @@
-"""The agent side of ACP: each method of a client, over engines of this process, one for each working directory."""
+"""The agent side of ACP: the methods that a client calls. It has an engine for every working directory.
+
+An MCP server that a client brings runs like the user's own: in the box, or after a question before every call.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from core import __version__
 from core.acp import agent_methods as a
+from core.acp.agent_methods import ListedSession, ListSessionsResponse
+from core.acp.client_methods import ConfigOptionUpdate
 from core.acp.connection import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -20,27 +26,35 @@ from core.acp.connection import (
     AcpError,
     Connection,
 )
-from core.acp.updates import ConfigOptionUpdate
+from core.acp.content import McpServerHttp, McpServerSse, McpServerStdio
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol import queries as q
 from core.protocol.client import Client
 from core.protocol.options import EngineOptions
+from core.protocol.queries import SessionInfo
 from core.protocol.review import ReviewPolicy
 from core.records import convert
+from core.sessions.listing import list_sessions, list_workspaces
+from core.sessions.store import SessionStore
 from core.transports.acp.logins import build_refusal, check_login, forget_keys, list_methods
-from core.transports.acp.opening import check_directory, list_page, parse_client_servers, set_client_servers
+from core.transports.acp.printing import format_time
 from core.transports.acp.prompting import run_prompt
 from core.transports.acp.session import ClientTerms, FollowedSession
 from core.transports.acp.session_options import build_change
+from core.transports.engine_host import find_own_engine
 from core.transports.engines import Engines
-from core.transports.session_view import require_ack
+from core.transports.session_client import require_ack
 
+PAGE: Final = 50
+MAX_LISTED: Final = 1_000  # sessions per workspace
+SOURCE: Final = "your editor"
+_REMOTE: Final = frozenset({"http", "sse"})
 P = TypeVar("P", bound=Struct)
 
 
 class AgentTerms(Struct, frozen=True, kw_only=True):
-    """The user's choices for all clients. `seconds`: how long one may take to answer a request."""
+    """The user's choices for all clients. `seconds`: how long a client may take to answer a request."""
 
     options: EngineOptions
     seconds: float
@@ -49,7 +63,8 @@ class AgentTerms(Struct, frozen=True, kw_only=True):
 
 
 class AcpAgent:
-    """The agent of one client. `peer` has to be set before anything is heard; `drain` waits while it does not read."""
+    """The agent of one client. `peer` must be set before the first message; `drain` waits while the client does not
+    read."""
 
     peer: Connection
 
@@ -58,7 +73,7 @@ class AcpAgent:
         self._capabilities = a.ClientCapabilities()
         self._is_initialized = False
         self._sessions: dict[str, FollowedSession] = {}
-        self._holds: dict[str, ExitStack] = {}  # what the client follows is not closed for being idle
+        self._holds: dict[str, ExitStack] = {}  # followed sessions are not closed when idle
         self._methods: Mapping[str, tuple[type[Struct], Callable[[Any], Awaitable[Any]]]] = {
             "initialize": (a.InitializeRequest, self._initialize),
             "authenticate": (a.AuthenticateRequest, self._authenticate),
@@ -84,7 +99,7 @@ class AcpAgent:
         return await handle(_convert(params, kind))
 
     def notice(self, method: str, params: Mapping[str, Any]) -> None:
-        """Take a notification; one that is not known says nothing."""
+        """Handle a notification; an unknown one is ignored."""
         if method == "session/cancel" and (session := self._sessions.get(str(params.get("sessionId")))) is not None:
             session.cancel()
 
@@ -111,7 +126,7 @@ class AcpAgent:
 
     async def _authenticate(self, request: a.AuthenticateRequest) -> dict[str, Any]:
         if not self._sessions:
-            await self._engines.close()  # what was set up meanwhile is read anew
+            await self._engines.close()  # a new engine reads the changed configuration
         if self._terms.options.model is None:
             await check_login(request.method_id)
         return {}
@@ -121,7 +136,7 @@ class AcpAgent:
         return {}
 
     async def _check_model(self, client: Client) -> None:
-        """Raise `AcpError` (auth_required) while there is no model to ask."""
+        """Raise `AcpError` (auth_required) if no model is set up."""
         if self._terms.options.model is not None:
             return
         answer = await client.query(q.ModelsQuery(discover=False))
@@ -134,23 +149,23 @@ class AcpAgent:
         options = self._terms.options
         command = cmd.SessionOpen(mode=options.mode or "agent", effort=options.effort or "")
         client, ack = await self._engines.open(directory, command)
-        set_client_servers(client, ack.session, servers)
+        _set_servers(client, ack.session, servers)
         session = await self._follow(client, ack, replay=False)
         response = session.describe()
         return a.NewSessionResponse(session_id=session.id, modes=response.modes, config_options=response.config_options)
 
     async def _load(self, request: a.LoadSessionRequest) -> a.LoadSessionResponse:
-        return await self._go_on(request.session_id, request.mcp_servers, replay=True)
+        return await self._resume_session(request.session_id, request.mcp_servers, replay=True)
 
     async def _resume(self, request: a.ResumeSessionRequest) -> a.LoadSessionResponse:
-        return await self._go_on(request.session_id, request.mcp_servers, replay=False)
+        return await self._resume_session(request.session_id, request.mcp_servers, replay=False)
 
-    async def _go_on(
+    async def _resume_session(
         self, name: str, server_entries: tuple[dict[str, Any], ...], *, replay: bool
     ) -> a.LoadSessionResponse:
         servers = parse_client_servers(server_entries)
         client = await self._find_client(name)
-        set_client_servers(client, name, servers)
+        _set_servers(client, name, servers)
         ack = require_ack(await client.submit(cmd.SessionResume(session=name)))
         return (await self._follow(client, ack, replay=replay)).describe()
 
@@ -189,7 +204,7 @@ class AcpAgent:
 
     async def _delete(self, request: a.DeleteSessionRequest) -> dict[str, Any]:
         if request.session_id not in self._sessions:
-            await self._go_on(request.session_id, (), replay=False)
+            await self._resume_session(request.session_id, (), replay=False)
         await self._leave(self._find(request.session_id), discard=True)
         return {}
 
@@ -207,18 +222,18 @@ class AcpAgent:
     async def _set_mode(self, request: a.SetSessionModeRequest) -> dict[str, Any]:
         session = self._find(request.session_id)
         await session.submit(build_change(session.id, "mode", request.mode_id))
-        await session.keep_choices()
+        await session.save_choices()
         await session.settle()
         return {}
 
     async def _set_option(self, request: a.SetSessionConfigOptionRequest) -> a.SetSessionConfigOptionResponse:
         session, value = self._find(request.session_id), str(request.value)
         if request.config_id == "review":
-            await session.keep_choices(value)
+            await session.save_choices(value)
             session.notify(ConfigOptionUpdate(config_options=session.list_options()))
         else:
             await session.submit(build_change(session.id, request.config_id, value))
-            await session.keep_choices()
+            await session.save_choices()
             await session.settle()
         return a.SetSessionConfigOptionResponse(config_options=session.list_options())
 
@@ -228,7 +243,7 @@ class AcpAgent:
             return a.PromptResponse(stop_reason=await run_prompt(session, request.prompt))
         finally:
             if session.state.current_turn is not None:
-                session.cancel()  # nobody waits for this turn any more
+                session.cancel()  # the request was cancelled, so the turn is, too
 
 
 def _convert(params: Mapping[str, Any], kind: type[P]) -> P:
@@ -236,3 +251,91 @@ def _convert(params: Mapping[str, Any], kind: type[P]) -> P:
         return convert(params, kind)
     except msgspec.ValidationError as problem:
         raise AcpError(f"invalid params: {problem}", number=INVALID_PARAMS) from None
+
+
+def check_directory(cwd: str) -> Path:
+    """Return the directory of a session. Raises `AcpError` if it is not absolute or does not exist."""
+    path = Path(cwd)
+    if not path.is_absolute():
+        raise AcpError(f"cwd has to be absolute, not {cwd!r}", number=INVALID_PARAMS)
+    try:
+        is_directory = path.is_dir()
+    except (OSError, ValueError):
+        is_directory = False
+    if not is_directory:
+        raise AcpError(f"cwd: there is no directory {cwd!r}", number=INVALID_PARAMS)
+    return path
+
+
+def parse_client_servers(server_entries: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    """Parse MCP servers by name, in the format of a configuration file. Raises `AcpError` for an invalid entry and for
+    a duplicate name."""
+    servers = dict[str, Any]()
+    for server_entry in server_entries:
+        name, entry = _parse_server(server_entry)
+        if name in servers:
+            raise AcpError(f"two MCP servers are called {name!r}", number=INVALID_PARAMS)
+        servers[name] = entry
+    return servers
+
+
+def _parse_server(server_entry: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    kind = server_entry.get("type", "stdio")
+    try:
+        if kind == "stdio":
+            local = convert(server_entry, McpServerStdio)
+            env = {env_variable.name: env_variable.value for env_variable in local.env}
+            return _clean_name(local.name), {"command": local.command, "args": [*local.args], "env": env}
+        if kind in _REMOTE:
+            remote: McpServerHttp | McpServerSse = convert(server_entry, McpServerHttp | McpServerSse)
+            headers = {header.name: header.value for header in remote.headers}
+            return _clean_name(remote.name), {"type": kind, "url": remote.url, "headers": headers}
+    except msgspec.ValidationError as problem:
+        raise AcpError(f"mcpServers: {problem}", number=INVALID_PARAMS) from None
+    raise AcpError(f"an MCP server can't be reached by {kind!r}; mcpCapabilities says how", number=INVALID_PARAMS)
+
+
+def _clean_name(raw_name: str) -> str:
+    """Make a name valid for tools: editors allow more characters than models do."""
+    name = "".join(
+        character if character.isascii() and (character.isalnum() or character in "_.-") else "-"
+        for character in raw_name
+    )[:64]
+    if not name.strip("_.-"):
+        raise AcpError(f"{raw_name!r} can't be the name of an MCP server", number=INVALID_PARAMS)
+    return name.lstrip("_.-")
+
+
+def _set_servers(client: Client, session: str, entries: Mapping[str, Any]) -> None:
+    """Give a session the MCP servers of its client, from its next prompt on. Raises `AcpError` for an invalid one."""
+    if (engine := find_own_engine(client)) is None:
+        return  # another program has the session open, with its own servers
+    if problems := engine.server_access(session).set_client_servers(entries, SOURCE):
+        raise AcpError(f"mcpServers: {'; '.join(problems)}", number=INVALID_PARAMS)
+
+
+async def list_page(directory: Path | None, cursor: str) -> ListSessionsResponse:
+    """Return a page of sessions, most recently written first. `cursor` "" = the first page. Raises `AcpError`."""
+    if cursor and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 10):
+        raise AcpError(f"{cursor!r} is no cursor of this list", number=INVALID_PARAMS)
+    sessions = await asyncio.to_thread(_list_all, directory)
+    start = int(cursor or 0)
+    page = tuple(_build_row(workspace, info) for workspace, info in sessions[start : start + PAGE])
+    end = start + PAGE
+    return ListSessionsResponse(sessions=page, next_cursor=str(end) if end < len(sessions) else None)
+
+
+def _list_all(directory: Path | None) -> list[tuple[Path, SessionInfo]]:
+    workspaces = [directory] if directory is not None else list_workspaces()
+    sessions = [
+        (workspace, info)
+        for workspace in workspaces
+        for info in list_sessions(SessionStore(workspace), limit=MAX_LISTED)
+    ]
+    return sorted(sessions, key=lambda pair: -pair[1].updated)
+
+
+def _build_row(workspace: Path, info: SessionInfo) -> ListedSession:
+    return ListedSession(
+        session_id=info.id, cwd=str(workspace), title=info.title or None, updated_at=format_time(info.updated)
+    )

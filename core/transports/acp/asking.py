@@ -1,7 +1,7 @@
-"""Approvals and questions put to the user through the editor, and answers that are none.
+"""Approvals and questions that are put to the user through the editor.
 
-A request that was closed, that an editor never showed, or that took too long is no answer: it is recorded as the
-program's, and the model is told that nobody answered. Only a choice counts as the user's.
+A request that was closed, that the editor never showed, or that took too long has no answer: it is recorded as the
+program's, and the model learns that nobody answered. Only a choice counts as the user's.
 """
 
 from __future__ import annotations
@@ -44,17 +44,18 @@ _OPTIONS: Final[Mapping[str, tuple[str, PermissionOptionKind]]] = {
     "reject_always": ("Never allow", "reject_always"),
 }
 _KINDS: Final = {"command": "execute", "machine": "execute", "network": "fetch", "host": "fetch", "mode": "switch_mode"}
-_OWN: Final = "__own"  # the answer in the user's own words, in a form
+_OWN: Final = "__own"  # suffix of the field for a free answer in a form
 
 
 class ClientAsker(Struct, eq=False):
-    """Puts requests to one client. `seconds`: how long it may take to answer each; `tell`: says a line to the user."""
+    """Sends requests to one client. `seconds`: the time limit of every answer; `show_text`: shows a line to the
+    user."""
 
     peer: Connection
     capabilities: ClientCapabilities
     session: str
     seconds: float
-    tell: Callable[[str], None]
+    show_text: Callable[[str], None]
 
     async def choose(
         self,
@@ -63,18 +64,20 @@ class ClientAsker(Struct, eq=False):
         *,
         on_late: Callable[[str], None] | None = None,
     ) -> str:
-        """Return the id of the option that was chosen, "" = nobody chose one. Raises `CancelledError`. One that is
-        chosen when nobody waits any more is given to `on_late`; without that the user is told that it came too late."""
+        """Return the id of the chosen option, "" = none was chosen. Raises `CancelledError`. A late choice goes to
+        `on_late`; without that the user learns that it came too late."""
         request = RequestPermissionRequest(session_id=self.session, tool_call=call, options=tuple(options))
-        take_late = on_late or (lambda _: self.tell(TOO_LATE.format(call.title or "that")))
+        report_late = on_late or (lambda _: self.show_text(TOO_LATE.format(call.title or "that")))
 
-        def hear_late(response: Any) -> None:
+        def handle_late(response: Any) -> None:
             if choice := _read_choice(response, options):
-                take_late(choice)
+                report_late(choice)
 
         try:
             return _read_choice(
-                await self.peer.request("session/request_permission", request, seconds=self.seconds, on_late=hear_late),
+                await self.peer.request(
+                    "session/request_permission", request, seconds=self.seconds, on_late=handle_late
+                ),
                 options,
             )
         except (AcpError, PeerGone, TimeoutError):
@@ -114,7 +117,10 @@ class ClientAsker(Struct, eq=False):
         )
         try:
             response = await self.peer.request(
-                "elicitation/create", request, seconds=self.seconds, on_late=partial(self._tell_late, request.message)
+                "elicitation/create",
+                request,
+                seconds=self.seconds,
+                on_late=partial(self._report_late_answer, request.message),
             )
             answer = convert(response, CreateElicitationResponse)
         except (AcpError, PeerGone, TimeoutError, msgspec.ValidationError):
@@ -123,9 +129,9 @@ class ClientAsker(Struct, eq=False):
             return ()
         return _read_form(event.questions, answer.content or {}) if answer.action == "accept" else None
 
-    def _tell_late(self, message: str, response: Any) -> None:
+    def _report_late_answer(self, message: str, response: Any) -> None:
         if isinstance(response, dict) and response.get("action") == "accept":
-            self.tell(TOO_LATE.format(message))
+            self.show_text(TOO_LATE.format(message))
 
     async def _ask_one_by_one(
         self, event: ev.QuestionAsked, call: ShownCall | None
@@ -154,7 +160,7 @@ class ClientAsker(Struct, eq=False):
 
 
 def _read_choice(response: Any, options: Sequence[PermissionOption]) -> str:
-    """Return the id of the option that an answer chose, "" = none of them."""
+    """Return the id of the option that a response chose, "" = none of them."""
     try:
         outcome = convert(response, RequestPermissionResponse).outcome
     except msgspec.ValidationError:
@@ -164,7 +170,8 @@ def _read_choice(response: Any, options: Sequence[PermissionOption]) -> str:
 
 
 def _build_approval(request: ev.ApprovalRequested, call: ShownCall | None) -> ToolCallUpdate:
-    """Build the complete state of what is to be approved: what will run, where, why it is asked, and what it gets."""
+    """Build the complete state of the call to approve: what will run, where, the reason, and the rights that it
+    gets."""
     details = (
         ("Directory", request.directory if request.directory != "." else ""),
         ("Why", request.reason),
@@ -195,7 +202,7 @@ def _build_title(request: ev.ApprovalRequested) -> str:
 
 
 def _iterate_properties(questions: Iterable[Question]) -> Iterable[tuple[str, dict[str, Any]]]:
-    """Yield the properties of a form: the options of each question, and a place for the user's own words."""
+    """Yield the properties of a form: the options of every question, and a field for a free answer."""
     for question in questions:
         labels = {"title": question.header or question.text, "description": question.text}
         options = [EnumOption(value=option.id, title=option.label).to_schema() for option in question.options]
@@ -210,7 +217,7 @@ def _iterate_properties(questions: Iterable[Question]) -> Iterable[tuple[str, di
 
 
 def _read_form(questions: Iterable[Question], content: Mapping[str, Any]) -> tuple[QuestionAnswer, ...]:
-    """Return the answers in a form that was filled in; what was left empty is no answer."""
+    """Return the answers of a form; empty fields are no answers."""
     answers = list[QuestionAnswer]()
     for question in questions:
         value, own_words = content.get(question.id), content.get(f"{question.id}{_OWN}")

@@ -1,6 +1,6 @@
-"""Logins of an ACP client: the ways there are, the model that has to be there, and keys that were pasted.
+"""Logins of an ACP client: the login methods, the check for a model, and stored keys.
 
-They are about the user's own configuration and keys, whatever project an editor opens afterwards.
+They concern the user's configuration and keys, whatever project an editor opens afterwards.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _KEYS: Final = "OPENAI_API_KEY, ANTHROPIC_API_KEY or the variable that your conf
 
 
 def list_methods(*, has_terminal: bool) -> tuple[AuthMethodAgent | AuthMethodTerminal, ...]:
-    """List the ways to log in. `has_terminal`: the client can start our command in one."""
+    """List the login methods. `has_terminal`: the client can start our command in a terminal."""
     text = f"Set {_KEYS} where your editor starts agent-tui, or run agent-tui acp {SETUP} in a terminal."
     environment_method = AuthMethodAgent(id="environment", name="A key that is set up already", description=text)
     if not has_terminal:
@@ -29,7 +29,7 @@ def list_methods(*, has_terminal: bool) -> tuple[AuthMethodAgent | AuthMethodTer
 
 
 async def check_login(method: str) -> None:
-    """Raise `AcpError` unless there is such a way to log in and a model to ask by now."""
+    """Raise `AcpError` unless the login method exists and a model is set up."""
     if method not in {"environment", "setup"}:
         raise AcpError(f"there is no way {method!r} to log in", number=INVALID_PARAMS)
     from core.providers.catalog.discovery import discover_models
@@ -40,12 +40,12 @@ async def check_login(method: str) -> None:
 
 
 def build_refusal(reason: str) -> AcpError:
-    """Build the error of a request that needs a model while there is none."""
+    """Build the error of a request that needs a model when none is set up."""
     return AcpError(f"no model is set up: {reason or 'there is no key'}", number=AUTH_REQUIRED)
 
 
 async def list_providers() -> tuple[ProviderStatus, ...]:
-    """List the providers that can be set up, and where a key of each was found."""
+    """List the providers that can be set up, with the source of their keys."""
     from core.providers.catalog.discovery import discover_models
 
     return (await discover_models(await asyncio.to_thread(load_settings), probe=False)).providers
@@ -59,7 +59,7 @@ async def save_login(command: cmd.ProviderConfigure) -> None:
 
 
 async def forget_keys() -> None:
-    """Forget the keys that were pasted; those of the environment are not ours."""
+    """Forget stored keys; those of the environment stay."""
     from core.providers.connection.keys import forget_stored_key
 
     for provider in await list_providers():

@@ -1,4 +1,4 @@
-"""Events as updates of an ACP session: one table for what happens now and for a log that is read again."""
+"""The translation of events into ACP updates, by one table for live events and for a replayed log."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from core.acp.content import TextContent, ToolCallStatus
-from core.acp.updates import (
+from core.acp.client_methods import (
     AgentMessageChunk,
     AgentThoughtChunk,
     CompactionUpdate,
@@ -25,6 +24,7 @@ from core.acp.updates import (
     UsageUpdate,
     UserMessageChunk,
 )
+from core.acp.content import TextContent, ToolCallStatus
 from core.protocol import documents as d
 from core.protocol import events as ev
 from core.state.session import SessionState
@@ -39,8 +39,8 @@ _PLAN_STATUS: Final[dict[str, PlanEntryStatus]] = {
 
 
 class UpdatePrinter:
-    """Prints the events of one session. `state` is their fold; `has_notices`, `has_compaction`: what the client can
-    show; what it can't stands in the thoughts of the next turn."""
+    """Prints the events of one session. `state` is their fold. `has_notices`, `has_compaction`: kinds of updates that
+    the client can show; other notices appear in the thoughts of the next turn."""
 
     def __init__(self, state: SessionState, *, has_notices: bool, has_compaction: bool) -> None:
         self.calls: dict[str, ShownCall] = {}
@@ -49,20 +49,20 @@ class UpdatePrinter:
         self._state = state
         self._has_notices, self._has_compaction = has_notices, has_compaction
         self._root = Path()
-        self._sent: dict[str, int] = {}  # characters of the documents that stream
+        self._sent: dict[str, int] = {}  # characters sent of streaming documents
         self._kinds: dict[str, str] = {}
-        self._speaks = False  # the last thing said was words
-        self._held: list[str] = []
+        self._ends_with_text = False  # the last update was text
+        self._held_notices: list[str] = []
         self._questions: dict[str, ev.QuestionAsked] = {}
 
     def print(self, envelope: ev.Envelope) -> Iterator[SessionUpdate]:
-        """Yield the updates that an event is, after it counts."""
+        """Yield the updates of an event that is already applied to `state`."""
         self._root = Path(self._state.workspace)
         event = envelope.event
         match event:
             case ev.TurnStarted(prompt=prompt):
-                self._speaks = False
-                if self.is_replaying or not self.is_prompted:  # else it is what the client itself has just sent
+                self._ends_with_text = False
+                if self.is_replaying or not self.is_prompted:  # otherwise the client itself has just sent it
                     yield UserMessageChunk(content=TextContent(text=prompt), message_id=envelope.turn or None)
                 yield from self._release_notices()
             case ev.TurnSteered(text=text):
@@ -70,7 +70,7 @@ class UpdatePrinter:
             case ev.DocumentStarted(id=document, kind=kind):
                 self._kinds[document], self._sent[document] = kind, 0
             case ev.DocumentDelta(id=document, text=text) if self._kinds.get(document) in {"text", "reasoning"}:
-                yield self._say(document, text)
+                yield self._print_text(document, text)
             case ev.DocumentFinished(document=document):
                 yield from self._print_document(document)
             case ev.ToolRequested() | ev.ToolOutput() | ev.ToolFinished():
@@ -111,17 +111,17 @@ class UpdatePrinter:
         elif self._state.current_turn is not None:
             yield _think(f"{title} {hint}".strip())
         else:
-            self._held.append(f"{title} {hint}".strip())
+            self._held_notices.append(f"{title} {hint}".strip())
 
     def _release_notices(self) -> Iterator[SessionUpdate]:
-        notices, self._held = self._held, []
+        notices, self._held_notices = self._held_notices, []
         yield from map(_think, notices)
 
-    def _say(self, document: str, text: str) -> SessionUpdate:
+    def _print_text(self, document: str, text: str) -> SessionUpdate:
         is_thought = self._kinds.get(document) == "reasoning"
-        begins = not self._sent.get(document) and self._speaks and not is_thought
+        begins = not self._sent.get(document) and self._ends_with_text and not is_thought
         self._sent[document] = self._sent.get(document, 0) + len(text)
-        self._speaks = not is_thought
+        self._ends_with_text = not is_thought
         content = TextContent(text=f"\n\n{text}" if begins else text)
         chunk = AgentThoughtChunk if is_thought else AgentMessageChunk
         return chunk(content=content, message_id=document)
@@ -132,15 +132,17 @@ class UpdatePrinter:
             case d.TextDocument() | d.ReasoningDocument():
                 self._kinds[document.id] = "text" if isinstance(document, d.TextDocument) else "reasoning"
                 if rest := content[self._sent.get(document.id, 0) :]:
-                    yield self._say(document.id, rest)
+                    yield self._print_text(document.id, rest)
             case d.CodeBlockDocument(metadata=block):
-                yield self._say(document.id, _fence(block.language, content))
+                yield self._print_text(document.id, fence(block.language, content))
             case d.CodeReferenceDocument(metadata=place):
-                yield self._say(document.id, _fence(f"{place.start_line}:{place.end_line}:{place.file_path}", content))
+                yield self._print_text(
+                    document.id, fence(f"{place.start_line}:{place.end_line}:{place.file_path}", content)
+                )
             case d.PlanDocument(metadata=plan):
-                yield self._say(document.id, f"# {plan.title}\n\n{plan.overview}\n\n{content}".strip())
-            case d.ErrorDocument() if not document.metadata.tool_call_id:  # else its call says it
-                yield self._say(document.id, f"{content} {document.metadata.details}".strip())
+                yield self._print_text(document.id, f"# {plan.title}\n\n{plan.overview}\n\n{content}".strip())
+            case d.ErrorDocument() if not document.metadata.tool_call_id:  # otherwise its call shows it
+                yield self._print_text(document.id, f"{content} {document.metadata.details}".strip())
             case _:
                 yield from self._print_result(document)
 
@@ -152,7 +154,7 @@ class UpdatePrinter:
         yield ToolCallChanged(tool_call_id=call.id, content=call.list_content() or None, raw_output=result[2])
 
     def _print_question(self, event: ev.QuestionAsked | ev.QuestionAnswered) -> Iterator[SessionUpdate]:
-        """Show an answer at the call that asked."""
+        """Show an answer at the call that asked the question."""
         if isinstance(event, ev.QuestionAsked):
             self._questions[event.id] = event
         elif (question := self._questions.pop(event.id, None)) is not None and question.call in self.calls:
@@ -164,7 +166,7 @@ class UpdatePrinter:
         match event:
             case ev.ToolRequested():
                 call = self.calls[event.call] = build_call(event, self._root)
-                self._speaks = False
+                self._ends_with_text = False
                 yield ToolCallStarted(
                     tool_call_id=call.id,
                     title=call.title,
@@ -189,14 +191,14 @@ class UpdatePrinter:
 
 
 def build_plan(todos: tuple[d.Todo, ...]) -> PlanShown:
-    """Build the plan of a list of todos; those that were cancelled are not in it."""
+    """Build the plan of a todo list, without cancelled todos."""
     todo_statuses = [(todo, _PLAN_STATUS[todo.status]) for todo in todos if todo.status in _PLAN_STATUS]
     entries = (PlanEntry(content=todo.content, priority="medium", status=status) for todo, status in todo_statuses)
     return PlanShown(entries=tuple(entries))
 
 
 def format_time(at_ms: int) -> str:
-    """Return a time in ms since the epoch as ISO 8601."""
+    """Format a time in ms since the epoch as ISO 8601."""
     timestamp = datetime.datetime.fromtimestamp(at_ms / 1000, tz=datetime.UTC)
     return timestamp.isoformat(timespec="seconds").replace("+00:00", "Z")
 
@@ -205,7 +207,8 @@ def _think(text: str) -> SessionUpdate:
     return AgentThoughtChunk(content=TextContent(text=f"{text}\n"))
 
 
-def _fence(head: str, content: str) -> str:
+def fence(head: str, content: str) -> str:
+    """Fence content with more backticks than any run in it; `head` follows the opening fence."""
     mark = "```"
     while mark in content:
         mark += "`"

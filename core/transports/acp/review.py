@@ -1,6 +1,6 @@
-"""The review in the editor: what a turn changed is asked about file by file or hunk by hunk, and written once accepted.
+"""The review in the editor: the user is asked about a turn's changes by file or by hunk, and accepted ones are written.
 
-The disk stays as it is until then. A request without an answer decides nothing: the change waits.
+The files on disk stay as they are until then. A request without an answer decides nothing: the change stays pending.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.acp.client_methods import PermissionOption
+from core.acp.client_methods import AgentMessageChunk, PermissionOption, ToolCallChanged, ToolCallStarted
 from core.acp.connection import AcpError
 from core.acp.content import TextContent, ToolCallContent, ToolCallLocation, ToolCallUpdate
-from core.acp.updates import AgentMessageChunk, ToolCallChanged, ToolCallStarted
 from core.protocol import commands as cmd
 from core.protocol.renames import format_change_path, list_changes
 from core.protocol.review import Change, Verdict
@@ -22,7 +21,7 @@ from core.transports.acp.session import FollowedSession
 from core.transports.acp.tool_calls import build_text
 
 ACCEPT, REJECT, ACCEPT_REST = "accept", "reject", "accept_rest"
-_SAID: Final = {ACCEPT: "Accepted.", REJECT: "Rejected.", "": "Not decided: it waits for your review."}
+_OUTCOMES: Final = {ACCEPT: "Accepted.", REJECT: "Rejected.", "": "Not decided: it waits for your review."}
 
 _ELSEWHERE: Final = "It does not wait any more: it was decided on elsewhere meanwhile, and nothing was done now."
 _CHANGED: Final = "It has changed since it was shown: nothing was done. /review shows it as it is."
@@ -30,7 +29,7 @@ _NOT_DONE: Final = "That could not be done: nothing was written, and it still wa
 
 
 async def review_turn(session: FollowedSession, turn: str) -> None:
-    """Review what a turn changed, as the session is set. Ends early when the prompt is cancelled."""
+    """Review the changes of a turn by the session's policy. Ends early when the prompt is cancelled."""
     await session.settle()
     changes = [change for change in list_changes(session.state.changes) if change.origin and change.origin.turn == turn]
     if session.review == "auto-accept" and changes:
@@ -39,26 +38,26 @@ async def review_turn(session: FollowedSession, turn: str) -> None:
     elif session.review in {"end", "each"}:
         await review_changes(session, changes, by_hunk=session.review == "each")
     if changes:
-        _tell_rest(session)
+        _report_pending(session)
 
 
 async def review_all(session: FollowedSession) -> None:
-    """Review everything that waits, at the user's word."""
+    """Review all pending changes at the user's command."""
     await session.settle()
     changes = list_changes(session.state.changes)
     if not changes:
-        session.say("Nothing waits for a review.")
+        session.show_text("Nothing waits for a review.")
     await review_changes(session, changes, by_hunk=session.review == "each")
     if changes:
-        _tell_rest(session)
+        _report_pending(session)
 
 
 async def resolve_named(session: FollowedSession, path: str, verdict: Verdict) -> None:
-    """Give one verdict on everything that waits, or on one path of it, and tell what became of it."""
+    """Give one verdict on all pending changes, or on one path, and report the result."""
     await session.settle()
     before, bulks = dict(session.state.changes), {bulk.root for bulk in session.state.review.bulks}
     if not before and not bulks:
-        session.say("Nothing waits for a review.")
+        session.show_text("Nothing waits for a review.")
         return
     command: cmd.AnyCommand = cmd.HunkResolve(session=session.id, path=path, verdict=verdict, confirmed=bool(path))
     if path in bulks and path not in before:
@@ -67,13 +66,13 @@ async def resolve_named(session: FollowedSession, path: str, verdict: Verdict) -
         await session.submit(command)
         await session.settle()
     except AcpError as problem:
-        session.say(f"That could not be done: {problem.message}")
+        session.show_text(f"That could not be done: {problem.message}")
     else:
         rows = [change for change in list_changes(before) if change.path not in session.state.changes]
         names = [format_change_path(row) for row in rows]
         names += sorted(bulks - {bulk.root for bulk in session.state.review.bulks})
-        session.say(f"{verdict.capitalize()}ed: {', '.join(names)}." if names else _NOT_DONE)
-    _tell_rest(session)
+        session.show_text(f"{verdict.capitalize()}ed: {', '.join(names)}." if names else _NOT_DONE)
+    _report_pending(session)
 
 
 async def review_changes(session: FollowedSession, changes: Sequence[Change], *, by_hunk: bool) -> None:
@@ -93,7 +92,7 @@ async def _accept_rest(session: FollowedSession, paths: tuple[str, ...]) -> None
         try:
             await session.submit(cmd.HunkResolve(session=session.id, path="", paths=waiting, verdict="accept"))
         except AcpError as problem:
-            session.say(f"The rest could not be accepted: {problem.message}")
+            session.show_text(f"The rest could not be accepted: {problem.message}")
         await session.settle()
 
 
@@ -102,14 +101,14 @@ async def _review_hunks(session: FollowedSession, change: Change) -> None:
     for number, hunk in enumerate(change.hunks, 1):
         current = session.state.changes.get(change.path)
         if session.is_cancelled() or current is None or hunk.id not in {other_hunk.id for other_hunk in current.hunks}:
-            continue  # decided on with another
+            continue  # another verdict has covered it
         await _review_one(session, current, hunk=hunk.id, part=f" ({number}/{total})")
 
 
 async def _review_one(
     session: FollowedSession, change: Change, *, hunk: str = "", part: str = "", has_more: bool = False
 ) -> str:
-    """Ask about a change or a hunk of it, and carry out the verdict. Returns the choice, "" = there was none."""
+    """Ask about a change or one of its hunks, and carry out the verdict. Returns the choice, "" = none."""
     request = await _build_request(session, change, hunk, part)
     session.notify(
         ToolCallStarted(
@@ -128,23 +127,22 @@ async def _review_one(
     if has_more and not change.protected:
         options.append(PermissionOption(option_id=ACCEPT_REST, name="Accept this and the rest", kind="allow_always"))
     shown_change = _ShownChange(change, hunk, request)
-    choice = await session.choose(request, options, take_late=partial(_take_late, session, shown_change))
+    choice = await session.choose(request, options, on_late=partial(_carry_out_late, session, shown_change))
     await _carry_out(session, shown_change, choice)
     return choice
 
 
-async def _take_late(session: FollowedSession, shown_change: _ShownChange, choice: str) -> None:
-    """Carry out a verdict that came when nobody waited for it any more, and say what became of it."""
+async def _carry_out_late(session: FollowedSession, shown_change: _ShownChange, choice: str) -> None:
+    """Carry out a verdict that came after its prompt, and report the result."""
     report = await _carry_out(session, shown_change, choice)
-    session.say(f"{format_change_path(shown_change.change)}: your answer came late. {report}")
+    session.show_text(f"{format_change_path(shown_change.change)}: your answer came late. {report}")
 
 
 async def _carry_out(session: FollowedSession, shown_change: _ShownChange, choice: str) -> str:
-    """Give the verdict that was chosen, as far as what was shown is what waits; tell at its call what became of it, and
-    return that."""
+    """Carry out the chosen verdict if what was shown is still pending; show the result at its call, and return it."""
     report = await _give_verdict(session, shown_change, choice) if choice else ""
     is_accepted = choice in {ACCEPT, ACCEPT_REST} and not report
-    report = report or _SAID[ACCEPT if choice == ACCEPT_REST else choice]
+    report = report or _OUTCOMES[ACCEPT if choice == ACCEPT_REST else choice]
     session.notify(
         ToolCallChanged(
             tool_call_id=shown_change.call.tool_call_id,
@@ -175,14 +173,14 @@ async def _give_verdict(session: FollowedSession, shown_change: _ShownChange, ch
 
 
 class _ShownChange(Struct, frozen=True):
-    """A change, or the `hunk` of it, as it was shown with the request `call`."""
+    """A change, or its hunk `hunk`, as the request `call` showed it."""
 
     change: Change
     hunk: str
     call: ToolCallUpdate
 
     def find_difference(self, current: Change | None) -> str:
-        """Return why a verdict on what was shown can't be given on what waits now, "" = it can."""
+        """Return why a verdict on the shown change can't apply to the current one, "" = it can."""
         waiting = {hunk.id for hunk in current.hunks} if current is not None else set[str]()
         if current is None or (self.hunk and self.hunk not in waiting):
             return _ELSEWHERE
@@ -214,8 +212,8 @@ async def _build_request(session: FollowedSession, change: Change, hunk: str, pa
     )
 
 
-def _tell_rest(session: FollowedSession) -> None:
-    """Tell what still waits, and where it can be decided on."""
+def _report_pending(session: FollowedSession) -> None:
+    """Report which changes are still pending, and where they can be decided on."""
     waiting = list_changes(session.state.changes)
     bulk_roots = [bulk.root for bulk in session.state.review.bulks if bulk.needs_verdict]
     if waiting or bulk_roots:

@@ -1,7 +1,7 @@
-"""Serve one ACP client over standard input and output. The end of standard input means that it is gone.
+"""Serve one ACP client over standard input and output. The end of standard input means that the client is gone.
 
-Nothing but the protocol reaches standard output: its descriptor is taken away at the start, and whatever a library or a
-tool prints goes to standard error.
+Only the protocol reaches standard output: its descriptor is moved at the start, and whatever a library or a tool prints
+goes to standard error.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from core.engine import Engine
 from core.engine.shared.models import ModelAccess
 from core.errors import ConfigError
 from core.transports.acp.agent import AcpAgent, AgentTerms
-from core.transports.attach.engine_host import share_engine
+from core.transports.engine_host import share_engine
 from core.transports.engines import Engines
-from core.transports.standard_streams import open_standard_streams
+from core.transports.stdio_server import open_standard_streams
 
 CHUNK: Final = 1 << 16
 CLOSE_SECONDS: Final = 12.0
 
 
 def serve(terms: AgentTerms, *, models: ModelAccess | None = None) -> None:
-    """Serve until the client is gone. Raises `ConfigError` if there is none at standard input and output."""
+    """Serve until the client is gone. Raises `ConfigError` if standard input and output lead to no client."""
     for name in ("SIGINT", "SIGHUP"):
-        signal.signal(getattr(signal, name), signal.SIG_IGN)  # the editor's terminal is its own business
+        signal.signal(getattr(signal, name), signal.SIG_IGN)  # signals of the editor's terminal concern the editor
     channel = os.dup(1)
     os.dup2(2, 1)
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):

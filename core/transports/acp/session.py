@@ -1,6 +1,6 @@
-"""One session as an editor follows it: its events go out as updates, and what waits for the user as requests.
+"""A session that an editor follows: its events become updates, and approvals and questions become requests.
 
-One task takes in the events, in order. What is told of a turn has left before the prompt that began it is answered.
+One task applies the events in order. All updates of a turn are sent before the prompt that began it is answered.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Final
 from msgspec import Struct
 
 from core.acp.agent_methods import ClientCapabilities, LoadSessionResponse
-from core.acp.client_methods import PermissionOption
-from core.acp.connection import INTERNAL_ERROR, AcpError, Connection
-from core.acp.content import ShownDiff, TextContent, ToolCallUpdate
-from core.acp.updates import (
+from core.acp.client_methods import (
     AgentMessageChunk,
     AvailableCommand,
     AvailableCommandsUpdate,
     ConfigOptionUpdate,
+    PermissionOption,
     SessionConfigOption,
     SessionNotification,
     SessionUpdate,
     ToolCallChanged,
     UnstructuredCommandInput,
 )
+from core.acp.connection import INTERNAL_ERROR, AcpError, Connection
+from core.acp.content import ShownDiff, TextContent, ToolCallUpdate
 from core.errors import AgentTuiError
 from core.protocol import commands as cmd
 from core.protocol import events as ev
@@ -48,7 +48,7 @@ from core.transports.acp.session_options import (
     recall_review,
 )
 from core.transports.acp.tool_calls import build_diff
-from core.transports.attaching import AttachedLabels
+from core.transports.session_client import SessionAttachments
 
 OWN_COMMANDS: Final = {
     "review": ("Ask about everything that waits for a review", ""),
@@ -57,12 +57,19 @@ OWN_COMMANDS: Final = {
     "compact": ("Summarise the conversation to make room", ""),
 }
 CLOSE_SECONDS: Final = 12.0
-_LEFT_OUT: Final = (ev.Notice, ev.ErrorRaised, ev.StepRetried, ev.ModeChanged, ev.ContextMeasured, ev.ContextCompacted)
+_NOT_REPLAYED: Final = (
+    ev.Notice,
+    ev.ErrorRaised,
+    ev.StepRetried,
+    ev.ModeChanged,
+    ev.ContextMeasured,
+    ev.ContextCompacted,
+)
 
 
 class ClientTerms(Struct, frozen=True, kw_only=True):
-    """Terms of all sessions of a client. `seconds`: how long it may take to answer a request; `can_accept`: it
-    may be set to accept edits without asking; `drain`: waits while the client does not read."""
+    """Terms of all sessions of a client. `seconds`: the time limit of its answers; `can_accept`: it may choose to
+    accept edits without asking; `drain`: waits while it does not read."""
 
     peer: Connection
     capabilities: ClientCapabilities
@@ -73,17 +80,17 @@ class ClientTerms(Struct, frozen=True, kw_only=True):
 
 
 class FollowedSession:
-    """A session that one client follows. `review`: how edits are reviewed at the end of its turns; `attached`: attaches
-    what its prompts bring."""
+    """A session that one client follows. `review`: the review policy at the end of its turns; `attached`: attaches the
+    files of its prompts."""
 
     def __init__(self, client: Client, session: str, terms: ClientTerms) -> None:
         self.state = SessionState(session_id=session)
         self.review = terms.review
         self._is_cancelled = False
         self.client, self.id = client, session
-        self.attached = AttachedLabels(self.submit, self.settle)
+        self.attached = SessionAttachments(self.submit, self.settle)
         self._terms = terms
-        self._asker = ClientAsker(terms.peer, terms.capabilities, session, terms.seconds, self.say)
+        self._asker = ClientAsker(terms.peer, terms.capabilities, session, terms.seconds, self.show_text)
         session_capabilities = terms.capabilities.session
         self.printer = UpdatePrinter(
             self.state,
@@ -105,16 +112,16 @@ class FollowedSession:
         return Path(self.state.workspace)
 
     def begin_prompt(self) -> None:
-        """Take note that a prompt runs, which can be cancelled from now on."""
+        """Note that a prompt runs, which can be cancelled from now on."""
         self.printer.is_prompted, self._is_cancelled = True, False
 
     def is_cancelled(self) -> bool:
-        """True if the client cancelled the prompt."""
+        """Return True if the client cancelled the prompt."""
         return self._is_cancelled
 
     async def follow(self, target_seq: int, *, replay: bool = False) -> None:
-        """Follow the session from its event `target_seq` on; `replay`: tell everything before, too."""
-        self._following = self._tasks.start(self._take_in(target_seq, replay=replay), name=f"events of {self.id}")
+        """Follow the session from its event `target_seq` on; `replay`: also send the earlier conversation."""
+        self._following = self._tasks.start(self._apply_events(target_seq, replay=replay), name=f"events of {self.id}")
         await self.wait_until(lambda: self._is_live)
         self._offers = await load_offers(self.client, self.id)
         self.review = recall_review(self.state, self.review, can_accept=self._terms.can_accept)
@@ -129,7 +136,7 @@ class FollowedSession:
             await waiter
 
     async def settle(self) -> None:
-        """Wait until every command so far has had its effect, and that was told."""
+        """Wait until the effects of every command so far are applied and sent."""
         answer = await self.client.query(q.IdleQuery(session=self.id))
         if isinstance(answer, q.IdleAnswer):
             await self.wait_until(lambda: self.state.seq >= answer.seq)
@@ -141,12 +148,12 @@ class FollowedSession:
             raise AcpError(f"{reply.message} {reply.hint}".strip(), number=INTERNAL_ERROR, data={"code": reply.code})
         return reply
 
-    async def _take_in(self, target_seq: int, *, replay: bool) -> None:
+    async def _apply_events(self, target_seq: int, *, replay: bool) -> None:
         envelopes = list[ev.Envelope]()
         try:
             async for envelope in self.client.events(self.id):
                 apply_event(self.state, envelope, SHARED_STEPS)
-                self.attached.take_in(envelope.event)
+                self.attached.handle_event(envelope.event)
                 if self._is_live:
                     await self._show(envelope)
                 elif replay:
@@ -159,7 +166,7 @@ class FollowedSession:
             self._problem = "the session was closed"
         except AgentTuiError as problem:
             self._problem = problem.format_with_hint()
-        except Exception as problem:  # whoever waits for an event must not wait for ever
+        except Exception as problem:  # waiters must not wait for ever
             self._problem = f"unexpected fault: {type(problem).__name__}: {problem}"
             raise
         finally:
@@ -172,12 +179,12 @@ class FollowedSession:
                 waiter.set_result(None)
 
     async def _replay(self, envelopes: Sequence[ev.Envelope]) -> None:
-        """Tell what the conversation is now, and what of it waits for a verdict."""
+        """Send the conversation as it is now, with its pending changes."""
         turn_ids = {turn.id for turn in self.state.turns}
         self.printer.is_replaying = True
         for envelope in envelopes:
-            is_told = not envelope.turn or envelope.turn in turn_ids
-            if is_told and not isinstance(envelope.event, _LEFT_OUT):
+            is_included = not envelope.turn or envelope.turn in turn_ids
+            if is_included and not isinstance(envelope.event, _NOT_REPLAYED):
                 for update in self.printer.print(envelope):
                     self.notify(update)
                 await self._terms.drain()
@@ -207,7 +214,7 @@ class FollowedSession:
                 pass
 
     async def _show_change(self, change: Change) -> None:
-        """Tell of a change at the call that made it."""
+        """Show a change at the call that made it."""
         call = self.printer.calls.get(change.origin.call) if change.origin is not None else None
         if call is None or (diff := await self.load_diff(change.path)) is None:
             return
@@ -217,7 +224,7 @@ class FollowedSession:
         )
 
     async def load_diff(self, path: str, *, hunk: str = "") -> ShownDiff | None:
-        """Load the diff of a change, or of one hunk of it by its id; None: it has no lines to show."""
+        """Load the diff of a change, or of one hunk by its id; None: it has no lines."""
         answer = await self.client.query(q.DiffQuery(session=self.id, path=path, context=-1, width=0))
         diff = answer.diff if isinstance(answer, q.DiffAnswer) else None
         if diff is None:
@@ -240,14 +247,14 @@ class FollowedSession:
         call: ToolCallUpdate,
         options: Sequence[PermissionOption],
         *,
-        take_late: Callable[[str], Awaitable[None]] | None = None,
+        on_late: Callable[[str], Awaitable[None]] | None = None,
     ) -> str:
-        """Return the option that the user chose, "" = none, also when the turn is cancelled meanwhile. One that is
-        chosen after that is carried out by `take_late`."""
+        """Return the option that the user chose, "" = none, also when the turn is cancelled meanwhile. A later choice
+        goes to `on_late`."""
         if self._is_cancelled:
             return ""
-        on_late = partial(self._start_late, take_late) if take_late is not None else None
-        task = self._tasks.start(self._asker.choose(call, options, on_late=on_late), name="choice")
+        start_late = partial(self._start_late, on_late) if on_late is not None else None
+        task = self._tasks.start(self._asker.choose(call, options, on_late=start_late), name="choice")
         self._choosing.add(task)
         try:
             await asyncio.wait({task})
@@ -256,22 +263,22 @@ class FollowedSession:
             task.cancel()
         return "" if task.cancelled() else task.result()
 
-    def _start_late(self, take_late: Callable[[str], Awaitable[None]], choice: str) -> None:
+    def _start_late(self, on_late: Callable[[str], Awaitable[None]], choice: str) -> None:
         if self._is_left:
-            self.say("The session was closed before that answer: nothing was done. Load it again, then /review.")
+            self.show_text("The session was closed before that answer: nothing was done. Load it again, then /review.")
             return
 
         async def work() -> None:
-            await take_late(choice)
+            await on_late(choice)
 
         self._tasks.spawn(work(), name="late answer")
 
-    def say(self, text: str) -> None:
-        """Say a paragraph to the user that is not the agent's."""
+    def show_text(self, text: str) -> None:
+        """Show a paragraph to the user that is not the model's."""
         self.notify(AgentMessageChunk(content=TextContent(text=f"\n\n{text}")))
 
     def cancel(self) -> None:
-        """Cancel the prompt that runs, if any: its turn ends, and nothing is asked any more."""
+        """Cancel the running prompt: interrupt its turn and withdraw its questions."""
         self._is_cancelled = True
         for task in (*self._choosing, *self._asking.values()):
             task.cancel()
@@ -281,9 +288,9 @@ class FollowedSession:
         """Send an update to the client."""
         self._terms.peer.notify("session/update", SessionNotification(session_id=self.id, update=update))
 
-    async def keep_choices(self, review: str = "") -> None:
-        """Have what the client chose survive the session, also one in which nothing was said. `review`: the policy that
-        it chose now, "" = as it is. Raises `AcpError`."""
+    async def save_choices(self, review: str = "") -> None:
+        """Save the client's choices in the session's log, even if the session is empty. `review`: the newly chosen
+        policy, "" = unchanged. Raises `AcpError`."""
         self.review = parse_review(review or self.review, can_accept=self._terms.can_accept)
         await self.submit(cmd.ReviewPolicyKeep(session=self.id, policy=self.review))
 
@@ -292,22 +299,18 @@ class FollowedSession:
         return build_options(self.state, self._offers, self.review, can_accept=self._terms.can_accept)
 
     def describe(self) -> LoadSessionResponse:
-        """Return modes and options, as a session that is opened says them."""
+        """Return the modes and options for the answer that opens the session."""
         return LoadSessionResponse(modes=build_modes(self.state), config_options=self.list_options())
 
     def announce_soon(self) -> None:
-        """Tell what a prompt can call, once the answer that names the session has left."""
+        """Send the available commands, after the answer that names the session."""
         self._tasks.spawn(self._announce_commands(), name="commands")
 
     async def _announce_commands(self) -> None:
         answer = await self.client.query(q.CommandsQuery(session=self.id))
-        prompt_commands = answer.commands if isinstance(answer, q.CommandsAnswer) else ()
+        listed = answer.commands if isinstance(answer, q.CommandsAnswer) else ()
         rows = {name: (text, hint) for name, (text, hint) in OWN_COMMANDS.items()}
-        rows |= {
-            prompt_command.name: (prompt_command.description, prompt_command.hint)
-            for prompt_command in prompt_commands
-            if prompt_command.name not in rows
-        }
+        rows |= {command.name: (command.description, command.hint) for command in listed if command.name not in rows}
         commands = tuple(
             AvailableCommand(name=name, description=text, input=UnstructuredCommandInput(hint=hint) if hint else None)
             for name, (text, hint) in rows.items()
@@ -315,7 +318,7 @@ class FollowedSession:
         self.notify(AvailableCommandsUpdate(available_commands=commands))
 
     async def leave(self, *, discard: bool) -> None:
-        """Close the session itself and wait until it is: then another program can open it. Raises `AcpError`."""
+        """Close the session and wait until it is closed, so that another program can open it. Raises `AcpError`."""
         self.cancel()
         await self.submit(cmd.SessionClose(session=self.id, discard=discard))
         if self._following is not None:
@@ -323,7 +326,7 @@ class FollowedSession:
         await self.close()
 
     async def close(self) -> None:
-        """Stop following; what is asked is taken back."""
+        """Stop following and withdraw open requests."""
         self._is_left = True
         await cancel_tasks(self._choosing)
         await self._tasks.cancel(limit=1.0)

@@ -1,7 +1,7 @@
-"""Modes and options of a session, as ACP says them twice: `modes`, and `configOptions` with the same mode in it.
+"""Modes and options of a session. ACP has the mode twice: in `modes` and in `configOptions`.
 
-Both are made from the fold of the session, so they can't differ, and both survive it. Of how edits are reviewed the log
-knows the last choice; whether everything may be accepted unasked is the user's, each time anew.
+Both are built from the session's state, so they can't differ, and both survive the session. The log has the last review
+policy, but the user must allow accepting everything unasked at every start.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Final, Literal, get_args
 from msgspec import Struct
 
 from core.acp.agent_methods import SessionMode, SessionModeState
+from core.acp.client_methods import SessionConfigOption, SessionConfigSelectOption
 from core.acp.connection import INVALID_PARAMS, AcpError
-from core.acp.updates import SessionConfigOption, SessionConfigSelectOption
 from core.modes import Mode
 from core.protocol import commands as cmd
 from core.protocol import queries as q
@@ -22,7 +22,7 @@ from core.protocol.review import ReviewPolicy
 from core.records import convert
 from core.state.session import SessionState
 
-DEFAULT: Final = "default"  # the effort of a model's own
+DEFAULT: Final = "default"  # the model's own effort
 _MODES: Final = {
     Mode.AGENT: ("Agent", "Edits and runs commands in the shadow; nothing reaches your files until you accept it."),
     Mode.PLAN: ("Plan", "Reads, runs and asks; what it changes is thrown away. Ends in a plan."),
@@ -38,14 +38,14 @@ _REVIEWS: Final[dict[ReviewPolicy, tuple[str, str]]] = {
 
 
 class OfferedModels(Struct, frozen=True):
-    """The choices there are now: ids of models, and the efforts that the session's own has."""
+    """The available choices: ids of models, and the efforts of the session's model."""
 
     models: tuple[str, ...] = ()
     efforts: tuple[str, ...] = ()
 
 
 async def load_offers(client: Client, session: str) -> OfferedModels:
-    """Load what can be chosen. What can't be listed is left out."""
+    """Load the available choices. Lists that can't be loaded are left out."""
     models = await client.query(q.ModelsQuery(session=session, discover=False))
     routes = await client.query(q.RoutesQuery(session=session))
     ids = tuple(model.id for model in models.models) if isinstance(models, q.ModelsAnswer) else ()
@@ -55,7 +55,7 @@ async def load_offers(client: Client, session: str) -> OfferedModels:
 
 
 def build_modes(state: SessionState) -> SessionModeState:
-    """Build the modes, with the one in force."""
+    """Build the modes, with the current one."""
     modes = (SessionMode(id=mode.value, name=name, description=text) for mode, (name, text) in _MODES.items())
     return SessionModeState(current_mode_id=state.mode, available_modes=tuple(modes))
 
@@ -91,7 +91,7 @@ def _build_option(
 
 
 def build_change(session: str, option: str, value: str) -> cmd.AnyCommand:
-    """Build the command that sets an option of the engine's. Raises `AcpError` for one that there is not."""
+    """Build the command that sets an option of the engine. Raises `AcpError` for an unknown option or value."""
     if option == "mode" and value in {mode.value for mode in Mode}:
         return cmd.ModeSet(session=session, mode=value)
     if option == "model":
@@ -102,7 +102,7 @@ def build_change(session: str, option: str, value: str) -> cmd.AnyCommand:
 
 
 def recall_review(state: SessionState, otherwise: ReviewPolicy, *, can_accept: bool) -> ReviewPolicy:
-    """Return the policy of review that was chosen in a session, if it was and the user still allows it."""
+    """Return the review policy that was chosen in a session, if the user still allows it; else `otherwise`."""
     try:
         return parse_review(state.review_policy, can_accept=can_accept)
     except AcpError:
@@ -110,7 +110,7 @@ def recall_review(state: SessionState, otherwise: ReviewPolicy, *, can_accept: b
 
 
 def parse_review(value: str, *, can_accept: bool) -> ReviewPolicy:
-    """Parse a policy of review. Raises `AcpError` for none, and for one that the user did not allow."""
+    """Parse a review policy. Raises `AcpError` for an unknown one, and for one that the user did not allow."""
     for policy in _REVIEWS:
         if policy == value and (can_accept or value != "auto-accept"):
             return policy

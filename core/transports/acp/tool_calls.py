@@ -1,6 +1,6 @@
-"""Tool calls as an editor shows them: kind, title, places, and the diffs of what waits for a verdict.
+"""Tool calls as an editor shows them: kind, title, locations, and the diffs of pending changes.
 
-A diff is always from what the user has to what is pending: nothing of it is on disk.
+A diff is always from the user's file to the pending content, which is not on disk.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from core.protocol import events as ev
 from core.protocol.review import ChangeDiff
 from core.records import decode_json
 
-MAX_TEXT: Final = 16_000  # characters of a result that are shown
-MAX_TAIL: Final = 4_000  # of output while it comes
+MAX_TEXT: Final = 16_000  # characters of a result
+MAX_TAIL: Final = 4_000  # characters of output while a call runs
 MAX_TITLE: Final = 200
 _KINDS: Final[Mapping[str, ToolKind]] = {
     "read_file": "read", "list_dir": "read", "fetch_rules": "read", "activate_skill": "read", "read_lints": "read",
@@ -48,7 +48,7 @@ _LINES: Final = ("offset", "start_line", "line")
 
 
 class ShownCall(Struct, kw_only=True):
-    """One call as an editor has been told of it. `diffs` by path; `tail`: the end of its output so far."""
+    """One call as the editor has it. `diffs` by path; `tail`: the end of its output so far."""
 
     id: str
     name: str
@@ -61,12 +61,12 @@ class ShownCall(Struct, kw_only=True):
     diffs: dict[str, ShownDiff] = field(default_factory=dict)
 
     def list_content(self) -> tuple[ToolCallContent, ...]:
-        """Return all that is shown of it."""
+        """Return all content of the call."""
         text = self.text or self.tail
         return (*self.diffs.values(), *([build_text(text)] if text else []))
 
     def list_locations(self, root: Path) -> tuple[ToolCallLocation, ...]:
-        """Return the places that it is about, with the files that it changed."""
+        """Return the locations of the call, with the files that it changed."""
         known_paths = {location.path for location in self.locations}
         return (
             *self.locations,
@@ -75,7 +75,7 @@ class ShownCall(Struct, kw_only=True):
 
 
 def build_text(text: str) -> ShownContent:
-    """Build content of a text, cut in its middle where it is long."""
+    """Build text content; the middle of a long text is cut out."""
     if len(text) > MAX_TEXT:
         half = MAX_TEXT // 2
         text = f"{text[:half]}\n… {len(text) - MAX_TEXT:,} characters …\n{text[-half:]}"
@@ -83,7 +83,7 @@ def build_text(text: str) -> ShownContent:
 
 
 def build_call(event: ev.ToolRequested, root: Path) -> ShownCall:
-    """Build what is shown of a call that was requested."""
+    """Build a call that was requested."""
     arguments = _parse_arguments(event.arguments)
     title = " ".join((event.summary or _find_text(arguments, ("command", "query", "pattern", "url"))).split())
     title = f"{event.tool}: {title}" if title and _find_kind(event.tool) != "execute" else title
@@ -120,7 +120,7 @@ def _iterate_locations(arguments: Any, root: Path) -> Iterator[ToolCallLocation]
 
 
 def describe_result(document: d.AnyDocument) -> tuple[str, str, Any] | None:
-    """Return call, text and raw output of a document that shows a call; None: it shows none."""
+    """Return call id, text and raw output of a document about a call; None: it is about no call."""
     match document:
         case d.TerminalCommandDocument(metadata=ran):
             exit_note = "" if ran.exit_code is None else f"\n[exit code {ran.exit_code}]"
@@ -139,7 +139,7 @@ def describe_result(document: d.AnyDocument) -> tuple[str, str, Any] | None:
 
 
 def describe_answers(question_event: ev.QuestionAsked, answer_event: ev.QuestionAnswered) -> str:
-    """Return questions with what was answered to each."""
+    """Format questions with their answers."""
     answers_by_question = {question_answer.question: question_answer for question_answer in answer_event.answers}
     lines = list[str]()
     for question in question_event.questions:
@@ -152,8 +152,8 @@ def describe_answers(question_event: ev.QuestionAsked, answer_event: ev.Question
 
 
 def build_diff(change_diff: ChangeDiff, root: Path, *, hunk: int | None = None) -> ShownDiff | None:
-    """Build the diff of a change, of one `hunk` (an index) with the others left out, or of all of it. None: it has no
-    lines to show (binary, too long, a link)."""
+    """Build the diff of a change, or of one `hunk` (an index) without the others. None: it has no lines to show
+    (binary, too long, a link)."""
     change = change_diff.change
     if change.binary or change_diff.truncated or any(line.kind == "gap" for line in change_diff.lines):
         return None

@@ -1,1 +1,1 @@
-"""The door by HTTP: the chat API, the sessions behind it, and its safety. litestar and uvicorn stand here alone."""
+"""`agent-tui serve`: the chat API, the sessions and the web page by HTTP."""

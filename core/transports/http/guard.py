@@ -1,6 +1,6 @@
-"""The one middleware: nothing reaches a route that is not let in, too large, too slow, or of no declared type.
+"""The one middleware: it checks access, size, speed and content type before any route.
 
-It stands before routing, so a route that does not exist tells nothing either. Routes read what was granted by
+It runs before routing, so a route that does not exist reveals nothing either. Routes read the granted rights with
 `get_grant`.
 """
 
@@ -21,7 +21,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MAX_BODY: Final = 32 * 1024 * 1024  # bytes
 BODY_LIMIT: Final = 30.0  # seconds for all of a body
-MAX_REQUESTS: Final = 1_000  # at work at once
+MAX_REQUESTS: Final = 1_000  # concurrent
 PREFLIGHT_SECONDS: Final = b"600"
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _GRANT: Final = "agent_tui_grant"
@@ -34,17 +34,18 @@ _SAFE_HEADERS: Final = (
 
 
 def get_grant(scope: Mapping[str, Any]) -> Grant:
-    """Return what a request or WebSocket that was let in is granted."""
+    """Return the grant of a request or WebSocket."""
     return Grant(scope.get(_GRANT, Grant.NONE))
 
 
 def encode_problem(code: str, message: str, hint: str = "") -> bytes:
-    """Return the body of an answer that says what was wrong."""
+    """Return the body of an error answer."""
     return encode_record({"error": {"code": code, "message": message, "hint": hint}})
 
 
 class Guard:
-    """Lets requests of an application in. `max_body`: bytes; `body_limit`: seconds; `max_requests`: at work at once."""
+    """Checks requests to an application. `max_body`: bytes; `body_limit`: seconds; `max_requests`: concurrent
+    requests."""
 
     max_body = MAX_BODY
     body_limit = BODY_LIMIT
@@ -56,12 +57,12 @@ class Guard:
         self._count = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection of ASGI."""
+        """Serve one ASGI connection."""
         if scope["type"] == "lifespan":
             await self._application(scope, receive, send)
             return
         try:
-            scope[_GRANT] = self._let_in(scope)
+            scope[_GRANT] = self._authorize(scope)
         except HttpRefused as problem:
             await _refuse(scope, send, problem, self._rules)
             return
@@ -78,8 +79,8 @@ class Guard:
         finally:
             self._count -= 1
 
-    def _let_in(self, scope: Scope) -> Grant | None:
-        """Return what is granted; None: the question of a browser whether a page may ask. Raises `HttpRefused`."""
+    def _authorize(self, scope: Scope) -> Grant | None:
+        """Return the grant; None: a CORS preflight. Raises `HttpRefused`."""
         headers = read_headers(scope["headers"])
         if scope["type"] == "http" and _is_preflight(scope, headers) and self._rules.is_foreign_origin(headers):
             self._rules.check_host(headers)
@@ -117,7 +118,7 @@ class Guard:
 
 
 class _Exchange:
-    """One request at work: counts and times its body, and adds to the headers of its answer."""
+    """One running request: limits the size and time of its body, and adds headers to its answer."""
 
     def __init__(
         self, scope: Scope, receive: Receive, send: Send, rules: AccessRules, *, max_body: int, limit: float
@@ -132,7 +133,7 @@ class _Exchange:
         self._is_refused = False
 
     async def receive(self) -> Message:
-        """Return the next message of the client; the client is gone for the route once the body was refused."""
+        """Return the next message of the client. After the body was refused, the route sees a disconnect."""
         if self._is_refused:
             return {"type": "http.disconnect"}
         if self._is_whole:
@@ -156,7 +157,7 @@ class _Exchange:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        """Send what the route answers, unless the guard has answered."""
+        """Send a message of the route, unless the guard has answered already."""
         if self._is_refused:
             return
         if message["type"] == "http.response.start":
@@ -166,7 +167,7 @@ class _Exchange:
 
 
 def _list_headers(scope: Scope, rules: AccessRules) -> list[tuple[bytes, bytes]]:
-    """List the headers of every answer; a listed page of another origin may read it, and what it names."""
+    """List the headers of every answer; an allowed page of another origin gets CORS headers."""
     headers = read_headers(scope["headers"])
     if not rules.is_foreign_origin(headers):
         return list(_SAFE_HEADERS)
@@ -185,8 +186,8 @@ def _build_too_large(limit: int) -> HttpRefused:
 
 
 async def _refuse(scope: Scope, send: Send, problem: HttpRefused, rules: AccessRules) -> None:
-    """Answer a request that is not let in, and end its connection: what is left of its body is not read. A page may
-    read why, but nothing at a name that was made to lead here."""
+    """Refuse a request and close its connection without reading the rest of its body. A page may read the reason,
+    unless it reached the server by a foreign name."""
     common_headers = _SAFE_HEADERS if problem.status == HOST_REFUSED else _list_headers(scope, rules)
     body = encode_problem(problem.code, problem.message, problem.hint)
     headers = [

@@ -1,7 +1,6 @@
-"""Server-sent events: their frames, the comments that keep a quiet stream open, and how many streams there may be.
+"""Server-sent events: their frames, pings that keep a quiet stream open, and the limit of streams.
 
-A reader that lags is not buffered for: the connection waits with what it has (`connection`), the engine's queue is
-bounded, and what was missed is read from the log.
+The server does not buffer for a lagging reader: the engine's queue is bounded, and missed events are read from the log.
 """
 
 from __future__ import annotations
@@ -9,14 +8,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from anyio import CancelScope
+from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import Stream
 from litestar.response.base import ASGIResponse
 from litestar.response.streaming import ASGIStreamingResponse
 
-from core.errors import AgentTuiError
+from core.errors import AgentTuiError, CommandRejected
 from core.transports.http.access import HttpRefused
 
 PING_SECONDS: Final = 15.0
@@ -26,20 +26,31 @@ DONE: Final = b"data: [DONE]\n\n"
 _PING: Final = b": ping\n\n"
 EVENT_STREAM: Final = "text/event-stream"
 _HEADERS: Final = {"Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+EventId = Annotated[int | None, QueryParameter(ge=0, description="The `id:` of the last event that was received.")]
+LastEvent = Annotated[str | None, HeaderParameter(name="Last-Event-ID", description="As `after`, by a browser.")]
+
+
+def parse_position(after: int | None, last_event_id: str | None) -> int:
+    """Return the sequence number after which a client continues. Raises `CommandRejected`."""
+    if after is not None:
+        return after
+    if last_event_id and not (last_event_id.isascii() and last_event_id.isdecimal() and len(last_event_id) < 16):
+        raise CommandRejected("Last-Event-ID is not the id of an event.", code="request_invalid")
+    return int(last_event_id or 0)
 
 
 def encode_event(name: str, data: bytes, *, seq: int | None = None) -> bytes:
-    """Return one event; `data` is JSON, which has no line ends. `seq`: the place to come back to, None = none."""
+    """Encode one event. `data`: JSON, which has no newlines. `seq`: the position to continue from, None = none."""
     id_line = b"" if seq is None else b"id: %d\n" % seq
     return b"%sevent: %s\ndata: %s\n\n" % (id_line, name.encode(), data)
 
 
 class EventStream(Stream):
-    """The answer that sends events as they come. litestar leaves the generator of a reader that is gone to the
-    collector of garbage; this one is closed."""
+    """A response that sends events as they come. litestar leaves the generator of a disconnected reader to the garbage
+    collector; this class closes it."""
 
     def to_asgi_response(self, app: Any, request: Any, **kwargs: Any) -> ASGIResponse:
-        """Return what sends it."""
+        """Build the ASGI response."""
         names = ("cookies", "encoded_headers")
         iterator: Any = self.iterator
         return _ClosingResponse(
@@ -61,7 +72,7 @@ class _ClosingResponse(ASGIStreamingResponse):
 
 
 class StreamCounter:
-    """Counts the streams of a server."""
+    """Counts the open streams of a server."""
 
     def __init__(self, limit: int = MAX_STREAMS) -> None:
         self.count = 0
@@ -69,13 +80,13 @@ class StreamCounter:
         self._empty = asyncio.Event()
 
     def build_stream(self, pieces: AsyncGenerator[bytes], headers: dict[str, str] | None = None) -> EventStream:
-        """Return the answer that sends events as they come. Raises `HttpRefused` when there are too many."""
+        """Build the response for a stream. Raises `HttpRefused` when there are too many."""
         if self.count >= self._most:
             raise HttpRefused(503, "streams_full", f"{self._most} streams are open.", retry_after=2)
         return EventStream(self._count(pieces), headers={**_HEADERS, **(headers or {})})
 
     async def wait_empty(self) -> None:
-        """Wait until no stream is open, where one was."""
+        """Wait until the last open stream ends."""
         await self._empty.wait()
 
     async def _count(self, pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
@@ -92,7 +103,7 @@ class StreamCounter:
 
 
 async def add_pings(pieces: AsyncGenerator[bytes], seconds: float = PING_SECONDS) -> AsyncGenerator[bytes]:
-    """Yield what comes, and a comment whenever nothing came for so long."""
+    """Yield the pieces, and a ping after every `seconds` without one."""
     waiting: asyncio.Future[bytes] | None = None
     try:
         while True:
@@ -114,5 +125,5 @@ async def add_pings(pieces: AsyncGenerator[bytes], seconds: float = PING_SECONDS
 
 
 async def _take(pieces: AsyncIterator[bytes]) -> bytes:
-    """Return the next piece, b"" = there is none."""
+    """Return the next piece, b"" at the end."""
     return await anext(pieces, b"")

@@ -1,1 +1,3 @@
-"""Our own MCP server: what another agent may look up and propose here, by the same gate and into the same shadow."""
+"""Our own MCP server: another agent searches the project and proposes changes, by the same gate and into the same
+shadow.
+"""

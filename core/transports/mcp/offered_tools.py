@@ -1,4 +1,4 @@
-"""The tools of our MCP server: their arguments, and what each call becomes."""
+"""The tools of our MCP server: their arguments, and the calls that they become."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from core.protocol.renames import list_changes
 from core.protocol.review import Change, Hunk
 from core.records import convert
 from core.state.session import SessionState
-from core.transports.mcp.calling_model import WantedCall
-from core.transports.mcp.outside_agent import OutsideAgent
+from core.transports.mcp.outside_agent import OutsideAgent, RequestedCall
 
 MAX_SYMBOLS: Final = 50
 EDITS: Final = ("patch", "content", "old_string", "delete")
@@ -53,8 +52,8 @@ class ReviewStateArguments(Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
 
-class OutwardTool(Struct, frozen=True, kw_only=True):
-    """A tool. `run` returns its answer, as text or as a JSON object, and whether it failed."""
+class ServedTool(Struct, frozen=True, kw_only=True):
+    """A tool. `run` returns its answer, as text or a JSON object, and True if it failed."""
 
     name: str
     title: str
@@ -64,14 +63,14 @@ class OutwardTool(Struct, frozen=True, kw_only=True):
     is_reading: bool = True
 
     def build_schema(self) -> dict[str, Any]:
-        """Build the JSON Schema of its arguments, without references, which some clients do not follow."""
+        """Build the JSON Schema of its arguments, without references, which some clients can't follow."""
         (_, schemas) = msgspec.json.schema_components([self.arguments])
         schema: dict[str, Any] = schemas[self.arguments.__name__]
         schema.pop("title", None)
         return {"properties": {}, **schema, "additionalProperties": False}
 
     async def call(self, agent: OutsideAgent, raw_arguments: dict[str, Any]) -> tuple[str | dict[str, Any], bool]:
-        """Check the arguments and call it. Raises `ToolInputInvalid`, `CommandRejected`."""
+        """Check the arguments and run the tool. Raises `ToolInputInvalid`, `CommandRejected`."""
         try:
             arguments = convert(raw_arguments, self.arguments)
         except msgspec.ValidationError as problem:
@@ -80,7 +79,7 @@ class OutwardTool(Struct, frozen=True, kw_only=True):
 
 
 async def _search(agent: OutsideAgent, arguments: CodebaseSearchArguments) -> tuple[str, bool]:
-    return await agent.call([WantedCall("codebase_search", msgspec.to_builtins(arguments))])
+    return await agent.call([RequestedCall("codebase_search", msgspec.to_builtins(arguments))])
 
 
 async def _find_symbols(agent: OutsideAgent, arguments: FindSymbolsArguments) -> tuple[dict[str, Any], bool]:
@@ -93,11 +92,11 @@ async def _find_symbols(agent: OutsideAgent, arguments: FindSymbolsArguments) ->
 
 
 async def _find_definition(agent: OutsideAgent, arguments: SymbolPlaceArguments) -> tuple[str, bool]:
-    return await agent.call([WantedCall("find_definition", msgspec.to_builtins(arguments))])
+    return await agent.call([RequestedCall("find_definition", msgspec.to_builtins(arguments))])
 
 
 async def _find_references(agent: OutsideAgent, arguments: SymbolPlaceArguments) -> tuple[str, bool]:
-    return await agent.call([WantedCall("find_references", msgspec.to_builtins(arguments))])
+    return await agent.call([RequestedCall("find_references", msgspec.to_builtins(arguments))])
 
 
 async def _propose(agent: OutsideAgent, arguments: ProposeEditArguments) -> tuple[str, bool]:
@@ -109,28 +108,28 @@ async def _propose(agent: OutsideAgent, arguments: ProposeEditArguments) -> tupl
     return await agent.call(_list_edit_calls(arguments, edit_kinds[0]))
 
 
-def _list_edit_calls(arguments: ProposeEditArguments, kind: str) -> list[WantedCall]:
-    """List the calls of an edit. A file that is replaced as a whole is read first: it may be another one by now."""
+def _list_edit_calls(arguments: ProposeEditArguments, kind: str) -> list[RequestedCall]:
+    """List the calls of an edit. A file that is replaced as a whole is read first, since it may have changed."""
     match kind:
         case "patch":
-            return [WantedCall("apply_patch", {"input": arguments.patch})]
+            return [RequestedCall("apply_patch", {"input": arguments.patch})]
         case "content":
-            read = WantedCall("read_file", {"target_file": arguments.path})
-            return [read, WantedCall("write", {"file_path": arguments.path, "contents": arguments.content})]
+            read = RequestedCall("read_file", {"target_file": arguments.path})
+            return [read, RequestedCall("write", {"file_path": arguments.path, "contents": arguments.content})]
         case "delete":
-            return [WantedCall("delete_file", {"target_file": arguments.path})]
+            return [RequestedCall("delete_file", {"target_file": arguments.path})]
         case _:
             replacement = {"old_string": arguments.old_string, "new_string": arguments.new_string}
             options = {"file_path": arguments.path, "replace_all": arguments.replace_all}
-            return [WantedCall("search_replace", {**options, **replacement})]
+            return [RequestedCall("search_replace", {**options, **replacement})]
 
 
-async def _tell_review(agent: OutsideAgent, _: ReviewStateArguments) -> tuple[dict[str, Any], bool]:
+async def _read_review(agent: OutsideAgent, _: ReviewStateArguments) -> tuple[dict[str, Any], bool]:
     return describe_review(await agent.read_state()), False
 
 
 def describe_review(state: SessionState) -> dict[str, Any]:
-    """Return what waits for a verdict, hunk by hunk, and the verdicts that were given."""
+    """Describe pending changes, hunk by hunk, and the verdicts so far."""
     waiting = [
         {
             "path": change.path,
@@ -166,14 +165,14 @@ def _describe_hunk(hunk: Hunk) -> dict[str, Any]:
 
 
 TOOLS: Final = (
-    OutwardTool(
+    ServedTool(
         name="codebase_search",
         title="Search the project by meaning",
         description="Find the places of this project that answer a question, with their code. Pending edits are seen.",
         arguments=CodebaseSearchArguments,
         run=_search,
     ),
-    OutwardTool(
+    ServedTool(
         name="find_symbols",
         title="Find names",
         description="Find classes, functions and other names of this project, by a name or a part of it. While the "
@@ -181,21 +180,21 @@ TOOLS: Final = (
         arguments=FindSymbolsArguments,
         run=_find_symbols,
     ),
-    OutwardTool(
+    ServedTool(
         name="find_definition",
         title="Find a definition",
         description="Find where a name that stands in a file is defined, by a language server.",
         arguments=SymbolPlaceArguments,
         run=_find_definition,
     ),
-    OutwardTool(
+    ServedTool(
         name="find_references",
         title="Find uses of a name",
         description="Find where a name that stands in a file is used, by a language server.",
         arguments=SymbolPlaceArguments,
         run=_find_references,
     ),
-    OutwardTool(
+    ServedTool(
         name="propose_edit",
         title="Propose an edit for the user's review",
         description="Propose an edit. It does not reach the file: it waits, hunk by hunk, for the user, who looks at "
@@ -204,11 +203,11 @@ TOOLS: Final = (
         run=_propose,
         is_reading=False,
     ),
-    OutwardTool(
+    ServedTool(
         name="review_state",
         title="Look at the review",
         description="List what was proposed and waits for the user, and what the user accepted and rejected, and why.",
         arguments=ReviewStateArguments,
-        run=_tell_review,
+        run=_read_review,
     ),
 )

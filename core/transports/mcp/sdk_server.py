@@ -1,4 +1,4 @@
-"""The server over standard input and output, by the SDK. Nothing but the protocol goes to standard output."""
+"""The MCP server over standard input and output, by the SDK. Only the protocol goes to standard output."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def _serve(agent: OutsideAgent) -> None:
 
 
 def _name_client(context: Any) -> str:
-    """Return the name that the client gives itself, as a title can hold it."""
+    """Return the client's name, shortened for a title."""
     info = getattr(getattr(context.session, "client_params", None), "client_info", None)
     name = " ".join(str(getattr(info, "name", "") or "").split())[:60]
     return name or "another agent"
@@ -61,32 +61,32 @@ def _build_list() -> ListToolsResult:
     return ListToolsResult(
         tools=[
             Tool(
-                name=outward_tool.name,
-                title=outward_tool.title,
-                description=outward_tool.description,
-                input_schema=outward_tool.build_schema(),
+                name=served.name,
+                title=served.title,
+                description=served.description,
+                input_schema=served.build_schema(),
                 annotations=ToolAnnotations(
-                    title=outward_tool.title,
-                    read_only_hint=outward_tool.is_reading,
+                    title=served.title,
+                    read_only_hint=served.is_reading,
                     destructive_hint=False,
-                    idempotent_hint=outward_tool.is_reading,
+                    idempotent_hint=served.is_reading,
                     open_world_hint=False,
                 ),
             )
-            for outward_tool in TOOLS
+            for served in TOOLS
         ]
     )
 
 
 async def _answer(agent: OutsideAgent, name: str, arguments: dict[str, Any]) -> CallToolResult:
-    """Carry a call out; what is wrong with it is its result, so that the caller can do better."""
+    """Carry out a call. Errors are returned as its result, so that the caller can correct them."""
     from mcp_types import CallToolResult, TextContent
 
-    tool = next((outward_tool for outward_tool in TOOLS if outward_tool.name == name), None)
+    tool = next((served for served in TOOLS if served.name == name), None)
     result: str | dict[str, Any]
     try:
         if tool is None:
-            names = ", ".join(outward_tool.name for outward_tool in TOOLS)
+            names = ", ".join(served.name for served in TOOLS)
             raise ToolInputInvalid(f"There is no tool {name[:100]!r}; there are {names}.")
         result, is_error = await tool.call(agent, arguments)
     except AgentTuiError as problem:

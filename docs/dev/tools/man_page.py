@@ -16,7 +16,7 @@ def page() -> str:
     """The whole page, in roff. It has no date and no version, so that it changes with the parsers alone."""
     from argparse_manpage.manpage import Manpage
 
-    from core.cli.completion.parsers import build_parser_tree
+    from core.cli.completion import build_parser_tree
 
     root = build_parser_tree()
     epilog, root.epilog = root.epilog or "", None

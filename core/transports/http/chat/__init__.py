@@ -1,1 +1,1 @@
-"""The chat API: its requests, the answer that is followed, and the events of its stream."""
+"""The chat API: prompts in, documents out, in the names of the integration concept."""

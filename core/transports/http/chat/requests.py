@@ -1,32 +1,103 @@
-"""A request of the chat API, in the names of the integration concept, and the command that it stands for."""
+"""A request of the chat API, and its translation into commands.
+
+The content of a message is plain text, or parts of text and pictures in the names of OpenAI's API. A picture is sent in
+the message as a `data:` URL: the server fetches nothing for a client.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Annotated, Final, Literal
 
-from msgspec import Meta, field
+from msgspec import Meta, Struct, field
 
+from core.attachments.pictures import READABLE_TYPES
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol.documents import Question, QuestionAnswer
 from core.protocol.events import ModeName, QuestionAsked
 from core.protocol.tools import ToolRow, ToolScope, ToolSettings
 from core.records import convert
-from core.transports.http.chat.content import (
-    CODE,
-    MAX_PICTURES,
-    ApiRecord,
-    ImagePart,
-    TextPart,
-    decode_picture,
-    join_text,
-    list_picture_urls,
-)
 
+MAX_PICTURES: Final = 100  # in a request, the limit of providers
+PICTURE_REFUSED: Final = "picture_refused"
+_MAX_EXCERPT: Final = 60  # characters of a URL in an error message
+_ALIASES: Final = {"image/jpg": "image/jpeg"}
+_EXAMPLE: Final = "Send it as data:image/png;base64,…"
 MAX_MESSAGES: Final = 1_000
 _CONVERSATION: Final = r"^conv_[0-9a-z]{1,40}$"
+
+
+class ApiRecord(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Base of what a client sends: a field that is not known is refused."""
+
+
+class TextPart(ApiRecord, frozen=True, kw_only=True, tag_field="type", tag="text"):
+    """Text of a message; parts of it are lines of their own."""
+
+    text: Annotated[str, Meta(description="Plain text, Markdown.")]
+
+
+class ImageUrl(ApiRecord, frozen=True, kw_only=True):
+    """The bytes of a picture, as a URL that holds them."""
+
+    url: Annotated[str, Meta(description="`data:image/png;base64,…`; nothing is fetched.")]
+    detail: Annotated[
+        Literal["auto", "low", "high"],
+        Meta(description="Accepted; a picture is sent in the size that docs/attachments.md tells of."),
+    ] = "auto"
+
+
+class ImagePart(ApiRecord, frozen=True, kw_only=True, tag_field="type", tag="image_url"):
+    """A picture in a message of the user's."""
+
+    image_url: ImageUrl = field(name="image_url")
+
+
+def join_text(content: str | tuple[TextPart | ImagePart, ...]) -> str:
+    """Return the text of a message's content."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(text_part.text for text_part in content if isinstance(text_part, TextPart))
+
+
+def list_picture_urls(content: str | tuple[TextPart | ImagePart, ...]) -> tuple[str, ...]:
+    """Return the URLs of the pictures in a message's content."""
+    if isinstance(content, str):
+        return ()
+    return tuple(part.image_url.url for part in content if isinstance(part, ImagePart))
+
+
+def decode_picture(url: str, name: str) -> bytes:
+    """Return the bytes of a `data:` URL (RFC 2397). Slow for a large one: call it in a thread. `name`: the picture's
+    name in an error. Raises `CommandRejected`."""
+    head, comma, data = url.partition(",")
+    scheme, colon, media_type = head.partition(":")
+    if not comma or not colon or scheme.strip().lower() != "data":
+        excerpt = f"{url[:_MAX_EXCERPT]}{'…' if len(url) > _MAX_EXCERPT else ''}"
+        raise CommandRejected(
+            f"{name} is {excerpt!r}, and the server fetches nothing.", hint=_EXAMPLE, code=PICTURE_REFUSED
+        )
+    kind, *parameters = (part.strip().lower() for part in media_type.split(";"))
+    if _ALIASES.get(kind, kind) not in READABLE_TYPES:
+        known_types = ", ".join(sorted(readable_type.removeprefix("image/") for readable_type in READABLE_TYPES))
+        raise CommandRejected(
+            f"{name} is of the type {kind[:_MAX_EXCERPT]!r}, which is no picture that can be read.",
+            hint=f"image/… of {known_types} can be sent.",
+            code=PICTURE_REFUSED,
+        )
+    if "base64" not in parameters:
+        raise CommandRejected(f"{name} does not say that it is base64.", hint=_EXAMPLE, code=PICTURE_REFUSED)
+    try:
+        picture = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        raise CommandRejected(f"{name}: its data is not base64.", hint=_EXAMPLE, code=PICTURE_REFUSED) from None
+    if not picture:
+        raise CommandRejected(f"{name} is empty.", hint=_EXAMPLE, code=PICTURE_REFUSED)
+    return picture
 
 
 class ChatMessage(ApiRecord, frozen=True, kw_only=True):
@@ -40,7 +111,7 @@ class ChatMessage(ApiRecord, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The text of it, "" = it is all pictures."""
+        """The text of the message, "" = it has only pictures."""
         return join_text(self.content)
 
 
@@ -95,20 +166,20 @@ class ChatRequest(ApiRecord, frozen=True, kw_only=True):
     stream: Annotated[bool, Meta(description="Answer with server-sent events.")] = False
 
     def find_prompt(self) -> str:
-        """Return the words of the user, "" = there are only pictures. Raises `CommandRejected` if the last message is
-        none of theirs."""
+        """Return the user's text, "" = there are only pictures. Raises `CommandRejected` if the last message is not the
+        user's."""
         last = self.messages[-1]
         if last.role != "user":
             raise CommandRejected("the last message has to be the user's.", code="prompt_missing")
         return last.text
 
     def list_rules(self) -> tuple[str, ...]:
-        """Return the rules of the context, and the words of the system."""
+        """Return the rules of the context and the texts of system messages."""
         system_texts = [message.text for message in self.messages if message.role == "system"]
         return tuple(rule for rule in (*self.context.rules, *system_texts) if rule.strip())
 
     def list_earlier(self, labels: Mapping[int, Sequence[str]]) -> tuple[cmd.EarlierMessage, ...]:
-        """Return what was said before the prompt. `labels`: by the place of a message, those of its pictures."""
+        """Return the messages before the prompt. `labels`: the labels of a message's pictures, by its index."""
         utterances = [
             (message.role, " ".join((*labels.get(index, ()), message.text)))
             for index, message in enumerate(self.messages[:-1])
@@ -121,16 +192,16 @@ class ChatRequest(ApiRecord, frozen=True, kw_only=True):
         )
 
     def decode_pictures(self) -> dict[int, tuple[cmd.AttachmentAdd, ...]]:
-        """Return the pictures of messages that have any, by the place of the message. Slow: call it in a thread. Raises
-        `CommandRejected` for one that can't be taken, and for too many."""
+        """Return the pictures by the index of their message. Slow: call it in a thread. Raises `CommandRejected` for an
+        invalid picture, and for too many."""
         pictures: dict[int, tuple[cmd.AttachmentAdd, ...]] = {}
         count = 0
         for index, message in enumerate(self.messages):
             urls = list_picture_urls(message.content)
             if urls and message.role != "user":
-                raise CommandRejected(f"messages[{index}] has a picture; only the user's can.", code=CODE)
+                raise CommandRejected(f"messages[{index}] has a picture; only the user's can.", code=PICTURE_REFUSED)
             if count + len(urls) > MAX_PICTURES:
-                raise CommandRejected(f"there are more than {MAX_PICTURES} pictures.", code=CODE)
+                raise CommandRejected(f"there are more than {MAX_PICTURES} pictures.", code=PICTURE_REFUSED)
             names = [f"picture {number}" for number in range(count + 1, count + len(urls) + 1)]
             adds = tuple(
                 cmd.AttachmentAdd(data=decode_picture(url, name), name=name)
@@ -142,7 +213,7 @@ class ChatRequest(ApiRecord, frozen=True, kw_only=True):
 
 
 def check_open_files(paths: Sequence[str]) -> None:
-    """Raise `CommandRejected` for a path that does not lie in a project."""
+    """Raise `CommandRejected` for a path outside of the project."""
     for path in paths:
         pure = PurePosixPath(path)
         if not path or pure.is_absolute() or ".." in pure.parts or "\0" in path:
@@ -152,7 +223,7 @@ def check_open_files(paths: Sequence[str]) -> None:
 
 
 def build_tool_limits(request: ChatRequest, rows: Sequence[ToolRow]) -> dict[str, ToolSettings]:
-    """Return what tools may do in the turn. `rows`: the tools that there are. Raises `CommandRejected`."""
+    """Return the limits of tools in the turn. `rows`: the existing tools. Raises `CommandRejected`."""
     limits = {
         name: convert({key: getattr(availability, key) for key in availability.__struct_fields__}, ToolSettings)
         for name, availability in request.available_tools.items()
@@ -171,7 +242,7 @@ def build_tool_limits(request: ChatRequest, rows: Sequence[ToolRow]) -> dict[str
 
 
 def parse_answers(open_question: QuestionAsked, text: str) -> tuple[QuestionAnswer, ...]:
-    """Return the answers that a message gives to questions: lines like `q1: jwt`, or all of it for the first one."""
+    """Parse answers to questions from a message: lines like `q1: jwt`, or the whole text for the first question."""
     lines = [line.partition(":") for line in text.splitlines() if ":" in line]
     values_by_id: Mapping[str, str] = {key.strip().casefold(): value.strip() for key, _, value in lines}
     answered_pairs = [
@@ -184,7 +255,7 @@ def parse_answers(open_question: QuestionAsked, text: str) -> tuple[QuestionAnsw
 
 
 def _build_answer(question: Question, text: str) -> QuestionAnswer:
-    """Return the options that a text names, by their ids or labels; one that names none is the answer itself."""
+    """Return the options that a text names by id or label; any other text is a free answer."""
     option_ids = {word.casefold(): option.id for option in question.options for word in (option.label, option.id)}
     words = [part.strip().casefold() for part in ([text] if text.casefold() in option_ids else text.split(","))]
     choices = tuple(dict.fromkeys(option_ids[word] for word in words if word in option_ids))
@@ -194,10 +265,10 @@ def _build_answer(question: Question, text: str) -> QuestionAnswer:
 
 
 def to_session_id(conversation: str) -> str:
-    """Return the session of a conversation."""
+    """Return the session id of a conversation."""
     return f"ses_{conversation.removeprefix('conv_')}"
 
 
 def to_conversation_id(session: str) -> str:
-    """Return the conversation of a session."""
+    """Return the conversation id of a session."""
     return f"conv_{session.partition('_')[2]}"

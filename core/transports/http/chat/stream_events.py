@@ -1,8 +1,8 @@
-"""The seven events of a streamed answer, made of the events of a turn as they come.
+"""The seven events of a streamed answer, projected from the events of a turn.
 
-A document has the same id while it streams and in the response. When a model call failed and is tried again, the
-documents of the failed attempt are void: their ids are given again, and a second `document_start` of an id begins that
-document anew. A document that has not ended when the answer is done is void, too.
+A document has the same id in the stream and in the response. When a model call failed and is repeated, the documents of
+the failed attempt are void: their ids are used again, and a second `document_start` with an id starts that document
+over. A document that has not ended when the answer is done is void, too.
 
 `docs/stream.schema.json` is generated from these records (`python -m core.transports.http.chat.stream_events`).
 """
@@ -30,9 +30,9 @@ from core.transports.response import (
     close_records,
 )
 
-_WRITTEN: Final = frozenset({"text", "code_block", "code_reference"})
+_TEXT_KINDS: Final = frozenset({"text", "code_block", "code_reference"})
 WAITS: Final = "A question waits for you: the next message of the conversation answers it."
-_CALLED: Final = frozenset({"tool_call", "file_edit", "terminal_command"})
+_CALL_KINDS: Final = frozenset({"tool_call", "file_edit", "terminal_command"})
 
 
 class StreamEvent(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -130,7 +130,7 @@ STREAM_EVENTS: Final[tuple[type[StreamEvent], ...]] = (
 
 
 class ChatProjection:
-    """Makes stream events of the events of a session, turn by turn. Reasoning is no document of an answer."""
+    """Projects the events of a session onto stream events, turn by turn. Reasoning is not part of an answer."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -139,31 +139,31 @@ class ChatProjection:
         self._turn = ""
 
     def project(self, envelope: ev.Envelope) -> list[StreamEvent]:
-        """Return what an event of the session says in the stream. The end of a turn is `build_done`."""
+        """Return the stream events of an event. `build_done` makes the one for the end of a turn."""
         event = envelope.event
         if isinstance(event, ev.TurnStarted):
-            self._begin(envelope.turn)
+            self._start_turn(envelope.turn)
         if envelope.turn != self._turn and not isinstance(event, ev.ApprovalRequested):
             return []
         events: list[StreamEvent] = []
         match event:
             case ev.DocumentStarted() if event.kind != "reasoning":
-                events = [self._start(event)]
-            case ev.DocumentDelta() if self._kinds.get(event.id) in _WRITTEN:
+                events = [self._start_document(event)]
+            case ev.DocumentDelta() if self._kinds.get(event.id) in _TEXT_KINDS:
                 events = [ContentDelta(document_id=self._name(event.id), delta=event.text)]
-            case ev.ToolRequested() if self._kinds.get(event.document) in _CALLED:
-                events = self._call(event.document, event.tool, event.call, _parse_arguments(event.arguments))
+            case ev.ToolRequested() if self._kinds.get(event.document) in _CALL_KINDS:
+                events = self._start_call(event.document, event.tool, event.call, _parse_arguments(event.arguments))
             case ev.ApprovalRequested():
-                events = self._ask(event)
+                events = self._request_approval(event)
             case ev.DocumentFinished() if event.document.id in self._numbers:
-                events = self._finish(event.document)
+                events = self._finish_document(event.document)
             case ev.StepRetried():
-                self._void(event.void_documents)
+                self._drop_documents(event.void_documents)
             case _:
                 pass
         return events
 
-    def _begin(self, turn: str) -> None:
+    def _start_turn(self, turn: str) -> None:
         self._numbers.clear()
         self._kinds.clear()
         self._calls.clear()
@@ -172,18 +172,18 @@ class ChatProjection:
     def _name(self, document: str) -> str:
         return f"doc_{self._numbers[document]:03}"
 
-    def _start(self, event: ev.DocumentStarted) -> StreamEvent:
+    def _start_document(self, event: ev.DocumentStarted) -> StreamEvent:
         used_numbers = set(self._numbers.values())
         number = next(candidate for candidate in range(1, len(used_numbers) + 2) if candidate not in used_numbers)
         self._numbers[event.id], self._kinds[event.id] = number, event.kind
         return DocumentStart(id=self._name(event.id), type=event.kind, sequence=number)
 
-    def _void(self, documents: tuple[str, ...]) -> None:
+    def _drop_documents(self, documents: tuple[str, ...]) -> None:
         for document in documents:
             self._numbers.pop(document, None)
             self._kinds.pop(document, None)
 
-    def _call(self, document: str, tool: str, call: str, arguments: dict[str, Any]) -> list[StreamEvent]:
+    def _start_call(self, document: str, tool: str, call: str, arguments: dict[str, Any]) -> list[StreamEvent]:
         self._calls[document] = (tool, call, arguments)
         name = self._name(document)
         return [
@@ -191,7 +191,7 @@ class ChatProjection:
             ToolCallArguments(document_id=name, arguments=arguments),
         ]
 
-    def _ask(self, event: ev.ApprovalRequested) -> list[StreamEvent]:
+    def _request_approval(self, event: ev.ApprovalRequested) -> list[StreamEvent]:
         waiting = WaitingApproval(
             id=event.id, kind=event.kind, subject=event.subject, reason=event.reason, options=event.options
         )
@@ -201,7 +201,7 @@ class ChatProjection:
             if call == event.call and document in self._numbers
         ]
 
-    def _finish(self, document: Any) -> list[StreamEvent]:
+    def _finish_document(self, document: Any) -> list[StreamEvent]:
         number, kind = self._numbers[document.id], self._kinds[document.id]
         name = self._name(document.id)
         full_document = structs.replace(document, id=name, sequence=number)
@@ -209,8 +209,8 @@ class ChatProjection:
             return [DocumentEnd(document_id=name, final_content=document.content or "")]
         events: list[StreamEvent] = []
         if (result := _find_result(document)) is not None:
-            if document.id not in self._calls:  # it shows a part of a call that was told with another document
-                events += self._call(document.id, *_describe_call(document))
+            if document.id not in self._calls:  # it is a part of a call that began with another document
+                events += self._start_call(document.id, *_describe_call(document))
             events.append(ToolResultEvent(document_id=name, result=result))
         final = document.content if isinstance(document, d.CodeBlockDocument | d.CodeReferenceDocument) else None
         return [
@@ -220,7 +220,7 @@ class ChatProjection:
 
 
 def _parse_arguments(text: str) -> dict[str, Any]:
-    """Return the arguments of a call; what is no JSON object, under `raw`."""
+    """Return the arguments of a call; under `raw` if they are no JSON object."""
     try:
         arguments = decode_json(text)
     except msgspec.DecodeError:
@@ -242,7 +242,7 @@ def _find_result(document: d.Document) -> d.ToolResult | None:
 
 
 def _describe_call(document: Any) -> tuple[str, str, dict[str, Any]]:
-    """Return tool, call and arguments of a document that shows one."""
+    """Return the tool, call id and arguments of a document about a call."""
     metadata = document.metadata
     match document:
         case d.ToolCallDocument():
@@ -254,7 +254,7 @@ def _describe_call(document: Any) -> tuple[str, str, dict[str, Any]]:
 
 
 def build_answer(turn: TurnState, state: SessionState) -> Response:
-    """Return the response object of a turn. One that ended with a question to the user has done what it could."""
+    """Return the response object of a turn. A turn that ended with a question to the user counts as done."""
     response = build_response(turn, state)
     has_asked = any(
         isinstance(document, d.ClarificationDocument) and not document.metadata.answers
@@ -290,7 +290,7 @@ def build_stream_schema() -> dict[str, Any]:
 
 
 def format_stream_schema() -> str:
-    """Return the schema as it stands in `docs/stream.schema.json`."""
+    """Return the content of `docs/stream.schema.json`."""
     return json.dumps(build_stream_schema(), indent=2, sort_keys=True) + "\n"
 
 

@@ -18,9 +18,8 @@ from core.cli import box as box_run
 from core.cli import permissions as permissions_print
 from core.cli import plan as plan_print
 from core.cli import sessions as sessions_print
-from core.cli.print_mode.printer import JsonPrinter, StreamPrinter, TextPrinter, review_notice
-from core.cli.review_output import patch_text
-from core.cli.session_output import table as sessions_table
+from core.cli.print_mode.printer import JsonPrinter, StreamPrinter, TextPrinter, format_review_notice
+from core.cli.review_output import render_patch
 from core.permissions.saved_rules import SavedRule
 from core.plans.plan_store import BrokenPlan, PlanListing, PlanStore
 from core.protocol import events as ev
@@ -72,15 +71,15 @@ def listed(name: str) -> str:
 
 PENDING = PendingChange(path="", operation="edit", added=1, removed=1)
 PRINTERS: dict[str, Callable[[str], str]] = {
-    "pending": lambda name: "\n".join(review_notice(response(pending_changes=(replace(PENDING, path=name),)))),
+    "pending": lambda name: "\n".join(format_review_notice(response(pending_changes=(replace(PENDING, path=name),)))),
     "conflict": lambda name: "\n".join(
-        review_notice(response(pending_changes=(replace(PENDING, path="a", conflict=name),)))
+        format_review_notice(response(pending_changes=(replace(PENDING, path="a", conflict=name),)))
     ),
     "renamed": lambda name: "\n".join(
-        review_notice(response(pending_changes=(replace(PENDING, path="new", renamed_from=name),)))
+        format_review_notice(response(pending_changes=(replace(PENDING, path="new", renamed_from=name),)))
     ),
     "directory": lambda name: "\n".join(
-        review_notice(
+        format_review_notice(
             response(
                 pending_changes=tuple(
                     replace(PENDING, path=f"new/{each}", renamed_from=f"{name}/{each}", added=0, removed=0)
@@ -90,7 +89,7 @@ PRINTERS: dict[str, Callable[[str], str]] = {
         )
     ),
     "bulk": lambda name: "\n".join(
-        review_notice(response(pending_bulks=(PendingBulk(root=name, kind="large", files=1, bytes=1),)))
+        format_review_notice(response(pending_bulks=(PendingBulk(root=name, kind="large", files=1, bytes=1),)))
     ),
     "written": lambda name: text_printed(name, accepted_changes=(name,)),
     "rule": lambda name: text_printed(
@@ -110,25 +109,25 @@ PRINTERS: dict[str, Callable[[str], str]] = {
             )
         ),
     ),
-    "patch": lambda name: "\n".join(patch_text.render_patch(ChangeDiff(change=replace(CHANGE, path=name), lines=()))),
+    "patch": lambda name: "\n".join(render_patch(ChangeDiff(change=replace(CHANGE, path=name), lines=()))),
     "remark": lambda name: "\n".join(
-        patch_text.render_patch(ChangeDiff(change=replace(CHANGE, path=name, protected=True, conflict=name), lines=()))
+        render_patch(ChangeDiff(change=replace(CHANGE, path=name, protected=True, conflict=name), lines=()))
     ),
-    "rename": lambda name: "\n".join(
-        patch_text.render_patch(ChangeDiff(change=replace(RENAME, renamed_from=name), lines=()))
-    ),
+    "rename": lambda name: "\n".join(render_patch(ChangeDiff(change=replace(RENAME, renamed_from=name), lines=()))),
     "verdict": lambda name: format_change_path(replace(RENAME, renamed_from=name)),
-    "box": lambda name: "\n".join(box_run._lines(replace(CHANGE, path=name, conflict=name), None)),
-    "box bulk": lambda name: box_run.bulk_line(Bulk(root=name, kind="large", files=1, bytes=1), box_run._name(name)),
-    "box rename": lambda name: "\n".join(box_run._lines(replace(RENAME, renamed_from=name), None)),
+    "box": lambda name: "\n".join(box_run._format_change(replace(CHANGE, path=name, conflict=name), None)),
+    "box bulk": lambda name: box_run.format_bulk(
+        Bulk(root=name, kind="large", files=1, bytes=1), box_run._escape_path(name)
+    ),
+    "box rename": lambda name: "\n".join(box_run._format_change(replace(RENAME, renamed_from=name), None)),
     "plans": listed,
     "plan": lambda name: said(lambda: plan_print._show(plan_of(name), json=False)),
-    "permission": lambda name: permissions_print.line(SavedRule(id="1", choice="allow", rule=name)),
-    "permission for a command": lambda name: permissions_print.line(
+    "permission": lambda name: permissions_print.format_answer(SavedRule(id="1", choice="allow", rule=name)),
+    "permission for a command": lambda name: permissions_print.format_answer(
         SavedRule(id="1", choice="allow", digest="x", shown=name, directory=name)
     ),
     "sessions": lambda name: "\n".join(
-        sessions_table.format_table(
+        sessions_print.format_table(
             (SessionInfo(id="s", title=name, started=0, updated=0, model="m", mode="agent"),), frozenset({"s"})
         )
     ),

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from core.cli.review_output.patch_text import render_git_preview
+from core.cli.review_output import render_git_preview
 from core.errors import ReviewConflict
 from core.text.display_names import to_one_line
 from tests.support.everyday import tree

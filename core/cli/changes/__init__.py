@@ -1,1 +1,0 @@
-"""Changes on the command line: pending ones as a patch, accepted ones as commits and pull requests."""

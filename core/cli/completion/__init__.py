@@ -1,1 +1,0 @@
-"""Completion of command lines in shells, and the man page: both are made of the parsers."""

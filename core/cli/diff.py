@@ -1,0 +1,113 @@
+"""`agent-tui diff`: print pending or accepted changes as a patch that `git apply` takes, exact to the byte."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, Literal
+
+from core.cli.parsing import Front, build_parser, parse_directory, parse_session_id
+from core.cli.review import find_session_to_review
+from core.cli.session_changes import (
+    ChangesArguments,
+    SessionChanges,
+    open_changes,
+    print_json,
+    print_notice,
+    relate_path,
+)
+from core.exits import ExitCode
+from core.protocol import queries as q
+from core.text.display_names import display_name, to_one_line
+from core.text.exposure import expose_full_line
+
+DIFF_USAGE: Final = "agent-tui diff [PATH ...] [--accepted] [--dir DIR] [--session ID] [--json]"
+
+DIFF_TEXT: Final = """\
+Print what waits for a review as one patch. `agent-tui diff | git apply` puts it
+into another work tree of the same state: binary files, modes, links and renames
+too. PATH limits it to files and directories. With --accepted: what was accepted
+and is in no commit yet, from the last commit on."""
+
+DIFF_CODES: Final = """\
+exit codes:
+  0   done (also when there is nothing)
+  1   failed; the message says why
+  2   wrong arguments
+  4   something is not in it; the messages say what"""
+
+
+_SIGNS: Final = frozenset("+- ")
+_BYTE: Final = re.compile("‹U\\+(DC[89A-F][0-9A-F])(×[0-9]+|)›")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffArguments(ChangesArguments):
+    """`paths`: as they were typed."""
+
+    front: ClassVar[Front] = "diff"
+    paths: tuple[str, ...] = ()
+    which: Literal["pending", "accepted"] = "pending"
+
+
+def parse(argv: Sequence[str]) -> DiffArguments:
+    """Parse the arguments of `agent-tui diff`; exits as `core.cli.arguments.parse` does."""
+    parser = build_parser("agent-tui diff", DIFF_USAGE, DIFF_TEXT, DIFF_CODES)
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="only these files and directories")
+    parser.add_argument("--accepted", action="store_true", help="what was accepted and is in no commit yet")
+    parser.add_argument("--dir", default="", metavar="DIR", help="the project; the current directory by default")
+    parser.add_argument("--session", type=parse_session_id, metavar="ID", help="else the last one")
+    parser.add_argument("--json", action="store_true", help="the answer, as JSON")
+    args = parser.parse_intermixed_args(argv)
+    return DiffArguments(
+        directory=parse_directory([args.dir] if args.dir else [], parser),
+        session=args.session or "",
+        json=args.json,
+        paths=tuple(args.paths),
+        which="accepted" if args.accepted else "pending",
+    )
+
+
+def run(arguments: DiffArguments) -> int:
+    """Print the patch. Raises `AgentTuiError`."""
+    return asyncio.run(_run(arguments))
+
+
+def expose_patch_line(line: bytes) -> str:
+    """Return a line of a patch with invisible characters marked and bytes that are not UTF-8 named."""
+    text = line.decode("utf-8", "surrogateescape")
+    visible_text = text[:1] + expose_full_line(text[1:]) if text[:1] in _SIGNS else expose_full_line(text)
+    return _BYTE.sub(lambda mark: f"‹byte {int(mark[1], 16) & 0xFF:02X}{mark[2]}›", visible_text)
+
+
+async def _run(arguments: DiffArguments) -> int:
+    session = arguments.session
+    if not session and arguments.which == "pending":
+        session = find_session_to_review(arguments.directory)
+        if not session:
+            return ExitCode.DONE
+    async with open_changes(arguments, session) as work:
+        return await _print(work, arguments)
+
+
+async def _print(work: SessionChanges, arguments: DiffArguments) -> int:
+    paths = tuple(relate_path(path, arguments.directory) for path in arguments.paths)
+    answer = await work.engine.query(q.PatchQuery(session=work.session, which=arguments.which, paths=paths))
+    if isinstance(answer, q.RefusedAnswer):
+        print_notice(f"agent-tui: {answer.message} {answer.hint}".rstrip())
+        return ExitCode.FAILED
+    assert isinstance(answer, q.PatchAnswer)
+    if arguments.json:
+        print_json(answer)
+        return ExitCode.DONE
+    if sys.stdout.isatty():  # a person gets control characters escaped, a program every byte
+        sys.stdout.writelines(f"{expose_patch_line(line)}\n" for line in answer.patch.split(b"\n")[:-1])
+    else:
+        sys.stdout.buffer.write(answer.patch)
+    sys.stdout.flush()
+    for path, reason in answer.left_out:
+        print_notice(f"left      {display_name(path)} ({to_one_line(reason)})")
+    return ExitCode.REFUSED if answer.left_out else ExitCode.DONE

@@ -1,1 +1,0 @@
-"""`agent-tui skills`, `agent-tui commands` and `agent-tui mcp`."""

@@ -1,1 +1,0 @@
-"""Subcommands by which a running engine is reached from outside its screen."""

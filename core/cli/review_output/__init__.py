@@ -1,1 +1,0 @@
-"""Renderings of what waits for a review, for other programs to read."""

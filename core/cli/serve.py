@@ -1,0 +1,165 @@
+"""`agent-tui serve`: serve the engine by HTTP to programs that hold one of its tokens."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
+from core.errors import ConfigError
+from core.exits import ExitCode
+from core.protocol.options import EngineOptions
+
+if TYPE_CHECKING:
+    from core.engine.shared.models import ModelAccess
+    from core.transports.http.server import ListenAddress
+
+SERVE_USAGE = """\
+agent-tui serve [DIR] [--web] [--host HOST] [--port N | --socket PATH]
+                       [--token-file FILE] [--tls-cert FILE --tls-key FILE]
+                       [--allow-origin ORIGIN ...] [--allow-host HOST ...]"""
+
+SERVE_TEXT = """\
+Serve the chat API and the sessions of DIR by HTTP (docs/api.md). Only programs
+that hold a token are let in: one may read, one drives, one approves. They are
+made at the start and stand in a file that you alone can read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeArguments(Arguments):
+    """`port` 0: any free one. `token_file` None: one for this run, in the state directory. `has_page`: serve the web
+    page. `program`: the argv prefix that starts this program again, for a screen of the page and for a worker."""
+
+    front: ClassVar[Front] = "serve"
+    host: str = "127.0.0.1"
+    port: int = 0
+    socket_path: Path | None = None
+    token_file: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    origins: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    has_page: bool = False
+    program: tuple[str, ...] = ()
+
+    def build_address(self) -> ListenAddress:
+        """Return where to listen. Raises `ConfigError` if others could eavesdrop."""
+        from core.transports.http.server import ListenAddress
+
+        listen_address = ListenAddress(
+            host=self.host,
+            port=self.port,
+            socket_path=self.socket_path,
+            certificate=self.certificate,
+            key=self.key,
+        )
+        listen_address.check_exposure()
+        return listen_address
+
+
+def _parse_port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number up to 65535, 0 = any that is free")
+    return int(text)
+
+
+def _parse_path(text: str) -> Path:
+    return Path(text).expanduser().absolute()
+
+
+def parse(argv: Sequence[str]) -> ServeArguments:
+    """Parse the arguments of `agent-tui serve`; exits as `core.cli.arguments.parse` does."""
+    parser = build_parser("agent-tui serve", SERVE_USAGE, SERVE_TEXT)
+    add_directory(parser)
+    parser.add_argument(
+        "--web", action="store_true", help="serve a page, too: review from a phone, the screen in a tab"
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen at (default: 127.0.0.1)")
+    parser.add_argument("--port", type=_parse_port, metavar="N", help="port to listen at (default: any that is free)")
+    parser.add_argument("--socket", type=_parse_path, metavar="PATH", help="listen at a Unix socket instead")
+    parser.add_argument("--token-file", type=_parse_path, metavar="FILE", help="file of the tokens, kept between runs")
+    parser.add_argument("--tls-cert", type=_parse_path, metavar="FILE", help="certificate, in PEM")
+    parser.add_argument("--tls-key", type=_parse_path, metavar="FILE", help="its key, in PEM")
+    parser.add_argument(
+        "--allow-origin", action="append", metavar="ORIGIN", help="page that may call: http://HOST:PORT"
+    )
+    parser.add_argument(
+        "--allow-host", action="append", metavar="HOST", help="another name of this server: HOST[:PORT]"
+    )
+    args = parser.parse_intermixed_args(argv)
+    if (args.tls_cert is None) != (args.tls_key is None):
+        parser.error("--tls-cert and --tls-key go together")
+    if args.socket is not None and (args.port is not None or args.tls_cert is not None):
+        parser.error("--socket takes the place of a port, and of TLS")
+    return ServeArguments(
+        directory=parse_directory(args.words, parser),
+        host=args.host,
+        port=args.port or 0,
+        socket_path=args.socket,
+        token_file=args.token_file,
+        certificate=args.tls_cert,
+        key=args.tls_key,
+        origins=tuple(args.allow_origin or ()),
+        hosts=tuple(args.allow_host or ()),
+        has_page=args.web,
+    )
+
+
+def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
+    """Serve until a signal ends it. Returns the exit code. Raises `ConfigError`."""
+    from core.engine import Engine
+    from core.transports.engine_host import share_engine
+    from core.transports.engines import Engines
+    from core.transports.http import access, server
+    from core.transports.http.app import build_application
+    from core.transports.http.service import AgentAccess, HttpService
+    from core.transports.http.terminal import Terminals
+
+    endpoint = arguments.build_address()
+    path = _choose_token_file(arguments)
+    tokens = access.load_tokens(path)
+    listening = server.open_socket(endpoint)
+    port = 0 if endpoint.socket_path is not None else int(listening.getsockname()[1])
+    rules = server.build_rules(
+        endpoint, port, tokens, origins=arguments.origins, hosts=arguments.hosts, has_page=arguments.has_page
+    )
+    url = "" if endpoint.socket_path is not None else server.build_url(endpoint, port)
+    access.save_tokens(path, tokens, url=url, socket=str(endpoint.socket_path or ""))
+
+    def announce() -> None:
+        address = f"{url}#{tokens.approve}" if url else f"unix:{endpoint.socket_path}"
+        sys.stdout.write(f"{address}\n")
+        sys.stdout.flush()
+        sys.stderr.write(f"Serving {arguments.directory}. The tokens (read, drive, approve) are in {path}.\n")
+
+    defaults = EngineOptions(preload=False, program=arguments.program)
+    engines = Engines(defaults, lambda path, options: share_engine(Engine(path, options=options, models=models)))
+    agents = AgentAccess(arguments.directory, arguments.program)
+    terminals = Terminals(arguments.program) if arguments.has_page else None
+    application = build_application(HttpService(engines, arguments.directory, agents, terminals=terminals), rules)
+    serving = server.HttpServer(listening, application, engines=engines, listen_address=endpoint, on_ready=announce)
+    try:
+        asyncio.run(serving.run())
+    finally:
+        if arguments.token_file is None:
+            path.unlink(missing_ok=True)
+    return ExitCode.DONE
+
+
+def _choose_token_file(arguments: ServeArguments) -> Path:
+    """Return the path of the token file. Raises `ConfigError` for one that the agent could read."""
+    from core.transports.http.access import get_default_path
+
+    path = arguments.token_file or get_default_path()
+    if path.resolve().is_relative_to(arguments.directory):
+        raise ConfigError(
+            f"{path} lies in the project, where its agent could read the tokens.",
+            hint="Name a file outside of it.",
+            code="token_file_in_project",
+        )
+    return path

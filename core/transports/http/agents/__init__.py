@@ -1,1 +1,0 @@
-"""Background agents by HTTP."""

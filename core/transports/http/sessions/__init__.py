@@ -1,1 +1,0 @@
-"""Sessions by HTTP: their routes, the records of these, and the rights that commands need."""
