@@ -53,7 +53,6 @@ class Terminal:
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.pid = os.fork()
         if self.pid == 0:
-            os.close(self.fd)
             os.login_tty(program_side)
             self._become(argv, cwd, env)
         os.close(program_side)

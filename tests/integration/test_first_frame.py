@@ -24,7 +24,8 @@ from tui.terminal.early_terminal import open_early
 options = types.SimpleNamespace(continue_last=False, resume=None, mode=None)
 try:
     with open_early(options, pathlib.Path("/nowhere")) as early:
-        while early:
+        assert early is not None
+        while True:
             time.sleep(0.2)  # a signal that comes between Python's look for one and a wait without end is never seen
 except KeyboardInterrupt:
     sys.exit(130)
