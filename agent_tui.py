@@ -336,7 +336,7 @@ def _run_upkeep(arguments: "Any") -> int:
 
 def _run_doctor(arguments: "Any") -> int:
     from core.cli.doctor import run
-    from tui.attachments.clipboard import describe_clipboard
+    from tui.clipboard import describe_clipboard
 
     return run(arguments, clipboard=describe_clipboard)
 

@@ -130,7 +130,7 @@ PANES: Final = (
     ),
     PaneSpec(
         "agents",
-        "tui.agents.roster:AgentRoster",
+        "tui.roster:AgentRoster",
         "f9",
         "Subagents",
         "the subagents",
@@ -140,7 +140,7 @@ PANES: Final = (
     ),
     PaneSpec(
         "background",
-        "tui.agents.background:BackgroundPane",
+        "tui.roster:BackgroundPane",
         "shift+f9",
         "Background",
         "the background agents",
@@ -150,7 +150,7 @@ PANES: Final = (
     ),
     PaneSpec(
         "findings",
-        "tui.findings.pane:FindingsPane",
+        "tui.findings:FindingsPane",
         "shift+f8",
         "Findings",
         "the findings of a code review",

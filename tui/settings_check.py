@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from tui.key_scopes import SCOPE_TITLES
 from tui.key_table import KEYS, Key
+from tui.keymap import SCOPE_TITLES
 
 Doubt = tuple[tuple[str, ...], str, str]  # the key of the setting, what is wrong with it, what to do
 
@@ -43,8 +43,7 @@ def check_interface(
 def _check_theme(theme: str, directory: Path | None) -> Iterator[Doubt]:
     from textual.theme import BUILTIN_THEMES
 
-    from tui.themes.building import FAMILIES, build_themes
-    from tui.themes.files import read_theme_files
+    from tui.themes.building import FAMILIES, build_themes, read_theme_files
 
     base_themes = {**BUILTIN_THEMES, **{family_theme.name: family_theme for family_theme in build_themes()}}
     theme_files = read_theme_files(directory, base_themes) if directory is not None else None

@@ -67,7 +67,7 @@ def watch_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Note for one test which keys are pressed; the one that is dead does nothing."""
     from textual.app import App
 
-    from tui.input.own_keys import OwnKeys
+    from tui.input.keystrokes import OwnKeys
 
     run_action = App.run_action
 

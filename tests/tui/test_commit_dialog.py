@@ -12,8 +12,7 @@ from core.protocol import events as e
 from core.protocol import queries as q
 from core.protocol.review import CommitTopic
 from tests.support import recorded
-from tui.commit.draft_dialog import DraftDialog
-from tui.commit.pull_request_dialog import PullRequestDialog
+from tui.screens.dialogs.commits import DraftDialog, PullRequestDialog
 
 ONE = q.CommitGroup(
     title="",

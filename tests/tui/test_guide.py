@@ -13,8 +13,8 @@ from core.protocol import documents as d
 from core.protocol import events as e
 from core.protocol.queries import GuideAnswer, GuideQuery
 from tests.support import recorded
-from tui.guide.steps import HINTS, TOUR, leads_on
 from tui.key_table import KEYS
+from tui.screens.controllers.guide import HINTS, TOUR, leads_on
 from tui.slash_commands import SLASH_COMMANDS
 
 NEW = {GuideQuery: GuideAnswer(tour="new", file="till/tax.py")}

@@ -16,11 +16,9 @@ from core.protocol import events as e
 from core.protocol import queries as q
 from tests.support import recorded
 from tests.tui.review_case import TESTS
-from tui.files.editors import build_editor_call, choose_editor
+from tui.files.editors import FilePlace, build_editor_call, choose_editor, find_places, match_edits
 from tui.files.file_tree import FileTree
 from tui.files.file_view import FileView
-from tui.files.references import FilePlace, find_places
-from tui.files.scratch_copy import match_edits
 from tui.screens.dialogs.picker import PickerDialog
 
 PENDING = "def test_total():\n    assert total([]) == Decimal(0)\n\nx = 1\n"

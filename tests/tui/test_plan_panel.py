@@ -8,9 +8,8 @@ from textual.widgets import Static
 from core.protocol.documents import Todo
 from core.protocol.events import TodoVerified
 from tests.tui.panes_case import PLAN, plan_app
-from tui.plan.editing import PlanInput
 from tui.plan.messages import PlanWanted
-from tui.plan.panel import PlanPanel
+from tui.plan.panel import PlanInput, PlanPanel
 from tui.plan.text_view import PlanText
 from tui.plan.todo_list import TodoList
 from tui.plan.todo_rows import TodoFacts, list_open_dependencies, render_graph_row

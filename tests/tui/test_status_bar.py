@@ -13,8 +13,7 @@ from core.state.session import TurnState
 from tests.support import recorded
 from tui.slash_commands import find_action
 from tui.state import ViewState
-from tui.widgets.status_bar import StatusBar
-from tui.widgets.status_facts import StatusFact, list_facts
+from tui.widgets.status_bar import StatusBar, StatusFact, list_facts
 
 
 class Bar(App[None]):

@@ -11,7 +11,7 @@ from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol.queries import PromptHistoryAnswer, PromptHistoryQuery, SettingsAnswer, SettingsQuery
 from tests.support import recorded
-from tui.chat.prompt.vim.machine import VimKeys, clamp
+from tui.chat.prompt.vim import VimKeys, clamp
 
 NAMED = {"\x1b": "escape", "\x12": "ctrl+r", " ": "space"}
 KEYS = "hjklwWbBeE0^$gGfFtT;,%{}_dcyxXsSDCYpPuiIaAoOJ~rvV./123(\"'`)[]<> \x1b\x12"

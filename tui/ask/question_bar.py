@@ -18,8 +18,17 @@ from textual.widgets import Input, Static
 from core.protocol.documents import Question, QuestionAnswer
 from core.protocol.events import QuestionAsked
 from tui.ask import messages
-from tui.ask.question_rows import MUTED, TAKE_TICKED, AnswerDraft, render_body, render_hints, render_tabs
-from tui.ask.question_widgets import FreeTextInput, QuestionBody, QuestionTabs
+from tui.ask.question_parts import (
+    MUTED,
+    TAKE_TICKED,
+    AnswerDraft,
+    FreeTextInput,
+    QuestionBody,
+    QuestionTabs,
+    render_body,
+    render_hints,
+    render_tabs,
+)
 from tui.input.keystrokes import KeyKind, TypedWidget
 from tui.input.visibility import GracePeriod, GuardedWidget
 from tui.keymap import format_first_key, get_bindings, get_keymap

@@ -11,16 +11,16 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from tui.chat.block_rows import READING_WIDTH, indent_answer
-from tui.chat.code_rows import (
+from tui.chat.tool_call_rows import (
     DIFF_LANGUAGES,
     REFERENCE_ROWS,
     highlight_code,
     highlight_diff,
     render_code_label,
     render_code_line,
+    render_head,
     render_more_lines,
 )
-from tui.chat.tool_call_rows import render_head
 from tui.text import format_path, render_prose, shorten_lines
 from tui.widgets.text_rows import Piece, TextRow, wrap_pieces
 

@@ -18,8 +18,7 @@ from core.protocol.debug import ProbeRecord
 from core.protocol.documents import QuestionAnswer
 from core.protocol.queries import ProbeLogAnswer, ProbeLogQuery
 from tui.ask.messages import AnswersGiven
-from tui.debug.hypothesis_rows import OptionChip, render_card, render_overview
-from tui.debug.log_rows import PLAIN, BoardRow, render_log
+from tui.debug.board_rows import PLAIN, BoardRow, OptionChip, render_card, render_log, render_overview
 from tui.debug.run_comparison import format_comparison, render_comparison
 from tui.keymap import format_first_key, get_bindings, get_keymap, insert_keys
 from tui.panes import PaneSource, StatePane

@@ -14,7 +14,7 @@ from typing import Final
 from core.protocol.debug import ComparedLocation, ProbeRecord, ProbeRun
 from core.protocol.queries import ProbeLogAnswer
 from core.text.counting import count
-from tui.debug.log_rows import BOLD, HEAD, LINE, MUTED, PLAIN, BoardRow, Piece, flow_pieces, format_fields
+from tui.debug.board_rows import BOLD, HEAD, LINE, MUTED, PLAIN, BoardRow, Piece, flow_pieces, format_fields
 from tui.text import fit_line, render_output
 from tui.widgets.text_rows import measure_pieces
 

@@ -1,7 +1,7 @@
-"""Editors of the user: how each is found, told a line, and waited for.
+"""The user's own editor: which command opens it at a line, and the scratch copy of a pending file that it edits.
 
-One that has a window of its own runs beside the screen, which stays; any other gets the terminal. An editor is found
-outside of the project, and no file of the project decides which one it is.
+Edits of the scratch copy return hunk by hunk. Lines outside of the agent's hunks are no part of the pending change, so
+the user's file is not touched.
 """
 
 from __future__ import annotations
@@ -10,14 +10,70 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
+from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
-from tui.files.references import FilePlace
+from core.protocol.review import Hunk
 
+MAX_PLACES: Final = 200  # of one text
+_REFERENCE_FORMS: Final = (
+    r'File "(?P<python>[^"\n]{1,400})", line (?P<python_line>\d{1,9})',
+    r"(?P<typescript>[^\s\"'`()\[\]{}<>:]{1,400})\((?P<typescript_line>\d{1,9}),(?P<typescript_column>\d{1,9})\)",
+    r"(?P<path>[^\s\"'`()\[\]{}<>:|]{1,400}):(?P<path_line>\d{1,9})(?::(?P<path_column>\d{1,9}))?",
+)
+_REFERENCE: Final = re.compile("|".join(_REFERENCE_FORMS))
 _KEY_NAME: Final = re.compile(r"(?i)api_?key|token|secret|passw|credential")
 _FALLBACK: Final = "vi"
+_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
+
+
+class FilePlace(NamedTuple):
+    """A place in a file, from 1. `path` is relative to the project where it is of the project."""
+
+    path: str
+    line: int = 1
+    column: int = 1
+
+
+def find_places(text: str, root: str, is_known: Callable[[str], bool]) -> list[FilePlace]:
+    """Return the places that a text names, each once, in its order: those in files below `root`, or of which
+    `is_known` says that they will be there."""
+    places: dict[FilePlace, None] = {}
+    for match in _REFERENCE.finditer(text):
+        form = next(name for name in ("python", "typescript", "path") if match[name])
+        path = find_path(match[form], root, is_known)
+        if path:
+            groups = match.groupdict()
+            places[FilePlace(path, int(groups[f"{form}_line"]) or 1, int(groups.get(f"{form}_column") or 1) or 1)] = (
+                None
+            )
+        if len(places) == MAX_PLACES:
+            break
+    return list(places)
+
+
+def find_path(word: str, root: str, is_known: Callable[[str], bool]) -> str:
+    """Return the path below `root` that a word means, "" = none."""
+    base = Path(root)
+    for path in _list_readings(word.removeprefix("./")):
+        full = base / path
+        try:
+            inside = full.resolve().relative_to(base.resolve()).as_posix()
+            if is_known(inside) or (full.is_file() and inside != "."):
+                return inside
+        except (OSError, ValueError):
+            continue
+    return ""
+
+
+def _list_readings(word: str) -> Iterable[str]:
+    """Iterate over what a word may be: the path, or one in a diff's `a/` and `b/`."""
+    yield word
+    if word.startswith(("a/", "b/")):
+        yield word[2:]
 
 
 class EditorCall(NamedTuple):
@@ -36,32 +92,52 @@ class _Form(NamedTuple):
     wait: str = ""
 
 
-_LINE: Final = _Form(("+{line}", "{path}"))
+_LINE_OPTION: Final = _Form(("+{line}", "{path}"))
+
+
 _LINE_COLUMN: Final = _Form(("+{line}:{column}", "{path}"))
+
+
 _BEHIND: Final = ("{path}:{line}:{column}",)
+
+
 _GOTO: Final = _Form(("--goto", *_BEHIND), has_window=True, wait="--wait")
+
+
 _JETBRAINS: Final = _Form(("--line", "{line}", "--column", "{column}", "{path}"), has_window=True, wait="--wait")
+
+
 _BEHIND_WINDOW: Final = _Form(_BEHIND, has_window=True, wait="--wait")
+
+
 _VI_LIKE: Final = ("ex", "jed", "joe", "mcedit", "mg", "ne", "nvim", "pico", "vi", "view", "vim", "vimx")
+
+
 _CODE_LIKE: Final = ("code", "code-insiders", "code-oss", "codium", "cursor", "positron", "vscodium", "windsurf")
+
+
 _IDEA_LIKE: Final = (
     *("clion", "datagrip", "goland", "idea", "idea.sh", "phpstorm", "pycharm", "rider", "rubymine", "rustrover"),
     *("studio", "webstorm"),
 )
+
+
 _FORMS: Final[Mapping[str, _Form]] = {
-    **dict.fromkeys(_VI_LIKE, _LINE),
+    **dict.fromkeys(_VI_LIKE, _LINE_OPTION),
     **dict.fromkeys(("emacs", "emacsclient", "kak", "micro"), _LINE_COLUMN),
     **dict.fromkeys(("helix", "hx"), _Form(_BEHIND)),
     "nano": _Form(("+{line},{column}", "{path}")),
     **dict.fromkeys(_CODE_LIKE, _GOTO),
     **dict.fromkeys(("subl", "sublime_text", "zed", "zeditor", "zedit"), _BEHIND_WINDOW),
     **dict.fromkeys(_IDEA_LIKE, _JETBRAINS),
-    **dict.fromkeys(("gvim", "mvim"), _Form(_LINE.arguments, has_window=True, wait="-f")),
-    "bbedit": _Form(_LINE.arguments, has_window=True, wait="--wait"),
+    **dict.fromkeys(("gvim", "mvim"), _Form(_LINE_OPTION.arguments, has_window=True, wait="-f")),
+    "bbedit": _Form(_LINE_OPTION.arguments, has_window=True, wait="--wait"),
     "gedit": _Form(_LINE_COLUMN.arguments, has_window=True, wait="--wait"),
     "kate": _Form(("--line", "{line}", "--column", "{column}", "{path}"), has_window=True, wait="--block"),
     "mate": _Form(("--line", "{line}:{column}", "{path}"), has_window=True, wait="--wait"),
 }
+
+
 _EMACS_IN_TERMINAL: Final = frozenset({"-nw", "--no-window-system", "-t", "--tty", "-nw="})
 
 
@@ -134,3 +210,58 @@ def find_scratch_directory(*, is_private: bool) -> str | None:
 def drop_api_keys(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment for a program of the user's own, without the keys of model APIs."""
     return {name: value for name, value in environment.items() if not _KEY_NAME.search(name)}
+
+
+class ReturnedEdits(NamedTuple):
+    """The new texts of hunks, by id. `outside`: how many places were changed where no hunk is."""
+
+    texts: dict[str, str]
+    outside: int = 0
+
+
+class ScratchCopy:
+    """A copy of `text` in a directory of its own, under the name of the file, so that the editor knows the language."""
+
+    def __init__(self, path: str, text: str, *, parent: str | None) -> None:
+        self._text = text
+        self._directory = Path(tempfile.mkdtemp(prefix="agent-tui-", dir=parent))
+        self.file = self._directory / PurePosixPath(path).name
+        self.file.write_text(text, "utf-8", newline="")
+
+    def read_edits(self, hunks: Sequence[Hunk]) -> ReturnedEdits:
+        """Return what was changed. OSError: the copy can't be read any more."""
+        edited_text = self.file.read_bytes().decode("utf-8", "replace")
+        return match_edits(self._text, edited_text, hunks)
+
+    def remove(self) -> None:
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def match_edits(before: str, after: str, hunks: Sequence[Hunk]) -> ReturnedEdits:
+    """Match the edits of a text with the hunks in whose lines they are, or beside which lines were put in.
+
+    A final newline that the editor has put in is none of the user's.
+    """
+    before, after = (text.replace("\r\n", "\n") for text in (before, after))
+    if not before.endswith("\n"):
+        after = after.removesuffix("\n")
+    old, new = _LINE.findall(before), _LINE.findall(after)
+    texts: dict[str, str] = {}
+    outside = 0
+    steps = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    edits = [step[1:] for step in steps if step[0] != "equal"]
+    for start, end, new_start, new_end in reversed(edits):  # so that the lines above keep their numbers
+        hunk = next((candidate for candidate in hunks if _holds(candidate, start, end)), None)
+        if hunk is None:
+            outside += 1
+            continue
+        first = hunk.new_start - 1
+        lines = _LINE.findall(texts[hunk.id]) if hunk.id in texts else old[first : first + hunk.new_lines]
+        lines[start - first : end - first] = new[new_start:new_end]
+        texts[hunk.id] = "".join(lines)
+    return ReturnedEdits(texts, outside)
+
+
+def _holds(hunk: Hunk, start: int, end: int) -> bool:
+    first = hunk.new_start - 1
+    return not hunk.moves and first <= start and end <= first + hunk.new_lines

@@ -14,7 +14,7 @@ from textual.widgets import Input, TextArea
 
 from tui.input.keystrokes import BURST_GAP, FASTEST_TYPING, KeyKind, Keystroke, KeystrokeBuffer, TypedWidget
 from tui.input.visibility import get_visibility
-from tui.key_scopes import CURSOR_KEYS
+from tui.keymap import CURSOR_KEYS
 
 TEXT_WIDGETS: Final = (Input, TextArea)
 

@@ -1,7 +1,7 @@
-"""Letters typed while a pane has the focus: commands of the pane, or a sentence that is meant for the prompt.
+"""Letters typed while a pane has the focus: commands of the pane, or a sentence that belongs into the prompt.
 
-A letter that does something is held for a moment; if what follows makes it a text, nothing is done. A letter that only
-moves a cursor acts at once. Keys that come faster than a hand strikes them are no commands at all.
+A command letter is delayed for a moment; if a sentence follows, nothing is done. A letter that only moves a cursor acts
+at once. Keys that arrive faster than a hand can type are no commands.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, Literal
 
+from textual.dom import DOMNode
 from textual.events import Key
 from textual.widget import Widget
 
 BURST_GAP: Final = 0.15  # seconds between two letters from which on they do not belong together
 FASTEST_TYPING: Final = 0.01  # seconds; no hand strikes two keys within it
-
 KeyKind = Literal["move", "command", "none"]
 
 
@@ -102,3 +102,18 @@ class KeystrokeBuffer:
         keystrokes, self._held = self._held, []
         for keystroke in keystrokes:
             self._act(keystroke)
+
+
+class OwnKeys(DOMNode):
+    """A widget that takes text and carries out its own bindings itself.
+
+    Left to Textual a bound key is done when it has come back from the app: after the letters behind it, where a slow
+    link brings several keys at a time.
+    """
+
+    async def _act(self, key: str) -> bool:
+        """Carry out what a key is bound to here; False if nothing is, or nothing that can be done now."""
+        for binding in self._bindings.key_to_bindings.get(key, ()):
+            if not binding.priority and await self.app.run_action(binding.action, self):
+                return True
+        return False

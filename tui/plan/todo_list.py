@@ -18,8 +18,7 @@ from textual.timer import Timer
 
 from core.protocol.documents import Todo
 from tui.keymap import get_bindings
-from tui.plan.graph import GraphRow
-from tui.plan.todo_rows import TodoFacts, count_rows, render_graph_row, render_todo
+from tui.plan.todo_rows import GraphRow, TodoFacts, count_rows, render_graph_row, render_todo
 from tui.themes.appearance import is_read_out
 from tui.widgets.row_view import CursorView
 from tui.widgets.text_rows import Piece, measure_text

@@ -25,14 +25,19 @@ from tui.review.descriptions import (
     describe_problem,
 )
 from tui.review.diff.layout import build_buttons_target, clean_lines
-from tui.review.diff.loader import LoadLines, PageLoader
-from tui.review.diff.page import DiffPage
-from tui.review.diff.page_set import PageSet
-from tui.review.diff.view import SPLIT_WIDTH, DiffView
-from tui.review.header import ReviewFrame, describe_listed, describe_settled, describe_waiting
+from tui.review.diff.page import DiffPage, PageSet
+from tui.review.diff.view import SPLIT_WIDTH, DiffView, LoadLines, PageLoader
 from tui.review.hunk_editor import NumberedLine, find_context
-from tui.review.progress import draw_meter, fold_judged, measure_progress
-from tui.review.verdicts import SentVerdicts
+from tui.review.verdicts import (
+    ReviewFrame,
+    SentVerdicts,
+    describe_listed,
+    describe_settled,
+    describe_waiting,
+    draw_meter,
+    fold_judged,
+    measure_progress,
+)
 from tui.text import format_path
 from tui.widgets.diagnostics import NO_REPORTS, DiagnosticReports
 from tui.widgets.key_hints import Hint

@@ -1,16 +1,27 @@
-"""Verdicts that were sent and are not answered yet, and what others were refused for.
-
-The engine's answer to a verdict is the list of changes as it is afterwards: a hunk that is gone has its verdict.
-"""
+"""Verdicts of a review: those that were sent, the progress that they make, and the lines above and below the diff."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from core.protocol.review import Change, Verdict
+from msgspec import Struct
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from core.protocol.review import Bulk, Change, Verdict, VerdictRecord
+from core.text.counting import count
+from tui.keymap import format_first_key, insert_keys
+from tui.review.descriptions import MUTED, Part, describe_risk
+from tui.review.diff.layout import FoldedHunk
+from tui.text import fit_line, format_path, to_content
 
 ANSWER_TIMEOUT: Final = 3.0  # seconds after which a verdict that nothing came of can be given again
+METER_WIDTH: Final = 24  # cells
+METER_MIN_WIDTH: Final = 4
+ON_DISK, IN_SHADOW = "░", "▓"
+_WORDS: Final = {"accept": "written", "reject": "rejected"}
 
 
 class SentVerdicts:
@@ -97,3 +108,121 @@ class SentVerdicts:
             self.hunks[path] = {hunk: verdicts[hunk] for hunk in ids if hunk not in clashing}
         self.hunks = {path: remaining for path, remaining in self.hunks.items() if remaining}
         return conflicting
+
+
+class Progress(Struct, frozen=True, eq=False):
+    """Hunks and bulks of a review, by what became of them."""
+
+    accepted: int = 0
+    rejected: int = 0
+    waiting: int = 0
+
+    @property
+    def total(self) -> int:
+        """The number of all of them."""
+        return self.accepted + self.rejected + self.waiting
+
+    @property
+    def judged(self) -> int:
+        """The number of those with a verdict."""
+        return self.accepted + self.rejected
+
+
+def measure_progress(changes: Sequence[Change], bulks: Sequence[Bulk], records: Sequence[VerdictRecord]) -> Progress:
+    """Count what waits and what was judged, as the badge and the status line count."""
+    counts = {"accept": 0, "reject": 0}
+    for record in records:
+        if record.bulk is not None:
+            counts[record.verdict] += record.bulk.needs_verdict
+        elif not _is_other_half(record):
+            counts[record.verdict] += max(len(record.hunks), 1)
+    waiting = sum(max(len(change.hunks), 1) for change in changes) + sum(bulk.needs_verdict for bulk in bulks)
+    return Progress(counts["accept"], counts["reject"], waiting)
+
+
+def _is_other_half(record: VerdictRecord) -> bool:
+    """True for the verdict on the old path of a rename, which was given with that on the new one."""
+    return bool(record.moved_with) and not record.renamed_from
+
+
+def fold_judged(records: Sequence[VerdictRecord], keymap: Mapping[str, str]) -> dict[str, list[FoldedHunk]]:
+    """Return a row for each verdict, by path and in the order of lines; the last one names the key that undoes it."""
+    folded_hunks: dict[str, list[FoldedHunk]] = {}
+    for record in records:
+        if record.bulk is not None or _is_other_half(record):
+            continue
+        line = record.hunks[0].new_start if record.hunks else 0
+        name = format_path(record.path.rpartition("/")[2], 60)
+        text = f"{_WORDS[record.verdict]} {name}{f':{line}' if line else ''}"
+        text += f" · {len(record.hunks)} hunks" if len(record.hunks) > 1 else ""
+        text += f" · {format_first_key('review.undo', keymap)}" if record is records[-1] else ""
+        folded_hunks.setdefault(record.path, []).append(FoldedHunk(line, text, record.verdict == "accept"))
+    return {path: sorted(rows, key=lambda row: row.line) for path, rows in folded_hunks.items()}
+
+
+def draw_meter(progress: Progress, room: int) -> list[Part]:
+    """Return the meter of the shadow, which drains as hunks land on disk, and how many are judged; cut to `room`."""
+    count = f" {progress.judged:,}/{progress.total:,} "
+    width = min(METER_WIDTH, room - len(" disk  shadow ") - len(count))
+    if progress.total == 0 or width < METER_MIN_WIDTH:
+        return [(count, "bold")] if progress.total else []
+    accepted_width = round(width * progress.accepted / max(progress.accepted + progress.waiting, 1))
+    accepted_width = min(max(accepted_width, progress.accepted > 0), width - (progress.waiting > 0))
+    meter: list[Part] = [
+        (ON_DISK * accepted_width, "$text-success"),
+        (IN_SHADOW * (width - accepted_width), "$foreground 50%"),
+    ]
+    return [(" disk ", MUTED), *meter, (" shadow ", MUTED), (count, "bold")]
+
+
+class ReviewFrame:
+    """`above` and `below` are yielded by the widget that has them, around its diff."""
+
+    def __init__(self) -> None:
+        self._lines = {name: Static(classes=f"review--{name}") for name in ("progress", "origin", "risk", "conflict")}
+        first, *rest = self._lines.values()
+        self.above: Widget = first
+        self.below: tuple[Widget, ...] = tuple(rest)
+
+    def show_progress(self, parts: Sequence[Part]) -> None:
+        """Show how far the review is, and what waits beside the files; nothing without any."""
+        self._show("progress", Content.assemble(*parts))
+
+    def show_change(self, change: Change | None, origin: Sequence[Part], problem: str) -> None:
+        """Show the origin of the current change, its risk, and why it can't be accepted; each if any."""
+        self._show("origin", Content.assemble(*origin))
+        self._show("risk", to_content(describe_risk(change) if change else ""))
+        self._lines["risk"].set_class(change is not None and not change.protected, "-label")
+        self._show("conflict", to_content(problem))
+
+    def _show(self, name: str, text: Content) -> None:
+        self._lines[name].display = bool(text)
+        self._lines[name].update(text)
+
+
+def describe_waiting(bulks: Sequence[Bulk], comments: int, keymap: Mapping[str, str]) -> list[Part]:
+    """Return what waits beside the hunks, with the keys that lead there."""
+    parts = [f"{len(bulks)} in bulk ({{review.list}})"] if bulks else []
+    parts += [f"{count('comment', comments)} ({{review.send}} sends)"] if comments else []
+    return [(insert_keys(f" {' · '.join(parts)} ", keymap), "$text-warning")] if parts else []
+
+
+def describe_listed(changes: Sequence[Change], bulks: Sequence[Bulk], pattern: str) -> list[Part]:
+    """Return how much a list holds, and the words that it was searched for."""
+    counts = [count("file", len(changes))] if changes else []
+    counts += [f"{len(bulks)} in bulk, judged as a whole"] if bulks else []
+    parts = [(f" {' · '.join(counts)}", "bold")]
+    return [*parts, (f"  / {fit_line(pattern, 40)}", "$text-primary")] if pattern else parts
+
+
+def describe_settled(progress: Progress, *, can_commit: bool) -> str:
+    """Return the words for a review in which nothing waits any more; "" if nothing was judged in it.
+
+    What can be done next (undo, commit) stands in its last line.
+    """
+    if not progress.judged:
+        return ""
+    parts = [("accepted", progress.accepted), ("rejected", progress.rejected)]
+    summary = ", ".join(f"{word} {count:,}" for word, count in parts if count)
+    commits = " · {review.comment} commits" if can_commit else ""
+    return f"{summary[0].upper()}{summary[1:]}\n\nNothing waits any more · {{review.undo}} undoes{commits}"

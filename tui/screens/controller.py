@@ -23,7 +23,7 @@ from tui.chat.prompt import Prompt
 from tui.chat.transcript import Transcript
 from tui.state import ViewState
 from tui.text import fit_line
-from tui.widgets.mounting import wait_until_mounted
+from tui.widgets.side_pane import wait_until_mounted
 from tui.workers import start_worker
 
 if TYPE_CHECKING:

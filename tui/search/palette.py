@@ -10,9 +10,8 @@ from textual import events
 from textual.content import Content
 from textual.widgets import Input, OptionList
 
-from tui.key_scopes import SCOPE_TITLES
 from tui.key_table import KEYS
-from tui.keymap import format_keys
+from tui.keymap import SCOPE_TITLES, format_keys
 from tui.screens.controllers.panes import ACTION_SCOPES
 from tui.screens.dialogs.picker import PickerDialog, PickerOption
 from tui.slash_commands import SLASH_COMMANDS

@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 from unicodedata import combining, east_asian_width
 
 from tui.chat.greeting import FIRST_KEYS, HEADLINE, KEY_WIDTH, PROMISE
-from tui.modes import SCREEN_MODES
-from tui.modes.base import Accent, ScreenMode
+from tui.modes import SCREEN_MODES, Accent, ScreenMode
 from tui.terminal.capabilities import TerminalCapabilities
 from tui.themes.palettes import PALETTES
 

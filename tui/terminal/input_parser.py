@@ -1,25 +1,39 @@
-"""The parser of what comes from the terminal: where each key, paste, answer and sequence begins and ends.
+"""The parser of terminal input: bytes to key, mouse, paste and focus events, and to replies of the terminal.
 
-- A paste is text up to its end marker, whatever it holds. If that is late, what has come by then is the paste, and keys
-  are keys again; what comes in bulk soon after, or has the marker behind it, is text as well.
-- A sequence is taken whole or dropped whole: no piece of it is a key, however it was cut on its way.
-- Nothing is awaited for ever, and a control character such as Ctrl+C ends all that is unfinished but a paste.
+A terminal may send any number, so every number is checked first. Unknown sequences are dropped whole: no part of one
+becomes a key.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
 from time import monotonic
-from typing import Final
+from typing import Final, NamedTuple
 
 from textual import constants, events
-from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+from textual._keyboard_protocol import FUNCTIONAL_KEYS
+from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, FOCUSIN, FOCUSOUT, XTermParser
 from textual.message import Message
 
-from tui.terminal.input_sequences import MAX_SEQUENCE, read_alt_key, read_letters, read_sequence, read_string
+from tui.terminal.replies import read_background
 
+MAX_SEQUENCE: Final = 256  # characters; what is longer means nothing
+MAX_WINDOW: Final = 4_000  # columns, rows
+MODIFIERS: Final = 256  # combinations of Shift and its like
+_KEY: Final = re.compile(r"\x1b\[([\d:;]*)([u~ABCDEFHPQRS])")
+_MOUSE: Final = re.compile(r"\x1b\[<(\d{1,3});-?\d{1,6};-?\d{1,6}[Mm]")
+_SIZE: Final = re.compile(r"\x1b\[48;(\d{1,4})[:\d]*;(\d{1,4})[:\d]*;(\d{1,6})[:\d]*;(\d{1,6})[:\d]*t")
+_MODE: Final = re.compile(r"\x1b\[\?\d{1,5};\d\$y")
+_OTHER_KEYS: Final = "27"  # what stands first in the sequences of xterm's modifyOtherKeys
+_PRIVATE: Final = range(0xE000, 0xF900)  # numbers of the kitty protocol for keys that have no letter
+_SHIFT: Final = 1
+_LOCKS: Final = 64 | 128
+_RELEASE: Final = "3"
+_EXTRA_BUTTONS: Final = 128
 ESCAPE: Final = "\x1b"
 ESCAPE_TIMEOUT: Final = constants.ESCAPE_DELAY  # seconds; until then an Escape may be the start of a sequence
 REST_TIMEOUT: Final = 1.0  # seconds of silence for which the rest of a sequence or a paste is awaited
@@ -28,7 +42,6 @@ LATE_TIMEOUT: Final = 5.0  # seconds in which what was given up is still known b
 STRUCK_GAP: Final = 0.25  # seconds of silence before a key that is struck by hand
 BULK: Final = 16  # characters that no hand types at once
 MAX_HELD: Final = 4_096  # characters of a sequence that is not at its end
-
 _BODY: Final = r"[^\x00-\x1f]"
 _STRING: Final = r"\x1b[\]P_^X]"
 _TOKEN: Final = re.compile(
@@ -51,6 +64,114 @@ _COMMANDS: Final = re.compile(
 # Bytes that are no UTF-8 are taken for Latin-1, which keyboards of old send, as far as that has letters for them.
 _LATIN: Final = {0xDC00 + byte: chr(byte) if byte >= 0xA0 else "\N{REPLACEMENT CHARACTER}" for byte in range(0x80, 256)}
 _MARKER_STARTS: Final = tuple(BRACKETED_PASTE_END[:end] for end in range(len(BRACKETED_PASTE_END) - 1, 0, -1))
+
+
+def read_letters(parser: XTermParser, letters: str) -> Iterator[Message]:
+    """Return the keys of what is no sequence: letters, and control characters such as Enter."""
+    for letter in letters:
+        yield from parser._sequence_to_key_events(letter)
+
+
+def read_alt_key(parser: XTermParser, letter: str) -> Iterable[Message]:
+    """Return the key that was struck together with Alt, which sends it behind an Escape."""
+    return _read_table(parser, f"\x1b{letter}") or parser._sequence_to_key_events(letter, alt=True)
+
+
+def read_sequence(parser: XTermParser, sequence: str) -> Iterable[Message]:
+    """Return what a whole sequence means, as Textual's own messages; nothing if it is not known."""
+    if len(sequence) > MAX_SEQUENCE:
+        return ()
+    if sequence in (FOCUSIN, FOCUSOUT) or _MODE.fullmatch(sequence):
+        return parser.feed(sequence)
+    if report := _MOUSE.fullmatch(sequence):
+        return parser.feed(sequence) if int(report[1]) < _EXTRA_BUTTONS else ()
+    if report := _SIZE.fullmatch(sequence):
+        return _read_size(parser, sequence, *map(int, report.groups()))
+    fields = _KEY.fullmatch(sequence)
+    keys = _read_key(parser, _split_fields(*fields.groups())) if fields is not None else []
+    return keys or _read_table(parser, sequence)
+
+
+def read_string(sequence: str) -> Iterable[Message]:
+    """Return what the terminal has answered by a string: its background. Nobody asks it for more."""
+    background = read_background(sequence)
+    return () if background is None else (background,)
+
+
+def _read_size(parser: XTermParser, sequence: str, *lengths: int) -> Iterable[Message]:
+    """Return the size that the window has now. Where its letters are not measured, the mouse is not, either."""
+    rows, columns, *pixels = lengths
+    if not (0 < rows <= MAX_WINDOW and 0 < columns <= MAX_WINDOW):
+        return ()
+    return parser.feed(sequence) if all(pixels) else (events.Resize.from_dimensions((columns, rows), None),)
+
+
+def _read_table(parser: XTermParser, sequence: str) -> list[events.Key]:
+    """Return the keys that Textual's table has for a sequence."""
+    keys = ANSI_SEQUENCES_KEYS.get(sequence)
+    if isinstance(keys, str):
+        return list(parser._sequence_to_key_events(keys))
+    return [events.Key(key.value, None) for key in keys] if isinstance(keys, tuple) else []
+
+
+class KeyFields(NamedTuple):
+    """The fields of a sequence for a key: the `code` of its letter or place, the `bits` of Shift and its like, and the
+    codes of the `text` that it writes. None of them is a number that no character has."""
+
+    code: int
+    bits: int
+    text: str
+    end: str
+
+    @property
+    def is_place(self) -> bool:
+        """True for a key that has a name, and no letter."""
+        return f"{self.code}{self.end}" in FUNCTIONAL_KEYS
+
+    @property
+    def letter(self) -> str:
+        """The letter on the key, "" = none."""
+        letter = chr(self.code)
+        has_letter = self.end == "u" and letter.isprintable() and self.code not in _PRIVATE and not self.is_place
+        return letter if has_letter else ""
+
+
+def _split_fields(fields: str, end: str) -> KeyFields | None:
+    """Split `code:others;modifiers:event;text`, each of which may be missing. None: it is no key that was struck.
+
+    So sends the kitty protocol, and what is older than it; xterm's own form for a key like Enter with Shift, which is
+    27;modifiers;code, is put into the same.
+    """
+    code, modifiers, text, *_ = [*fields.split(";"), "", ""]
+    if (code, end) == (_OTHER_KEYS, "~") and text:
+        code, text, end = text, "", "u"
+    modifiers, _, event = modifiers.partition(":")
+    code = code.partition(":")[0] or ("" if end in "u~" else "1")
+    if event == _RELEASE or not _is_code(code) or not _is_code(modifiers or "1"):
+        return None
+    bits = int(modifiers or 1) - 1
+    is_cursor_report = end == "R" and ";" in fields and not bits
+    printable_text = ":".join(part for part in text.split(":") if _is_code(part) and chr(int(part)).isprintable())
+    return KeyFields(int(code), bits, printable_text, end) if 0 <= bits < MODIFIERS and not is_cursor_report else None
+
+
+def _is_code(field: str) -> bool:
+    """True for the number of a character."""
+    return field.isdecimal() and len(field) <= 7 and int(field) <= sys.maxunicode
+
+
+def _read_key(parser: XTermParser, fields: KeyFields | None) -> list[events.Key]:
+    """Return the key that the fields mean, with the text that it writes: more than one letter are as many keys."""
+    if fields is None or not (fields.is_place or fields.letter or fields.text):
+        return []
+    code, bits, text, end = fields
+    if letter := fields.letter:
+        if bits & ~(_SHIFT | _LOCKS):
+            code = ord(letter.lower()) if letter.isascii() else code  # a command has one name
+        elif not text:
+            text = str(ord(letter.upper() if bits & _SHIFT and letter.isascii() else letter))
+    keys = parser._parse_extended_key(f"\x1b[{code};{bits + 1 if bits else ''};{text}{end}")
+    return [key.copy() for key in keys or ()]
 
 
 class OpenPaste:

@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widgets import Input
 
-from tui.input.own_keys import OwnKeys
+from tui.input.keystrokes import OwnKeys
 from tui.keymap import get_bindings
 from tui.widgets.key_hints import Hint
 

@@ -10,13 +10,22 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
+from textual.widget import AwaitMount, Widget
 from textual.widgets import Static
 
 from tui.panes import PANES, PaneSource, StatePane
 from tui.widgets.key_hints import BACK_HINT, HintsChanged, KeyHints, find_hints
-from tui.widgets.mounting import wait_until_mounted
 
 ROOMY_HEIGHT: Final = 30  # rows of a window from which on there is a second row for keys
+
+
+async def wait_until_mounted(widget: Widget) -> None:
+    """Wait until a widget has its children: whatever it is told before that fails.
+
+    A query finds a widget as soon as its mounting has begun, and whoever awaited that may have been cancelled.
+    """
+    if not widget.is_mounted and isinstance(widget.parent, Widget):
+        await AwaitMount(widget.parent, [widget])
 
 
 class SidePane(Vertical):

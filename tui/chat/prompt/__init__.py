@@ -14,9 +14,9 @@ from textual import events
 from textual.message import Message
 
 from core.protocol.attachment_labels import LABEL_PATTERN
-from tui.attachments.pasted_paths import is_wsl, parse_pasted_paths, resolve_existing
 from tui.chat.prompt.completing import CompletingEditor
 from tui.chat.prompt.editor import queue_action
+from tui.clipboard import is_wsl, parse_pasted_paths, resolve_existing
 from tui.keymap import get_bindings
 
 BURST_WAIT: Final = 0.01  # seconds; no hand strikes two keys within it

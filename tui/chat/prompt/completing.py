@@ -1,23 +1,118 @@
-"""Offers to who writes a prompt: completion of the word before the cursor, earlier prompts one by one or by a search,
-and the end of what is typed, dim behind it.
-"""
+"""An editor that completes: it offers names of commands and files, and the ends of earlier prompts."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from textual.content import Content
 from textual.message import Message
 
 from tui.chat.prompt.editor import PromptEditor, queue_action
-from tui.chat.prompt.history import PromptHistory, take_word
-from tui.chat.prompt.words import NO_WORD, CompletedWord, find_completed_word, remove_word
 
 if TYPE_CHECKING:
-    from tui.chat.prompt.vim.editing import Request
+    from tui.chat.prompt.vim import Request
 
+MAX_HISTORY: Final = 1_000
+MIN_GHOST: Final = 2  # characters that are typed before an end is offered
+MAX_GHOST: Final = 200
+WordKind = Literal["@", "/", ";", ""]
+_MENTION: Final = re.compile(r"(?:^|\s)@([^\s@]*)$")
+_COMMAND: Final = re.compile(r"/([A-Za-z0-9_.:-]*)")
+_SNIPPET: Final = re.compile(r"(?:^|\s);([A-Za-z0-9_.-]*)$")
+_PATH: Final = re.compile(r"(?:^|[\s\"'=(])((?:[\w.+~-]+/)+[\w.+~-]*|[\w+~-]{2,}\.\w*)$")
 SEARCH_PLACEHOLDER: Final = "Type words of an earlier prompt.   enter takes it   esc goes back"
+
+
+class PromptHistory:
+    """Prompts, oldest first, and the place in them that is shown; behind the last one is the draft."""
+
+    def __init__(self) -> None:
+        self._prompts: list[str] = []
+        self._place = 0
+        self._draft = ""
+
+    def set(self, prompts: Sequence[str]) -> None:
+        """Take over the prompts of earlier sessions; those sent meanwhile stay the newest."""
+        known_prompts = set(prompts)
+        recent_prompts = [prompt for prompt in self._prompts if prompt not in known_prompts]
+        self._prompts = [*prompts, *recent_prompts][-MAX_HISTORY:]
+        self._place = len(self._prompts)
+
+    def add(self, text: str) -> None:
+        if text and (not self._prompts or self._prompts[-1] != text):
+            self._prompts.append(text)
+        self._place = len(self._prompts)
+
+    @property
+    def is_at_draft(self) -> bool:
+        return self._place >= len(self._prompts)
+
+    @property
+    def is_at_oldest(self) -> bool:
+        return self._place == 0
+
+    def step(self, direction: int, text: str) -> str:
+        """Return the prompt before (-1) or after (1) the one that is shown; `text` is kept if it is the draft."""
+        if self.is_at_draft:
+            self._draft = text
+        self._place = min(max(self._place + direction, 0), len(self._prompts))
+        return self._draft if self.is_at_draft else self._prompts[self._place]
+
+    def find_ghost(self, text: str) -> str:
+        """Return what the newest prompt that begins so goes on with, within its line; "" = none does. An offer of
+        several lines can't be seen, so there is none."""
+        if len(text) < MIN_GHOST or "\n" in text:
+            return ""
+        candidate = next(
+            (prompt for prompt in reversed(self._prompts) if prompt.startswith(text) and prompt != text), ""
+        )
+        ghost = candidate[len(text) :]
+        return ghost if len(ghost) <= MAX_GHOST and "\n" not in ghost else ""
+
+
+def take_word(ghost: str) -> str:
+    """Return the next word of what is offered, with the blanks before it."""
+    end = len(ghost) - len(ghost.lstrip())
+    while end < len(ghost) and not ghost[end].isspace():
+        end += 1
+    return ghost[:end]
+
+
+class CompletedWord(NamedTuple):
+    """The word that is completed: the sign before it, and what is typed behind that."""
+
+    kind: WordKind
+    pattern: str
+
+
+NO_WORD: Final = CompletedWord("", "")
+
+
+def find_completed_word(before: str, *, is_first_line: bool) -> CompletedWord:
+    """Return the word that ends a line before the cursor."""
+    if is_first_line and (match := _COMMAND.fullmatch(before)):
+        return CompletedWord("/", match[1])
+    if match := _MENTION.search(before):
+        return CompletedWord("@", match[1])
+    if match := _SNIPPET.search(before):
+        return CompletedWord(";", match[1])
+    return NO_WORD
+
+
+def find_typed_path(before: str) -> str:
+    """Return what ends a line and may become a path: it has a slash, or a dot; "" = nothing does."""
+    match = _PATH.search(before)
+    return match[1] if match else ""
+
+
+def remove_word(text: str, row: int, column: int, *, length: int) -> str:
+    """Return a text without the last `length` characters before a cursor."""
+    lines = text.split("\n")
+    lines[row] = lines[row][: column - length] + lines[row][column:]
+    return "\n".join(lines)
 
 
 class CompletingEditor(PromptEditor):

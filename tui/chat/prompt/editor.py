@@ -1,30 +1,18 @@
-"""The text of the prompt while it is edited: keys act in the order in which they were struck, a chip is one sign, and
-the user may have Vim's keys.
-
-A binding runs at once, while letters typed just before it may still wait in this widget's queue: it would act on an
-older text. So every action here passes through that queue as well.
-"""
+"""The editor of the prompt: a text area with Vim's keys, whose long pastes are folded into chips."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from textual import events
 from textual.content import Content
 from textual.widgets import TextArea
 from textual.widgets.text_area import Location, Selection
 
-from tui.chat.prompt.pastes import (
-    ANY_CHIP,
-    MAX_UNFOLDED,
-    PastedTexts,
-    clean_paste,
-    cuts_chip,
-    find_chip_beginning,
-    find_chip_ending,
-)
-from tui.input.own_keys import OwnKeys
+from core.protocol.attachment_labels import LABEL_PATTERN
+from tui.input.keystrokes import OwnKeys
 
 if TYPE_CHECKING:
     from rich.style import Style
@@ -34,11 +22,99 @@ if TYPE_CHECKING:
     from textual.widgets.text_area import TextAreaTheme
 
     from core.protocol.options import PromptKeys
-    from tui.chat.prompt.vim.editing import Edit, Request
-    from tui.chat.prompt.vim.machine import Reaction, VimKeys
+    from tui.chat.prompt.vim import Edit, Reaction, Request, VimKeys
 
+CHIP_MIN_CHARS: Final = 4_000
+CHIP_MIN_LINES: Final = 80
+MAX_UNFOLDED: Final = 100_000  # characters that the input can show as lines of its own
+_CHIP: Final = re.compile(r"\[pasted [^\[\]\n]{1,20} #(\d{1,4})\]")
+ANY_CHIP: Final = re.compile(rf"{_CHIP.pattern}|{LABEL_PATTERN.pattern}")
+_PASTE_MARK: Final = re.compile("\x1b?\\[20[01]~")
+Span = tuple[int, int]
 EditorT = TypeVar("EditorT", bound="PromptEditor")
 MAX_UNDO: Final = 200
+
+
+class Expansion(NamedTuple):
+    """A text with what was pasted in the place of its chips; `spans`: where that stands in it."""
+
+    text: str
+    spans: tuple[Span, ...]
+
+
+def clean_paste(text: str) -> str:
+    """Return pasted text as it may be written: with plain newlines, and without the marks of a paste within it."""
+    return _PASTE_MARK.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).replace("\x00", "")
+
+
+class PastedTexts:
+    """The texts that were pasted since the last prompt was sent, by the numbers in their chips."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def fold(self, text: str) -> str:
+        """Return what stands in the prompt for a pasted text: a chip for a long one."""
+        lines = text.rstrip("\n").count("\n") + 1
+        if len(text) < CHIP_MIN_CHARS and text.count("\n") < CHIP_MIN_LINES:
+            return text
+        self._texts.append(text)
+        size = f"{lines:,} lines" if lines > 1 else _format_size(text)
+        return f"[pasted {size} #{len(self._texts)}]"
+
+    def expand(self, text: str) -> Expansion:
+        parts, spans = list[str](), list[Span]()
+        position = length = 0
+        for chip in _CHIP.finditer(text):
+            if (pasted_text := self._get(chip)) is None:
+                continue
+            parts += [text[position : chip.start()], pasted_text]
+            length += chip.start() - position
+            spans.append((length, length + len(pasted_text)))
+            length, position = length + len(pasted_text), chip.end()
+        return Expansion("".join((*parts, text[position:])), tuple(spans))
+
+    def find_at(self, line: str, column: int) -> tuple[Span, str] | None:
+        """Return the chip of a line that a cursor is at, else its last one, with what was pasted."""
+        chips = [
+            (match.span(), pasted_text)
+            for match in _CHIP.finditer(line)
+            if (pasted_text := self._get(match)) is not None
+        ]
+        near_chips = (chip for chip in chips if chip[0][0] <= column <= chip[0][1])
+        return next(near_chips, chips[-1] if chips else None)
+
+    def clear(self) -> None:
+        self._texts.clear()
+
+    def _get(self, chip: re.Match[str]) -> str | None:
+        number = int(chip[1])
+        return self._texts[number - 1] if 0 < number <= len(self._texts) else None
+
+
+def find_chip_ending(line: str, column: int) -> int | None:
+    """Return where the chip or label begins that ends at a column."""
+    return next((match.start() for match in ANY_CHIP.finditer(line, 0, column) if match.end() == column), None)
+
+
+def find_chip_beginning(line: str, column: int) -> int | None:
+    """Return where the chip or label ends that begins at a column."""
+    match = ANY_CHIP.match(line, column)
+    return None if match is None else match.end()
+
+
+def cuts_chip(text: str, start: int, end: int) -> Span | None:
+    """Return the span with all chips that an edit would cut, None = it cuts none."""
+    widest = (start, end)
+    for chip in ANY_CHIP.finditer(text):
+        if chip.start() < end and start < chip.end() and not (start <= chip.start() and chip.end() <= end):
+            widest = min(widest[0], chip.start()), max(widest[1], chip.end())
+    return None if widest == (start, end) else widest
+
+
+def _format_size(text: str) -> str:
+    size = len(text.encode("utf-8", "replace"))
+    return f"{size / 1_000_000:.1f} MB" if size >= 1_000_000 else f"{max(size / 1_000, 0.1):.1f} kB"
 
 
 def queue_action(action: Callable[[EditorT], None]) -> Callable[[EditorT], None]:
@@ -214,7 +290,7 @@ class PromptEditor(TextArea, OwnKeys):
     def use_keys(self, keys: PromptKeys) -> None:
         """Take the keys that the user wants; a text that is there is kept."""
         if keys == "vim":
-            from tui.chat.prompt.vim.machine import VimKeys
+            from tui.chat.prompt.vim import VimKeys
 
             self.vim = self.vim or VimKeys()
         else:
@@ -295,7 +371,7 @@ class PromptEditor(TextArea, OwnKeys):
 
     def _move_onto_letter(self) -> None:
         """Put the cursor where one of a command may stand; where letters are typed it stays."""
-        from tui.chat.prompt.vim.machine import clamp
+        from tui.chat.prompt.vim import clamp
 
         if not self.takes_letters:
             self.move_cursor(self.locate(clamp(self.text, self.find_index(self.cursor_location))))

@@ -21,16 +21,18 @@ from core.text.counting import count
 from tui.chat.transcript import Transcript
 from tui.files.editors import (
     EditorCall,
+    FilePlace,
+    ScratchCopy,
     build_editor_call,
     choose_editor,
     drop_api_keys,
     find_editor_command,
+    find_path,
+    find_places,
     find_scratch_directory,
 )
 from tui.files.file_tree import FileTree
 from tui.files.preview import FilePreview
-from tui.files.references import FilePlace, find_path, find_places
-from tui.files.scratch_copy import ScratchCopy
 from tui.review.pane import ReviewPane
 from tui.screens.controller import Controller, in_worker
 from tui.screens.dialogs.picker import PickerDialog, PickerOption

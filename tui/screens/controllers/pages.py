@@ -11,17 +11,13 @@ from core.protocol import commands, queries
 from tui.keymap import get_keymap, select_known_keys
 from tui.notices import describe_part
 from tui.screens.controller import Controller, ScreenContext, in_worker
-from tui.screens.controllers.guidance.guide import GuideController
+from tui.screens.controllers.attention import AttentionController
+from tui.screens.controllers.guide import GuideController
 from tui.screens.controllers.panes import PaneController
-from tui.screens.controllers.terminal.attention import AttentionController
-from tui.screens.dialogs.listings.context import ContextDialog
-from tui.screens.dialogs.listings.hooks import HooksDialog
-from tui.screens.dialogs.listings.memory import MemoryDialog
-from tui.screens.dialogs.listings.rules import RulesDialog
+from tui.screens.dialogs.listings.context import ContextDialog, MemoryDialog, RulesDialog, SkillsDialog
 from tui.screens.dialogs.listings.servers import ServersDialog
 from tui.screens.dialogs.listings.settings import SettingsDialog
-from tui.screens.dialogs.listings.skills import SkillsDialog
-from tui.screens.dialogs.listings.tools import ToolsDialog
+from tui.screens.dialogs.listings.tools import HooksDialog, ToolsDialog
 from tui.screens.dialogs.pages import (
     build_help_page,
     build_manual_page,
@@ -35,9 +31,8 @@ from tui.search.palette import PaletteDialog, list_palette_entries
 from tui.terminal.capabilities import find_real_depth
 from tui.text import fit_line
 from tui.themes.appearance import Appearance
-from tui.themes.building import FAMILIES, read_pygments_style
-from tui.themes.files import read_theme_files
-from tui.widgets.status_facts import describe_mode, describe_model, list_effort, list_facts
+from tui.themes.building import FAMILIES, read_pygments_style, read_theme_files
+from tui.widgets.status_bar import describe_mode, describe_model, list_effort, list_facts
 
 
 class PageController(Controller):

@@ -13,7 +13,7 @@ from tui.chat.prompt import Prompt
 from tui.input.visibility import get_visibility
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
-from tui.screens.dialogs.listings.permissions import PermissionsDialog
+from tui.screens.dialogs.listings.tools import PermissionsDialog
 
 if TYPE_CHECKING:
     from tui.ask.approval_bar import ApprovalBar

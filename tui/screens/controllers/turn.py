@@ -1,17 +1,29 @@
-"""The controller of the running turn: stopping it, its jobs, its limits, who decides on commands, and its history."""
+"""The controllers of turns: interrupting, jobs, limits and the command policy; queued messages; rewinding."""
 
 from __future__ import annotations
 
+import asyncio
 import re
-from typing import Final
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final, Literal, NamedTuple
+
+from textual.content import Content
 
 from core.protocol import commands, queries
 from core.protocol.events import LimitsChanged
+from core.text.counting import count
+from tui.keymap import get_bindings
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
-from tui.screens.controllers.rewind import RewindController
+from tui.screens.dialogs.listings.listing import ListingDialog
 from tui.screens.dialogs.picker import PickerDialog, PickerOption
+from tui.text import fit_line
 
+TWICE_SECONDS: Final = 1.0  # between two strokes of escape that belong together
+NEXT: Final = "enter shows first what would change"
+_NEVER: Final = float("-inf")
 LIMITS_USAGE: Final = "/limits steps 50, /limits cost 2.50, /limits tokens 200000; 0 or off = no limit"
 POLICY_NOTES: Final = {
     "auto": "what a strong box holds runs without asking",
@@ -19,6 +31,65 @@ POLICY_NOTES: Final = {
     "human": "you type the commands; no model is called but by ?…",
 }
 _LIMIT_CHANGE: Final = re.compile(r"(steps|cost|tokens)[ =]+\$?([0-9][0-9_,]*(?:\.[0-9]+)?|off|none)", re.IGNORECASE)
+STOP_SECONDS: Final = 20.0  # that a turn is given to end before a message begins the next one
+QueueAction = Literal["edit", "send", "cancel"]
+_KEYS: Final = (
+    ("queue.edit", "edit"),
+    ("queue.send", "send now"),
+    ("queue.cancel", "cancel"),
+    ("queue.leave", "back"),
+)
+_TOLD: Final = 300
+
+
+class RewindController(Controller):
+    """Goes back to an earlier prompt. Escape twice on an empty prompt, while nothing runs, is `/rewind`."""
+
+    clock = staticmethod(time.monotonic)
+
+    def __init__(self, context: ScreenContext) -> None:
+        super().__init__(context)
+        self._escaped_at = _NEVER
+
+    def note_escape(self, *, is_idle: bool) -> None:
+        """Take note of an escape; `is_idle`: from an empty prompt, with nothing to stop."""
+        now = self.clock()
+        if is_idle and now - self._escaped_at <= TWICE_SECONDS:
+            self._escaped_at = _NEVER
+            self.action_rewind()
+        else:
+            self._escaped_at = now if is_idle else _NEVER
+
+    @in_worker("picker")
+    async def action_rewind(self, _: str = "") -> None:
+        from tui.screens.dialogs.rewind import build_options
+
+        problem = "The checkpoints can't be listed."
+        answer = await self.context.query(queries.CheckpointsQuery(), queries.CheckpointsAnswer, problem)
+        if answer is None:
+            return
+        if not answer.checkpoints:
+            self.context.notify_user("There is nothing to go back to yet.", "Every prompt makes a checkpoint.")
+            return
+        options = build_options(answer.checkpoints, time.time_ns() // 1_000_000)
+        choice = await self.context.ask(PickerDialog("Go back to before…", options, explanation=NEXT))
+        info = next((checkpoint for checkpoint in answer.checkpoints if checkpoint.id == choice), None)
+        if info is not None:
+            await self._preview_restore(info)
+
+    async def _preview_restore(self, info: queries.CheckpointInfo) -> None:
+        from tui.screens.dialogs.rewind import RewindDialog
+
+        question = queries.CheckpointPreviewQuery(id=info.id)
+        problem = "The checkpoint can't be looked at."
+        answer = await self.context.query(question, queries.CheckpointPreviewAnswer, problem)
+        if answer is None:
+            return
+        scope, prompt = await self.context.ask(RewindDialog(answer)), self.context.prompt
+        if scope and await self.context.submit(commands.CheckpointRestore(id=info.id, what=scope)) and scope != "files":
+            if not prompt.text:  # else something else is written there
+                prompt.set_text(info.prompt)
+            prompt.focus()
 
 
 class TurnController(Controller):
@@ -116,3 +187,82 @@ def format_limits(limits: LimitsChanged) -> str:
 
 def _parse_number(text: str) -> float:
     return 0.0 if text.lower() in {"off", "none"} else float(text.replace(",", "").replace("_", ""))
+
+
+class QueueChoice(NamedTuple):
+    """The user's choice for a message, by its id."""
+
+    action: QueueAction
+    message: str
+
+
+class QueueDialog(ListingDialog[QueueChoice]):
+    """Shows `waiting` messages by their ids, the oldest first; answers with a choice, None = they go on waiting."""
+
+    BINDINGS = get_bindings("queue")
+
+    def __init__(self, waiting: Mapping[str, str]) -> None:
+        super().__init__("Messages that wait")
+        self._ids, self._texts = list(waiting), list(waiting.values())
+
+    def set_up(self) -> None:
+        self.show_keys(_KEYS)
+        rows = [Content(fit_line(text, _TOLD)) for text in self._texts]
+        self.show_rows(f"{count('message', len(rows))} for the model's next step.", rows, ())
+
+    def show_reason(self) -> None:
+        index = self.marked
+        if index is not None and index < len(self._texts):
+            lines = self._texts[index].count("\n")
+            self.tell(f"and {count('more line', lines)}" if lines else "")
+
+    def action_choose(self, action: QueueAction) -> None:
+        if self.marked is not None:
+            self.answer(QueueChoice(action, self._ids[self.marked]))
+
+
+class QueueController(Controller):
+    """Lists the messages that wait for the next step of the turn, and acts on one of them."""
+
+    @in_worker("picker")
+    async def action_show_queue(self, _: str = "") -> None:
+        while waiting := dict(self.context.state.pending_steers):
+            choice = await self.context.ask(QueueDialog(waiting))
+            if choice is None:
+                return
+            action, message = choice
+            if message not in self.context.state.pending_steers:
+                self.context.notify_user("The model was sent this message meanwhile.", is_error=True)
+                return
+            if action == "edit":
+                await self.context.submit(commands.TurnUnsteer(ids=(message,)))
+                self.context.focus_prompt()
+                return
+            await self._take_out(message)
+            if action == "send":
+                await self._send(waiting[message])
+                return
+        self.context.notify_user("No message waits to be sent.")
+
+    async def _take_out(self, message: str) -> None:
+        """Take a message out of the queue for good: it does not come back into the prompt."""
+        self.context.state.steering.dropped.add(message)
+        if await self.context.submit(commands.TurnUnsteer(ids=(message,))):
+            await self._wait(lambda: message not in self.context.state.pending_steers)
+        else:
+            self.context.state.steering.dropped.discard(message)
+
+    async def _send(self, text: str) -> None:
+        """Stop the turn, and begin one with this text; what can't be sent is offered in the prompt."""
+        if self.context.state.is_running:
+            await self.context.submit(commands.TurnInterrupt())
+            await self._wait(lambda: not self.context.state.is_running)
+        if not await self.context.submit(commands.TurnSubmit(text=text)):
+            self.context.prompt.restore_text(text)
+
+    async def _wait(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds, but not for ever: what is refused then is told."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOP_SECONDS):
+                while not holds():
+                    await self.context.bridge.wait_until_caught_up(self.context.state.seq + 1)

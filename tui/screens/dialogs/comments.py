@@ -16,7 +16,7 @@ from core.protocol.commands import AnyCommand, HunkComment, PlanComment
 from core.protocol.plans import Plan
 from core.protocol.review import Comment
 from tui.keymap import get_bindings
-from tui.review.input_line import ReviewInput
+from tui.review.pane import ReviewInput
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line, format_path, to_content
 from tui.widgets.key_hints import KeyHints
