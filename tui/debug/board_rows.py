@@ -107,7 +107,7 @@ def format_fields(data: str, other: str | None = None) -> list[Piece]:
 def render_log(
     run: str, records: Sequence[ProbeRecord], width: int, *, words: str = "", total: int = 0, live: str = ""
 ) -> list[BoardRow]:
-    """Return the log of a run. `total`: number of matching records; `live`: a note that the run goes on."""
+    """Return the log of a run. `total`: number of matching records; `live`: a note that the run has not ended."""
     match_note = f"  {max(total, len(records))} with “{fit_line(words, 40)}”" if words else ""
     head = (f" Log of {run}", HEAD), (f"  {live}" if live else "", "$text-warning"), (match_note, MUTED)
     rows: list[BoardRow] = [(), head]
@@ -141,7 +141,7 @@ class OptionChip(NamedTuple):
 
 
 def render_card(view: DebugView, width: int, keys: Mapping[str, str]) -> tuple[list[BoardRow], list[OptionChip]]:
-    """Return the card that waits for the user (steps, or whether the fault is gone) and its clickable options."""
+    """Return the card with a question for the user (steps, or the verdict on a fix) and its clickable options."""
     request = view.question
     if request is None:
         return [], []
@@ -177,7 +177,7 @@ def _render_steps(view: DebugView, width: int) -> Iterator[BoardRow]:
 
 
 def render_overview(view: DebugView, width: int, *, run: str, hypothesis: str) -> list[BoardRow]:
-    """Return hypotheses, what runs now, and the runs; `run` and `hypothesis` are marked."""
+    """Return hypotheses, current activity and runs; `run` and `hypothesis` are marked."""
     rows: list[BoardRow] = list(_render_probe_status(view, width))
     for entry in view.hypotheses.values():
         rows += _render_hypothesis(entry, width, is_marked=entry.id == hypothesis)

@@ -41,7 +41,7 @@ TODO_ACTIONS: Final = frozenset({"cycle", "move", "remove", "show_hunks", "ask"}
 
 
 class PlanInput(InputLine):
-    """Asks for what a todo says, waits for or is proved by, for words to filter by, or for a comment."""
+    """The input for a todo's text, dependencies or proof, for a filter, or for a comment."""
 
     purposes: ClassVar[Mapping[str, InputPurpose]] = {
         "add": InputPurpose("What is to be done. Enter adds it below the marked todo", "done"),
@@ -54,7 +54,7 @@ class PlanInput(InputLine):
 
 
 class PlanEditor(TextArea):
-    """Edits the body of `plan` as it is now; later changes of the plan are merged on saving."""
+    """Edits the body of `plan`; saving merges later changes of the plan."""
 
     BINDINGS = get_bindings("planeditor", priority=True)
     hints: Final = (("planeditor.save", "save"), ("planeditor.cancel", "leave it"), ("app.editor", "$EDITOR"))
@@ -73,7 +73,7 @@ class PlanEditor(TextArea):
     def is_changed(self) -> bool:
         return self.text != self.plan.body
 
-    # Both wait for what was typed before: it may still be on its way to the text.
+    # Both wait for earlier keys, which may still be on their way to the text.
     def action_save(self) -> None:
         self.call_later(self._save)
 
@@ -171,10 +171,10 @@ class PlanPanel(StatePane):
         if self.is_mounted:
             self._render_plan(is_same=not is_other)
             if is_other and self.query_one(PlanText).has_focus:
-                self.focus()  # there was nothing but a text when the panel came up
+                self.focus()  # the panel had nothing but a text when it opened
 
     def show_found(self, names: tuple[str, ...], directory: str) -> None:
-        """Name the plans of the project, from which one can be chosen while none is open, and where they are kept."""
+        """List the project's plans, to choose from while none is open, and their directory."""
         self._found, self._place = names, directory
         if self.is_mounted and not (self._plan or self._todos):
             self._render_plan()
@@ -201,7 +201,7 @@ class PlanPanel(StatePane):
             rows = [row for row in rows if matches_filter(row.todo, self._facts.todos, self._pattern)]
         self._show_notes(rows)
         todo_list = self.query_one(TodoList)
-        todo_list.disabled = not self._todos  # so that nothing gives the focus to what is not seen
+        todo_list.disabled = not self._todos  # so that a hidden widget never gets the focus
         todo_list.show(rows, self._facts, is_graph=self._is_graph)
         if self._expected_id in self._facts.todos:
             key, self._expected_id = self._expected_id, ""
@@ -216,7 +216,7 @@ class PlanPanel(StatePane):
         self.query_one(".plan--note", Static).update("\n".join(notes))
 
     def _layout_graph(self) -> list[GraphRow]:
-        """Return the graph; laid out anew only when dependencies have changed."""
+        """Return the graph; lay it out again only after changes of dependencies."""
         shape = [(todo.id, todo.dependencies) for todo in self._todos]
         if shape != self._graph_edges:
             self._graph_edges, self._graph_layout = shape, layout_graph(self._todos)

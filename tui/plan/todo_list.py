@@ -1,6 +1,6 @@
-"""The todos of a plan as a list or a graph with a cursor; rows are rendered when they are seen.
+"""The todos of a plan as a list or a graph with a cursor; only visible rows are rendered.
 
-Five thousand todos cost no more than a screenful: for all of them only the row is computed at which each ends.
+For all todos only their last rows are computed, so five thousand cost no more than a screenful.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DOT_INTERVAL = 0.25  # seconds
 
 
 class TodoList(CursorView):
-    """Lists todos; the cursor stays on its todo, or in its place."""
+    """The list of todos; the cursor keeps its todo or its index."""
 
     ALLOW_SELECT = False  # dragging moves a todo
 
@@ -43,7 +43,7 @@ class TodoList(CursorView):
 
     @dataclass
     class Dropped(Message):
-        """A todo was dragged to the place of `target`."""
+        """A todo was dragged to the position of `target`."""
 
         id: str
         target: str
@@ -52,7 +52,7 @@ class TodoList(CursorView):
         """The text of the plan is to be read."""
 
     class HunksRequested(Message):
-        """The changes made for the current todo are to be shown."""
+        """Requests the hunks of the current todo."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class TodoList(CursorView):
         self._let_dots_move()
 
     def _lay_out(self) -> None:
-        self._width = width = max(self.container_size.width - 1, 20)  # whether or not there is a scroll bar
+        self._width = width = max(self.container_size.width - 1, 20)  # independent of a scroll bar
         heights = (1 if self._is_graph else count_rows(row.todo, self._facts, width) for row in self._rows)
         self._ends = list(accumulate(heights))
         self._rendered.clear()
@@ -176,7 +176,7 @@ class TodoList(CursorView):
         return rows
 
     def _format_hunk_badge(self, entry: int) -> str:
-        """Return how many pending hunks were made for a todo, "" = none."""
+        """Format the number of pending hunks of a todo, "" = none."""
         count = self._facts.hunks.get(self._rows[entry].todo.id, 0)
         return f" ±{min(count, 999)} " if count else ""
 

@@ -49,7 +49,7 @@ DOT_STYLE: Final = "bold $accent"
 ACTIVITY_STYLE: Final = "$foreground 60%"
 MIN_ACTIVITY: Final = 8  # columns
 PROGRESS_WIDTH: Final = 12
-MAX_TEXT_LENGTH: Final = 600  # characters of a todo that are shown
+MAX_TEXT_LENGTH: Final = 600  # maximum characters of a todo
 INDENT: Final = "   "
 ACTIVITY_LABEL: Final = "at work: "
 MARGIN: Final = 9  # columns of a row that its words do not have: the sign before, the number of its hunks behind
@@ -58,7 +58,7 @@ UNDRAWN_MARK: Final = "┄"
 UNDRAWN_NOTE: Final = (
     f"{UNDRAWN_MARK} Not all lines are drawn: {MAX_LANES} fit beside each other. The list names what each waits for."
 )
-# By (goes up, goes down, something comes from the left): how a lane is drawn where the row joins it.
+# By (lane goes up, lane goes down, line from the left): the junction of a lane with a row.
 _JOINED: Final[Mapping[tuple[bool, bool, bool], str]] = {
     (True, True, False): "├",
     (True, True, True): "┼",
@@ -77,7 +77,7 @@ class TodoFacts:
 
     todos: Mapping[str, Todo] = field(default_factory=dict)
     proofs: Mapping[str, TodoVerified] = field(default_factory=dict)  # the last results of their commands
-    hunks: Mapping[str, int] = field(default_factory=dict)  # how many pending ones were made for them
+    hunks: Mapping[str, int] = field(default_factory=dict)  # number of pending hunks of the todo
     activities: Mapping[str, str] = field(default_factory=dict)  # of the subagents that work on them
 
 
@@ -105,7 +105,7 @@ def matches_filter(todo: Todo, todos: Mapping[str, Todo], pattern: str) -> bool:
 
 
 def count_rows(todo: Todo, facts: TodoFacts, width: int) -> int:
-    """Return how many rows `render_todo` gives."""
+    """Count the rows that `render_todo` returns."""
     is_waiting = todo.status == "pending" and bool(list_open_dependencies(todo, facts.todos))
     lines = _count_lines(fit_line(todo.content, MAX_TEXT_LENGTH), max(width - MARGIN, 8))
     return lines + is_waiting + bool(todo.verify) + (todo.id in facts.activities)
@@ -135,8 +135,8 @@ def render_todo(todo: Todo, facts: TodoFacts, width: int) -> list[list[Piece]]:
 
 
 def render_graph_row(todo: Todo, facts: TodoFacts, width: int, lines: str, *, moment: int = 0) -> list[Piece]:
-    """Return its row of the graph behind `lines`. While a subagent works on it a dot runs along its line, at another
-    place each `moment`, and what it does stands behind."""
+    """Return the row of a todo in the graph, behind `lines`. A subagent at work shows a dot that moves along the
+    line with `moment`, and its activity behind the todo."""
     state = get_state(todo, facts.todos)
     sign, colour = SIGNS[state]
     room = max(width - len(lines) - MARGIN - 1, 8)
@@ -221,7 +221,7 @@ class GraphRow(NamedTuple):
 
 
 def sort_topologically(todos: Sequence[Todo]) -> list[Todo]:
-    """Return each todo after its dependencies, else in the given order; those of a cycle come last."""
+    """Return the todos in topological order, otherwise in the given order; those of a cycle come last."""
     positions = {todo.id: number for number, todo in enumerate(todos)}
     order = TopologicalSorter({todo.id: positions.keys() & set(todo.dependencies) - {todo.id} for todo in todos})
     with suppress(CycleError):

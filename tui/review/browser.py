@@ -1,4 +1,5 @@
-"""The browser of the review: all changes with their lines, or all that waits as a list. The cursor stays in place."""
+"""The browser of the review: all changes with their lines, or a list of everything pending. Updates never move the
+cursor."""
 
 from __future__ import annotations
 
@@ -118,12 +119,13 @@ class ChangeBrowser(Vertical):
     def set_review(
         self, verdict_records: Sequence[VerdictRecord], intents: Mapping[str, str], *, can_commit: bool = False
     ) -> None:
-        """Set what was judged since this review began, whether some of it can be committed, and what each path was
-        changed for; `set_changes` follows."""
+        """Set the verdicts of this review, the intent of each path, and the possibility to commit; `set_changes`
+        follows."""
         self._judged, self._intents, self._can_commit = verdict_records, intents, can_commit
 
     def set_changes(self, changes: tuple[Change, ...], *, before_undo: frozenset[str] | None = None) -> bool:
-        """Set the pending changes; the cursor stays, or goes to the first hunk not in `before_undo`: then True."""
+        """Set the pending changes and keep the cursor. Return True if it moved to the first hunk that is not in
+        `before_undo`."""
         path = self._get_path()
         if changes and not self.changes:
             self.start_grace()
@@ -151,7 +153,7 @@ class ChangeBrowser(Vertical):
         return False
 
     def return_to_hunk(self, target: tuple[str, str]) -> bool:
-        """Go back to a hunk whose verdict came to nothing."""
+        """Move the cursor back to a hunk whose verdict failed."""
         for index, change in enumerate(self.changes if self.is_mounted else ()):
             if change.path == target[0] and not self.is_list_shown:
                 ids = [hunk.id for hunk in change.hunks]
@@ -176,7 +178,7 @@ class ChangeBrowser(Vertical):
         self.attention.note_shown()
 
     def restart_grace(self) -> None:
-        """Forget what was visible: something covers the pane."""
+        """Restart the grace period, because something covers the pane."""
         self.start_grace()
         for row_view in self.query(RowView):
             row_view.visibility.clear()
@@ -267,7 +269,8 @@ class ChangeBrowser(Vertical):
             self.change_list.show(self.changes, self.bulks, {*self._sent.hunks, *self._sent.bulks}, self._diagnostics)
 
     def _describe_problem(self, change: Change | None) -> str:
-        """Return why this change can't be accepted, or what came of its verdict; in the list: of the last refused."""
+        """Return why the change can't be accepted, or why its verdict failed; in the list, that of the latest
+        refusal."""
         refusals, keymap = self._sent.refused, get_keymap(self.app)
         if not self.is_list_shown or not refusals:
             return describe_problem(change, refusals.get(change.path), keymap) if change else ""
@@ -294,7 +297,7 @@ class ChangeBrowser(Vertical):
         """Return the lines above and below a hunk, as many as the pane is high; none if the change is gone."""
         try:
             diff = await self.loader.load(hunk.path, self.size.height)
-        except AgentTuiError:  # the text to edit was still there; what stands around it is only for orientation
+        except AgentTuiError:  # the lines around an edited text are only for orientation
             diff = None
         ids = [candidate.id for candidate in diff.change.hunks] if diff is not None else []
         if diff is None or hunk.hunk not in ids:
@@ -304,7 +307,7 @@ class ChangeBrowser(Vertical):
     # Pages
 
     def _show_pages(self, goal: Goal) -> None:
-        """Show all files, each under the intent that it was changed for, with what was judged folded in its place."""
+        """Show all files, grouped by intent, with judged hunks folded to a row."""
         if not self.changes:
             self._pages.clear()
             summary = describe_settled(measure_progress((), self.bulks, self._judged), can_commit=self._can_commit)

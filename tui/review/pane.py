@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 NOT_ASKED_FOR: Final = "not asked for · side effects of commands"
 MIN_NAME: Final = 3  # characters from which a name in a prompt is no accident
-MAX_WORDS: Final = 80  # characters of a prompt or a todo that are shown
+MAX_WORDS: Final = 80  # maximum characters of a prompt or a todo in a heading
 
 
 class Wishes(Struct, frozen=True, eq=False):
-    """Requests of the user: prompts and numbers of turns by turn, texts of todos by id."""
+    """The user's requests: prompts and numbers of turns by turn, texts of todos by id."""
 
     prompts: Mapping[str, str] = {}
     turns: Mapping[str, int] = {}
@@ -46,10 +46,10 @@ class Wishes(Struct, frozen=True, eq=False):
 
 
 def arrange_by_intent(changes: Sequence[Change], wishes: Wishes) -> tuple[tuple[Change, ...], dict[str, str]]:
-    """Return the changes by intent, and the name of each path's; none where all have the same and somebody asked.
+    """Return the changes in order of their intents, and the intent by path; no intents if all are the same request.
 
-    What nobody asked for stands first; then turns in their order. In a group: what is red, then what runs by itself,
-    then deletions. Nothing that comes while the user reviews (a check, a conflict) moves a file.
+    Unrequested changes come first, then turns in their order. Within a group: protected files, risky ones, then
+    deletions. Updates during a review (a check, a conflict) don't move a file.
     """
     names = {change.path: _name_intent(change, wishes) for change in changes}
     ranks: dict[str, tuple[bool, int]] = {}
@@ -108,7 +108,7 @@ class ReviewInput(InputLine):
 
 
 class ReviewPane(StatePane):
-    """Gives verdicts on what its browser shows, and edits and comments hunks before; `load` as in `ChangeBrowser`."""
+    """The pane that submits verdicts, edits and comments on the hunks of its browser; `load` as in `ChangeBrowser`."""
 
     DEFAULT_CSS = """
     ReviewPane { width: 1fr; height: 1fr; background: $background; }
@@ -149,7 +149,7 @@ class ReviewPane(StatePane):
         yield Static(classes="review--verification")
         yield ReviewInput()
 
-    # What the screen tells
+    # Input from the screen
 
     def show_state(self, state: ViewState) -> None:
         todos = {todo.id: todo.content for todo in state.todos}
@@ -166,12 +166,12 @@ class ReviewPane(StatePane):
         progress.update(Content.assemble(*describe_verification(state.verifying, state.verifying_line)))
 
     def set_changes(self, changes: tuple[Change, ...]) -> None:
-        """Set the pending changes; after an undo the cursor goes to the first hunk that came back."""
+        """Set the pending changes; after an undo the cursor moves to the first restored hunk."""
         if self.browser.set_changes(changes, before_undo=self._before_undo):
             self._before_undo = None
 
     def show_refused(self, refusals: Mapping[str, str]) -> None:
-        """Show why verdicts failed, by file or bulk; the cursor goes back to a hunk judged here."""
+        """Show why verdicts failed, by file or bulk; the cursor returns to a hunk that was judged in this pane."""
         for path, reason in refusals.items():
             verdicts = self._sent.get_hunks(path)
             if verdicts or path in self._sent.bulks:
@@ -179,7 +179,7 @@ class ReviewPane(StatePane):
                 self.browser.return_to_hunk((path, next(iter(verdicts), "")))
 
     def reopen(self, path: str = "", reason: str = "") -> None:
-        """A verdict on `path` ("" = on any) was refused: it can be given again. `reason` is shown."""
+        """Allow another verdict on `path` ("" = any) after a refusal, and show its `reason`."""
         self._sent.reopen(path, reason)
         self.browser.render_header()
 
@@ -204,7 +204,7 @@ class ReviewPane(StatePane):
     # Verdicts
 
     def _is_blocked(self, change: Change, verdict: Verdict, hunk: str = "") -> bool:
-        """True if the hunk ("" = the whole file) cannot be accepted; the reason is then shown."""
+        """True if the hunk ("" = the whole file) cannot be accepted; this shows the reason."""
         is_refused = self._sent.refuse_conflict(change, verdict, hunk)
         if is_refused:
             self.browser.render_header()
@@ -291,7 +291,7 @@ class ReviewPane(StatePane):
             self.browser.go_to_next_unsent()
 
     def action_accept_proven(self) -> None:
-        """Ask to have the tests run again, and to accept what they prove."""
+        """Offer to run the tests again and accept the changes that they prove."""
         if not self.browser.is_too_early():
             proven = [change for change in self.browser.changes if is_proven(change) and self._sent.list_unsent(change)]
             self.post_message(messages.ProvenVerdictRequested(tuple(proven)))
@@ -375,7 +375,7 @@ class ReviewPane(StatePane):
         self.focus()
 
     def action_comment(self) -> None:
-        """Comment the hunk; where nothing waits any more, go on to the commit of what was accepted."""
+        """Comment on the hunk; with nothing pending, open the commit dialog."""
         if self.browser.is_settled:
             self.post_message(messages.CommitRequested())
         elif target := self.browser.find_judgeable_hunk():

@@ -17,7 +17,7 @@ from tui.review.descriptions import MUTED, Part, describe_risk
 from tui.review.diff.layout import FoldedHunk
 from tui.text import fit_line, format_path, to_content
 
-ANSWER_TIMEOUT: Final = 3.0  # seconds after which a verdict that nothing came of can be given again
+ANSWER_TIMEOUT: Final = 3.0  # seconds after which an unanswered verdict may be submitted again
 METER_WIDTH: Final = 24  # cells
 METER_MIN_WIDTH: Final = 4
 ON_DISK, IN_SHADOW = "░", "▓"
@@ -65,12 +65,12 @@ class SentVerdicts:
         if verdict != "accept" or (change.is_hunk_clean(hunk) if hunk else change.clean_hunks or not change.conflict):
             return False
         self.refused.pop(change.path, None)
-        self.refused[change.path] = ""  # the latest stands last
+        self.refused[change.path] = ""  # the latest last
         return True
 
     def reopen(self, name: str = "", reason: str = "") -> None:
-        """Forget the verdict on a file or bulk ("" = on all): it can be given again. `reason`: what it was refused
-        for."""
+        """Forget the verdict on a file or bulk ("" = all), so that it can be submitted again. `reason`: of its
+        refusal."""
         for path in [name] if name else list(self.hunks):
             self.hunks.pop(path, None)
         self.bulks -= {name} if name else self.bulks.copy()
@@ -78,16 +78,16 @@ class SentVerdicts:
             self.refused[name] = reason
 
     def reopen_unanswered(self) -> bool:
-        """Forget what was not answered in time. True if there was any."""
+        """Forget verdicts that were not answered in time. Return True if there were any."""
         if not (self.hunks or self.bulks) or self._clock() - self._sent_at <= ANSWER_TIMEOUT:
             return False
         self.reopen()
         return True
 
     def forget_answered(self, changes: Sequence[Change], unchanged_paths: Iterable[str]) -> tuple[str, str]:
-        """Drop what was answered or ran into a conflict, and reasons of files that have changed.
+        """Drop answered and conflicting verdicts, and the refusals of changed files.
 
-        Return path and hunk of one in conflict, else "" and "".
+        Return path and hunk of a verdict in conflict, else "" and "".
         """
         retained_paths = frozenset(unchanged_paths)
         self.refused = {path: reason for path, reason in self.refused.items() if path in retained_paths}
@@ -111,7 +111,7 @@ class SentVerdicts:
 
 
 class Progress(Struct, frozen=True, eq=False):
-    """Hunks and bulks of a review, by what became of them."""
+    """Numbers of hunks and bulks of a review, by verdict."""
 
     accepted: int = 0
     rejected: int = 0
@@ -129,7 +129,7 @@ class Progress(Struct, frozen=True, eq=False):
 
 
 def measure_progress(changes: Sequence[Change], bulks: Sequence[Bulk], records: Sequence[VerdictRecord]) -> Progress:
-    """Count what waits and what was judged, as the badge and the status line count."""
+    """Count pending and judged hunks with the rules of the badge and the status line."""
     counts = {"accept": 0, "reject": 0}
     for record in records:
         if record.bulk is not None:
@@ -141,12 +141,12 @@ def measure_progress(changes: Sequence[Change], bulks: Sequence[Bulk], records: 
 
 
 def _is_other_half(record: VerdictRecord) -> bool:
-    """True for the verdict on the old path of a rename, which was given with that on the new one."""
+    """True for the record of a rename's old path, which accompanies that of the new one."""
     return bool(record.moved_with) and not record.renamed_from
 
 
 def fold_judged(records: Sequence[VerdictRecord], keymap: Mapping[str, str]) -> dict[str, list[FoldedHunk]]:
-    """Return a row for each verdict, by path and in the order of lines; the last one names the key that undoes it."""
+    """Return a row for every verdict, by path and in the order of lines; the last one names the key that undoes it."""
     folded_hunks: dict[str, list[FoldedHunk]] = {}
     for record in records:
         if record.bulk is not None or _is_other_half(record):
@@ -161,7 +161,7 @@ def fold_judged(records: Sequence[VerdictRecord], keymap: Mapping[str, str]) -> 
 
 
 def draw_meter(progress: Progress, room: int) -> list[Part]:
-    """Return the meter of the shadow, which drains as hunks land on disk, and how many are judged; cut to `room`."""
+    """Draw a meter of the shadow, which drains as hunks land on disk, and the judged count, in `room` cells."""
     count = f" {progress.judged:,}/{progress.total:,} "
     width = min(METER_WIDTH, room - len(" disk  shadow ") - len(count))
     if progress.total == 0 or width < METER_MIN_WIDTH:
@@ -185,11 +185,11 @@ class ReviewFrame:
         self.below: tuple[Widget, ...] = tuple(rest)
 
     def show_progress(self, parts: Sequence[Part]) -> None:
-        """Show how far the review is, and what waits beside the files; nothing without any."""
+        """Show the progress and the pending items outside of files; nothing without any."""
         self._show("progress", Content.assemble(*parts))
 
     def show_change(self, change: Change | None, origin: Sequence[Part], problem: str) -> None:
-        """Show the origin of the current change, its risk, and why it can't be accepted; each if any."""
+        """Show the origin of the current change, its risk, and why it can't be accepted."""
         self._show("origin", Content.assemble(*origin))
         self._show("risk", to_content(describe_risk(change) if change else ""))
         self._lines["risk"].set_class(change is not None and not change.protected, "-label")
@@ -201,14 +201,14 @@ class ReviewFrame:
 
 
 def describe_waiting(bulks: Sequence[Bulk], comments: int, keymap: Mapping[str, str]) -> list[Part]:
-    """Return what waits beside the hunks, with the keys that lead there."""
+    """Describe pending bulks and comments, with their keys."""
     parts = [f"{len(bulks)} in bulk ({{review.list}})"] if bulks else []
     parts += [f"{count('comment', comments)} ({{review.send}} sends)"] if comments else []
     return [(insert_keys(f" {' · '.join(parts)} ", keymap), "$text-warning")] if parts else []
 
 
 def describe_listed(changes: Sequence[Change], bulks: Sequence[Bulk], pattern: str) -> list[Part]:
-    """Return how much a list holds, and the words that it was searched for."""
+    """Describe the size of a list, and the words that filter it."""
     counts = [count("file", len(changes))] if changes else []
     counts += [f"{len(bulks)} in bulk, judged as a whole"] if bulks else []
     parts = [(f" {' · '.join(counts)}", "bold")]
@@ -216,9 +216,9 @@ def describe_listed(changes: Sequence[Change], bulks: Sequence[Bulk], pattern: s
 
 
 def describe_settled(progress: Progress, *, can_commit: bool) -> str:
-    """Return the words for a review in which nothing waits any more; "" if nothing was judged in it.
+    """Describe a review without pending changes; "" if nothing was judged in it.
 
-    What can be done next (undo, commit) stands in its last line.
+    Its last line names the next steps (undo, commit).
     """
     if not progress.judged:
         return ""

@@ -36,9 +36,9 @@ _PLAIN: Final = DiffSyntax((), "", "")
 
 
 class DiffPage:
-    """A file that waits (`change`), or that is settled (None). `group`: the `intent` above the first file with it;
-    `has_header`: False where the file is named elsewhere. `context`: how many unchanged lines were asked for.
-    `goal`: the hunk, by id, that gets the cursor as soon as it is loaded."""
+    """A file of the review: pending (`change`), or settled (None). `group`: the `intent`, on the first file of a
+    group; `has_header`: False where something else names the file; `context`: requested number of unchanged lines;
+    `goal`: the id of the hunk that gets the cursor once it is loaded."""
 
     def __init__(self, path: str, change: Change | None, *, has_header: bool = True) -> None:
         self.path, self.change, self._has_header = path, change, has_header
@@ -64,13 +64,13 @@ class DiffPage:
 
     @property
     def hunks(self) -> Sequence[Hunk]:
-        """The hunks of the lines that are shown, else of the change."""
+        """The hunks of the loaded lines, else of the change."""
         change = self.diff.change if self.diff is not None else self.change
         return change.hunks if change is not None else ()
 
     @property
     def is_wanted(self) -> bool:
-        """True if its lines are still to be loaded, or loaded anew."""
+        """True if the lines have to be loaded or reloaded."""
         if self.change is None or self.problem:
             return False
         if self.diff is None or self.context != self._loaded_context:
@@ -78,7 +78,7 @@ class DiffPage:
         return self.change not in (self._loaded_for, self.diff.change)
 
     def has_header_above(self, row: int) -> bool:
-        """True if row `row` of the page stands below its header."""
+        """True if row `row` of the page lies below its header."""
         return self._has_header and self.change is not None and row > bool(self.group)
 
     def set_change(self, change: Change | None) -> None:
@@ -148,19 +148,19 @@ class DiffPage:
         return len(self.lead) + next(index for index, row in enumerate(rows) if line in (row.left, row.right))
 
     def list_targets(self, current: int, visible_rows: range) -> list[tuple[str, ...]]:
-        """Return what can be judged while these of its rows are visible; `current`: the hunk that has the cursor."""
+        """Return the targets that can be judged while `rows` are visible; `current`: the hunk at the cursor."""
         if self.diff is None or self.problem:
             return []
         inside = range(visible_rows.start - len(self.lead), visible_rows.stop - len(self.lead))
         return find_seen_targets(self.diff, self._layout, current, inside)
 
     def get_source_line(self, index: int) -> DiffLine:
-        """Return a line of the diff as it came."""
+        """Return the original text of a line of the diff."""
         assert self.diff is not None
         return self.diff.lines[index]
 
     def find_character(self, index: int, column: int) -> int:
-        """Return where a character of a line, from 0, stands in what is shown of it."""
+        """Return the column on screen of a character of a line, from 0."""
         raw, clean_text = self.get_source_line(index).text, self.lines[index].text
         return column if raw == clean_text else len(expose_text(raw[:column]))
 
@@ -190,9 +190,9 @@ class PageSet:
     def arrange(
         self, changes: Sequence[Change], folded_hunks: Mapping[str, Sequence[FoldedHunk]], intents: Mapping[str, str]
     ) -> list[DiffPage]:
-        """Return the pages of these changes in their order, and those of files in `folded_hunks` that no longer wait.
+        """Return the pages of these changes in their order, and of settled files in `folded_hunks`.
 
-        `intents`: what each path was changed for; it stands above the first of several files with the same.
+        `intents`: the intent by path, shown above the first of several files with the same.
         """
         pages = []
         for number, change in enumerate(changes, 1):
@@ -221,8 +221,8 @@ class PageSet:
     def annotate(
         self, comments: Mapping[tuple[str, str], Comment], diagnostics: DiagnosticReports, sent_verdicts: SentVerdicts
     ) -> tuple[list[DiffPage], bool]:
-        """Pass on what is said of the files. Return those that have to be laid out anew, and whether a verdict that is
-        under way was given or answered."""
+        """Set comments, diagnostics and sent verdicts. Return the pages to lay out again, and True if a sent verdict
+        was added or answered."""
         by_path: dict[str, dict[str, str]] = {}
         for (path, hunk), comment in comments.items():
             by_path.setdefault(path, {})[hunk] = comment.text

@@ -29,7 +29,7 @@ CONFLICT_HINTS: Final[tuple[Hint, ...]] = tuple(
     (f"review.{key}", word or key)
     for key, word in (("settle", ""), ("reject", ""), ("reason", "why"), ("next", ""), ("undo", ""), ("list", ""))
 )
-Place = tuple[DiffPage, int, int]  # a page, a row of it, and the screen row where that stands
+Place = tuple[DiffPage, int, int]  # a page, a row of it, and the screen row of that row
 LoadLines = Callable[[str, int], Awaitable[ChangeDiff | None]]
 MAX_CONTEXT: Final = 200  # lines around a hunk, where few changes leave much room
 
@@ -60,18 +60,18 @@ class DiffView(CodeView):
         path: str
 
     class LinesWanted(Message):
-        """Files came into sight whose lines are not loaded."""
+        """Files with unloaded lines are in view."""
 
     def __init__(self, *, clock: Callable[[], float] = monotonic, id: str | None = None) -> None:  # noqa: A002
         super().__init__(clock=clock, id=id)
         self.pages: list[DiffPage] = []
-        self._tops: list[int] = [0]  # the first row of each page, and the one after the last
+        self._tops: list[int] = [0]  # the first row of every page, and the end of the last one
         self.at, self.current, self.marked_index = 0, -1, -1
         self.is_split_wanted = False
         self._text, self._final_hints = "", tuple[Hint, ...]()
         self.painter = DiffPainter(self)
 
-    # What is shown
+    # Content
 
     @property
     def page(self) -> DiffPage | None:
@@ -95,7 +95,7 @@ class DiffView(CodeView):
         return self.is_split_wanted and self.size.width >= SPLIT_WIDTH
 
     def show_message(self, text: str, *, hints: Sequence[Hint] = ()) -> None:
-        """Show a message instead of files, and what can be done there."""
+        """Show a message instead of files, with the keys that help."""
         self.pages, self._tops, self.at, self.current = [], [0], 0, -1
         self._text, self._final_hints = text, tuple(hints)
         self.post_message(HintsChanged())
@@ -110,7 +110,7 @@ class DiffView(CodeView):
         self.show_pages([page], 0, current)
 
     def show_pages(self, pages: list[DiffPage], index: int, current: int | None = None) -> None:
-        """Show files, with the cursor on hunk `current` of one; None: where it was, or on what stands there."""
+        """Show files, with the cursor on hunk `current` of one; None = at its old hunk or position."""
         position, before = self._find_place(), self.page
         self.pages, self._text = pages, ""
         self.at = max(min(index, len(pages) - 1), 0)
@@ -129,7 +129,7 @@ class DiffView(CodeView):
         self.post_message(HintsChanged())
 
     def set_lines(self, page: DiffPage, diff: ChangeDiff) -> None:
-        """Show the lines of a file that have been loaded; what is read stays where it is."""
+        """Set the loaded lines of a file without moving the lines in view."""
         is_new, hunks, position = page.diff is None, page.hunks, self._find_place()
         page.set_diff(diff)
         if page is self.page:
@@ -160,8 +160,8 @@ class DiffView(CodeView):
         self.redraw()
 
     def lay_out_again(self, pages: Sequence[DiffPage] | None = None) -> None:
-        """Lay out what has changed; what is read stays where it is. A comment below the current hunk is shown
-        together with it."""
+        """Lay out changed pages without moving the lines in view. A comment below the current hunk is scrolled into
+        view with it."""
         position, was_in_sight = self._find_place(), self._is_current_in_sight()
         self.lay_out(pages)
         self._restore(position)
@@ -172,10 +172,10 @@ class DiffView(CodeView):
         self.is_split_wanted = is_wanted
         self.lay_out_again()
 
-    # Places
+    # Positions
 
     def find_page(self, row: int) -> tuple[DiffPage, int]:
-        """Return the page that a row belongs to, and the row's place in it."""
+        """Return the page of a row, and the index of the row in it."""
         index = min(max(bisect_right(self._tops, row) - 1, 0), len(self.pages) - 1)
         return self.pages[index], row - self._tops[index]
 
@@ -187,7 +187,7 @@ class DiffView(CodeView):
         return top + first, top + last
 
     def _find_place(self) -> Place | None:
-        """Return what should stay where it is: the head of the current hunk if it is seen, else the row at the top."""
+        """Return the anchor that must not move: the visible head of the current hunk, else the top row."""
         if not self.pages:
             return None
         top = self.scroll_offset.y
@@ -240,7 +240,7 @@ class DiffView(CodeView):
             self.reveal_current()
 
     def move_line_mark(self, step: int) -> None:
-        """Move the mark within the current hunk by `step` lines: the place to split it at."""
+        """Move the mark for a split within the current hunk by `step` lines."""
         page = self.page
         own_indices = (
             [index for index, line in enumerate(page.lines) if line.hunk == self.current >= 0]
@@ -272,7 +272,7 @@ class DiffView(CodeView):
             return
         head, tail = self.find_hunk_rows(self.current)
         if self.current == 0:
-            head = self._tops[self.at]  # with the header, and with what is unchanged above the hunk if there is room
+            head = self._tops[self.at]  # with the header, and with the context above the hunk if there is room
             if tail - head > self.size.height:
                 head = self.find_hunk_rows(0)[0]
         height, top = self.size.height, self.scroll_offset.y
@@ -292,7 +292,7 @@ class DiffView(CodeView):
     # Drawing
 
     def _is_header_kept(self, top: int) -> bool:
-        """True if the header of a file stands over its lines at the top of the view."""
+        """True if a file's header sticks to the top of the view, over its lines."""
         if not self.pages:
             return False
         page, row = self.find_page(top)
@@ -401,8 +401,8 @@ class DiffView(CodeView):
 
 
 class PageLoader:
-    """Loads for one view, one file after the other. `load(path, context)` returns a change with its lines, None when
-    nothing is pending there any more: then `missing_text` is said. `on_loaded` hears of each that came."""
+    """Loads the lines of one view, one file after the other. `load(path, context)` returns a change with its lines;
+    None = nothing is pending there, which shows `missing_text`. `on_loaded` is called with every loaded page."""
 
     def __init__(self, load: LoadLines, *, missing_text: str, on_loaded: Callable[[DiffPage], None]) -> None:
         self.load = load
@@ -426,7 +426,7 @@ class PageLoader:
         requested_change = page.change
         try:
             diff = await self.load(page.path, page.context)
-        except Exception as error:  # whatever failed is shown in the place of what was to be seen
+        except Exception as error:  # any error appears in place of the lines
             page.problem = f"The change can't be shown\n\n{render_prose(str(error))}"
             view.lay_out_again([page])
             return
