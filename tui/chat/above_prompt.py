@@ -30,7 +30,7 @@ class CompletionList(OptionList, can_focus=False):
         self._words: tuple[str, ...] = ()
 
     def show(self, kind: str, pattern: str, candidates: Sequence[tuple[str, str]]) -> None:
-        """Show (word, explanation) candidates for what was typed; none hides the list."""
+        """Show (word, explanation) candidates; an empty list hides the widget."""
         self.kind, self.pattern = kind, pattern
         self._words = tuple(word for word, _ in candidates)
         rows = [(self._format_word(word, note), fit_line(note)) for word, note in candidates]
@@ -44,7 +44,7 @@ class CompletionList(OptionList, can_focus=False):
             self.highlighted = 0
 
     def _format_word(self, word: str, note: str) -> Content:
-        """Format a candidate with what was typed of it, so that its row tells it from the others."""
+        """Format a candidate; the typed letters are highlighted so that rows are easy to distinguish."""
         if self.kind == "history":
             return mark_words(fit_line(word), self.pattern)
         if self.kind != "@":

@@ -48,7 +48,7 @@ MAX_ACTS: Final = 200
 READING_WIDTH: Final = 110
 LIVE_REASONING: Final = 600
 CLOSED_QUESTION_ROWS: Final = 3  # of a question that is closed
-# Kinds that stand close together: the work between two things that are read.
+# Kinds without a blank row between them: the work between two texts.
 _COMPACT: Final = frozenset(
     {"tool_call", "file_edit", "terminal_command", "reasoning", "todo_update", "notice", "subagent"}
 )
@@ -60,7 +60,7 @@ BlockRenderer = Callable[[TranscriptBlock, int, bool], list[TextRow]]
 
 
 def render_turn_end(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
-    """Return a line of how the turn ended, and one for each file that it changed and each check that it ran."""
+    """Return a row for the end of the turn, and one per changed file and per check."""
     receipt = block.receipt if block.receipt and (block.receipt.files or block.receipt.checks) else None
     role = {"done": "muted", "failed": "bad"}.get(block.status, "warn")
     pieces: list[Piece] = [(_ENDS.get(block.status, block.status), role)]
@@ -97,7 +97,7 @@ def _render_check(command: str, run: CheckRun, width: int) -> TextRow:
 
 
 def _fit(pieces: list[Piece], outcome: list[Piece], width: int) -> TextRow:
-    """Return one row below the line of the turn: its start may be cut, what came of it not."""
+    """Return one row below the end of the turn: its start may be cut, its outcome may not."""
     row = render_head(" ", pieces, width, outcome=outcome)
     row.lead = 4
     return row
@@ -128,7 +128,7 @@ _WIDE_FROM: Final = 70
 
 
 def _format_activity(block: TranscriptBlock) -> str:
-    """Return what it does, why it could not go on, or its own summary."""
+    """Return the subagent's activity, its error, or its summary."""
     if block.is_running:
         return fit_line(block.acts[-1].text if block.acts else block.title, 200)
     if block.status in _ROLES:
@@ -205,7 +205,7 @@ def copy_text(block: TranscriptBlock) -> str:
 
 
 def preload_markdown() -> None:
-    """Import what renders an answer, so that the first one does not wait for it. Safe in a thread."""
+    """Import the Markdown renderer, so that the first answer does not wait for it. Thread-safe."""
     from tui.widgets.markdown_rows import render_markdown
 
     render_markdown("```python\npass\n```", READING_WIDTH, highlight_code)
@@ -234,7 +234,7 @@ def _render_prompt(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]
     text = shorten_lines(render_prose(block.text.strip("\n")))
     rows = wrap_text(text, width, "strong", first=[(sign, "accent")], rest=[GUTTER], fill="prompt")
     for attachment in block.attachments:
-        if describe_attachment(attachment) not in block.text:  # else its label says the same
+        if describe_attachment(attachment) not in block.text:  # otherwise its label has the same text
             name = format_path(attachment.name, 80)
             description = f"{classify_attachment(attachment)} {name} {describe_attachment(attachment)}"
             piece = (fit_line(description, width - 4), "muted")

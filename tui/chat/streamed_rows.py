@@ -1,7 +1,7 @@
-"""Rows of an answer while it is streamed, at the width and in the looks that it has in the end, so that nothing jumps.
+"""Rows of a streaming answer, at its final width and in its final style, so that no row jumps.
 
-What can't change any more is rendered once: whole blocks and items of Markdown, whole lines of code. The part after it,
-the tail, is rendered again and again; its code has no colours, and marks that are not closed yet are closed for it.
+Finished parts are rendered once: whole blocks and items of Markdown, whole lines of code. The tail after them is
+rendered for every update, without syntax colours and with its open marks closed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tui.text import format_path, render_prose, shorten_lines
 from tui.widgets.text_rows import Piece, TextRow, wrap_pieces
 
 LONG_PARAGRAPH: Final = 8_000  # characters: a longer one is cut at a line, so that a frame stays short
-# What may become anything yet: the mark of an item, a rule, a heading, emphasis that begins, the head of a table.
+# Starts whose meaning is still open: an item's mark, a rule, a heading, an emphasis, the head of a table.
 _UNDECIDED: Final = re.compile(
     r"(?:^|(?<=\n))[ \t>]*(?:[-+*=#_~`|: ]+|\d{1,9}[.)]?)\Z|[*_~`]+\Z|!?\[\Z|(?:^|(?<=\n\n))\|[^\n]*(?:\n[-|: ]*)?\Z"
 )
@@ -38,7 +38,7 @@ _EMPHASIS: Final = re.compile(r"\*\*|~~|(?<![\w*])\*(?=[^\s*])|(?<=[^\s*])\*(?![
 
 
 def complete_markdown(text: str) -> str:
-    """Close what is open at the end of a text that is still coming, and leave out marks that mean nothing yet."""
+    """Close open marks at the end of a streamed text, and remove marks without a meaning yet."""
     if len(_FENCE.findall(text)) % 2:
         return text
     text = _UNDECIDED.sub("", text)
@@ -57,7 +57,7 @@ def complete_markdown(text: str) -> str:
 
 
 class StreamedRows:
-    """`rows` of all that came, the first `final_rows` of which stay as they are."""
+    """`rows` of the streamed text; the first `final_rows` are final."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -83,7 +83,7 @@ class StreamedMarkdown(StreamedRows):
         del self.rows[self.final_rows :]
         clean_text = self._count_on(render_prose(tail))
         last = find_units(complete_markdown(clean_text))[-1:]
-        if last and clean_text.count("\n") == tail.count("\n"):  # else a line of it is none of what is shown
+        if last and clean_text.count("\n") == tail.count("\n"):  # otherwise a line of the change may be invisible
             cut = _find_line(tail, last[0].line)
             if last[0].kind == "paragraph" and len(tail) - cut > LONG_PARAGRAPH:
                 cut = max(tail.rfind("\n") + 1, cut)
@@ -107,7 +107,7 @@ class StreamedMarkdown(StreamedRows):
         self.rows += rows
 
     def _count_on(self, text: str) -> str:
-        """Return the tail with the number that its first item has in the whole list, whatever its author wrote."""
+        """Return the tail with the number of its first item in the whole list, which overrides the author's."""
         return _NUMBER.sub(str(self._number), text) if self._number else text
 
 
@@ -137,7 +137,7 @@ class StreamedCode(StreamedRows):
 
 
 class StreamedReference(StreamedRows):
-    """Lines of a file that are pointed at: its first ones, as of a reference that is closed. It says later which."""
+    """The first lines of a referenced file, as for a closed reference, whose path comes later."""
 
     def __init__(self, width: int, path: str) -> None:
         super().__init__(width)

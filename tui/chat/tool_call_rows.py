@@ -21,8 +21,8 @@ from tui.widgets.text_rows import GUTTER, INDENT, Piece, TextRow, measure_pieces
 
 LIVE_ROWS: Final = 8
 OPEN_ROWS: Final = 400
-MIN_SUBJECT_WIDTH: Final = 16  # columns for what a call was about
-NOTED_DURATION: Final = 100  # ms; what took less was there at once
+MIN_SUBJECT_WIDTH: Final = 16  # minimum columns for a call's subject
+NOTED_DURATION: Final = 100  # ms; shorter durations are not displayed
 _STATUS_ROLES: Final = {"failed": "bad", "denied": "warn", "cancelled": "warn"}
 _SERVER_TOOL: Final = "mcp__"
 _SHOWN_VALUE: Final = 60  # columns of one argument of a server's tool
@@ -55,13 +55,13 @@ def _cut_pieces(pieces: Sequence[Piece], width: int) -> list[Piece]:
 
 
 def format_usage(usage: Usage | None) -> tuple[str, str]:
-    """Return tokens and cost, "" for each that is not known."""
+    """Format tokens and cost, "" for an unknown one."""
     tokens = usage.prompt_tokens + usage.completion_tokens if usage and usage.prompt_tokens else 0
     return f"{tokens:,} tokens" if tokens else "", format_cost(usage.cost) if usage and usage.cost else ""
 
 
 def format_details(*parts: str) -> list[Piece]:
-    """Return muted facts, each after a dot; empty ones are left out."""
+    """Format muted details, each after a dot, without empty ones."""
     return [(f" · {part}", "muted") for part in parts if part]
 
 
@@ -86,7 +86,7 @@ def format_outcome(block: TranscriptBlock, summary: str) -> tuple[str, str]:
 
 
 def _format_subject(block: TranscriptBlock, call: documents.ToolCallMetadata | None) -> str:
-    """Return what a call is about; how much of a file was read is part of the outcome."""
+    """Return a call's subject; the number of lines read is part of the outcome."""
     arguments = call.arguments if call else {}
     subject = block.subject or ("" if call else block.title)
     if call and call.result is not None and isinstance(path := arguments.get("target_file"), str):
@@ -98,7 +98,7 @@ def _format_subject(block: TranscriptBlock, call: documents.ToolCallMetadata | N
 
 
 def _format_values(arguments: dict[str, Any]) -> str:
-    """Return the plain values of a call's arguments, a part of each."""
+    """Return the plain values of a call's arguments, shortened."""
     values = (
         str(argument)
         for argument in arguments.values()
@@ -108,7 +108,7 @@ def _format_values(arguments: dict[str, Any]) -> str:
 
 
 def render_tool_call(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
-    """Return the rows of any call without rows of its own."""
+    """Return the rows of any call without rows of its own kind."""
     document = block.document
     call = document.metadata if isinstance(document, documents.ToolCallDocument) else None
     tool = fit_line(call.tool_name if call else block.title or "tool", 40)
@@ -140,12 +140,12 @@ def format_json(value: object) -> str:
 
 
 def format_result(call: documents.ToolCallMetadata) -> str:
-    """Return the result that the model was given."""
+    """Format the result that the model received."""
     return format_json(call.result.data) if call.result is not None and call.result.data is not None else ""
 
 
 def render_live_output(block: TranscriptBlock, width: int) -> list[TextRow]:
-    """Return the end of what a running call has printed so far."""
+    """Return the end of a running call's output."""
     return render_lines(render_output(block.output), width, "muted", -LIVE_ROWS)
 
 
@@ -162,7 +162,7 @@ def render_lines(text: str, width: int, role: str, limit: int) -> list[TextRow]:
 
 
 def render_edit(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
-    """Return the edits of a file: how much of it they changed; opened, the changed lines of each."""
+    """Return the edits of a file with the size of the change; opened, also the changed lines."""
     document = block.document
     if not isinstance(document, documents.FileEditDocument):
         name = describe_call(block.title, is_running=True)
@@ -201,7 +201,7 @@ def _render_diff(edit: documents.FileEditMetadata, width: int) -> list[TextRow]:
 
 
 def diff_lines(edit: documents.FileEditMetadata) -> list[tuple[str, str]]:
-    """Return the edit as (sign, line), with three unchanged lines around each change."""
+    """Return the edit as (sign, line), with three unchanged lines around every change."""
     if edit.diff is None:
         return []
     from difflib import unified_diff
@@ -231,7 +231,7 @@ def highlight_code(code: str, language: str) -> list[list[Piece]]:
 
 
 def highlight_diff(code: str) -> list[list[Piece]]:
-    """Return the lines of a unified diff, each in the role of its sign."""
+    """Return the lines of a unified diff, in the roles of their signs."""
     return [
         [(line, next((role for sign, role in _DIFF_ROLES if line.startswith(sign)), ""))] for line in code.split("\n")
     ]
@@ -264,7 +264,7 @@ def render_code_label(language: str) -> list[TextRow]:
 
 
 def render_code_line(line: Sequence[Piece], width: int) -> list[TextRow]:
-    """Return the rows of one line of code: what is wrapped stands two deeper, at most a third of `width`."""
+    """Return the rows of one line of code; wrapped rows are indented by two, at most by a third of `width`."""
     text = "".join(piece[0] for piece in line)
     hanging = (" " * min(len(text) - len(text.lstrip(" ")) + 2, width // 3), "")
     return wrap_pieces(line, width, first=INDENT, rest=[*INDENT, hanging], fill="code_block")
@@ -286,5 +286,5 @@ def render_code_reference(block: TranscriptBlock, width: int, is_open: bool) -> 
 
 
 def render_more_lines(number: int) -> list[TextRow]:
-    """Return a row that counts lines which are not shown; none if there are none."""
+    """Return a row that counts hidden lines, or no row."""
     return [TextRow([*INDENT, (f"… {count('more line', number)}", "muted")], lead=4)] if number > 0 else []

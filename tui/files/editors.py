@@ -31,7 +31,7 @@ _LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class FilePlace(NamedTuple):
-    """A place in a file, from 1. `path` is relative to the project where it is of the project."""
+    """A position in a file, from 1. `path` is relative for files of the project."""
 
     path: str
     line: int = 1
@@ -39,8 +39,8 @@ class FilePlace(NamedTuple):
 
 
 def find_places(text: str, root: str, is_known: Callable[[str], bool]) -> list[FilePlace]:
-    """Return the places that a text names, each once, in its order: those in files below `root`, or of which
-    `is_known` says that they will be there."""
+    """Return the positions in a text, without duplicates and in order, of files below `root` or for which `is_known`
+    is true (files that do not exist yet)."""
     places: dict[FilePlace, None] = {}
     for match in _REFERENCE.finditer(text):
         form = next(name for name in ("python", "typescript", "path") if match[name])
@@ -70,14 +70,14 @@ def find_path(word: str, root: str, is_known: Callable[[str], bool]) -> str:
 
 
 def _list_readings(word: str) -> Iterable[str]:
-    """Iterate over what a word may be: the path, or one in a diff's `a/` and `b/`."""
+    """Iterate over the possible paths of a word: itself, or without a diff's `a/` or `b/`."""
     yield word
     if word.startswith(("a/", "b/")):
         yield word[2:]
 
 
 class EditorCall(NamedTuple):
-    """The commands that open a place, one after the other. `has_window`: of its own."""
+    """The commands that open a position, in order. `has_window`: the editor has its own window."""
 
     commands: tuple[tuple[str, ...], ...]
     has_window: bool = False
@@ -144,9 +144,10 @@ _EMACS_IN_TERMINAL: Final = frozenset({"-nw", "--no-window-system", "-t", "--tty
 def build_editor_call(
     editor: Sequence[str], file_place: FilePlace, environment: Mapping[str, str], *, is_blocking: bool = False
 ) -> EditorCall:
-    """Build the call of an editor for a place with an absolute path. One that is not known gets the path alone.
+    """Build the command of an editor for an absolute position. An unknown editor gets the path alone.
 
-    `is_blocking`: it is to end when the file is closed. Else, inside of nvim, the nvim around us shows the file.
+    `is_blocking`: the command must end when the file is closed. Otherwise, inside nvim's terminal, the outer nvim opens
+    the file.
     """
     program, *words = editor
     name = Path(program).name.lower().removesuffix(".exe").removesuffix(".cmd")
@@ -181,10 +182,10 @@ def choose_editor(environment: Mapping[str, str]) -> list[str]:
 
 
 def find_editor_command(environment: Mapping[str, str]) -> list[str]:
-    """Return the words that start the editor: `$VISUAL`, else `$EDITOR`, else vi.
+    """Return the editor's command line: `$VISUAL`, else `$EDITOR`, else vi.
 
-    A bare name is looked for on PATH without relative entries and those below the current directory. Raises ValueError
-    when the words can't be told apart.
+    A bare name is searched on PATH without relative entries and those below the current directory. Raises ValueError
+    for unbalanced quotes.
     """
     program, *words = shlex.split(environment.get("VISUAL") or environment.get("EDITOR") or _FALLBACK)
     if "/" in program:
@@ -213,14 +214,14 @@ def drop_api_keys(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class ReturnedEdits(NamedTuple):
-    """The new texts of hunks, by id. `outside`: how many places were changed where no hunk is."""
+    """New texts of hunks, by id. `outside`: number of edits outside of hunks."""
 
     texts: dict[str, str]
     outside: int = 0
 
 
 class ScratchCopy:
-    """A copy of `text` in a directory of its own, under the name of the file, so that the editor knows the language."""
+    """A copy of `text` in a temporary directory, under the file's name, so that the editor detects the language."""
 
     def __init__(self, path: str, text: str, *, parent: str | None) -> None:
         self._text = text
@@ -229,7 +230,7 @@ class ScratchCopy:
         self.file.write_text(text, "utf-8", newline="")
 
     def read_edits(self, hunks: Sequence[Hunk]) -> ReturnedEdits:
-        """Return what was changed. OSError: the copy can't be read any more."""
+        """Read the edits. Raises OSError if the copy is unreadable."""
         edited_text = self.file.read_bytes().decode("utf-8", "replace")
         return match_edits(self._text, edited_text, hunks)
 
@@ -238,9 +239,9 @@ class ScratchCopy:
 
 
 def match_edits(before: str, after: str, hunks: Sequence[Hunk]) -> ReturnedEdits:
-    """Match the edits of a text with the hunks in whose lines they are, or beside which lines were put in.
+    """Assign the edits of a text to the hunks whose lines they touch or adjoin.
 
-    A final newline that the editor has put in is none of the user's.
+    A final newline that the editor added is ignored.
     """
     before, after = (text.replace("\r\n", "\n") for text in (before, after))
     if not before.endswith("\n"):

@@ -48,15 +48,15 @@ class TextMatch(NamedTuple):
 
 
 class LineShift(NamedTuple):
-    """The one place in which two texts differ: lines before `head` are the same, and those from `tail` of the old text
-    on, which stand `by` lines further down in the new one."""
+    """The single region in which two texts differ: lines before `head` are equal, and old lines from `tail` on are
+    shifted by `by` in the new text."""
 
     head: int
     tail: int
     by: int
 
     def follow(self, line: int) -> int:
-        """Return where a line of the old text stands in the new one; in between it stays as it is."""
+        """Return the new number of an old line; within the changed region it is unchanged."""
         return line + self.by if line >= max(self.tail, self.head) else line
 
 
@@ -73,7 +73,7 @@ class TextCursor:
 
     def __init__(self) -> None:
         self.lines: Sequence[str] = ()
-        self._text = ""  # the lines, and where each of them begins in it
+        self._text = ""  # the lines, and their start offsets
         self._starts: Sequence[int] = ()
         self.line = self.column = self.anchor = 0
         self.pattern = ""
@@ -132,7 +132,7 @@ class TextCursor:
     # Finding
 
     def find(self, pattern: str) -> None:
-        """Set what is looked for, literally; letters in lower case stand for both."""
+        """Set the literal search text; lower case letters match both cases."""
         self.pattern, self.matches = pattern, []
         if not pattern:
             return
@@ -170,7 +170,7 @@ class TextCursor:
 
 
 class TextPlace(NamedTuple):
-    """A place in a text: `line` and `column` from 1, the column in characters; `name`: the identifier there."""
+    """A position in a text: `line` and `column` from 1, in characters; `name`: the identifier at it."""
 
     line: int
     column: int
@@ -178,7 +178,7 @@ class TextPlace(NamedTuple):
 
 
 class CleanLines(Sequence[str]):
-    """Lines as they are shown. Each is cleaned when it is looked at: a file can be long, and few of them are seen."""
+    """The sanitized lines. Cleaning is lazy, because few lines of a long file are displayed."""
 
     def __init__(self, raw: Sequence[str]) -> None:
         self._raw = raw
@@ -226,7 +226,7 @@ class FileView(CodeView):
         self._painting: HighlightedText | None = None
         self._diagnostics: Mapping[int, Sequence[Diagnostic]] = {}
 
-    # What is shown
+    # Content
 
     def show_message(self, text: str) -> None:
         self._shown, self._message, self._painting = (), text, None
@@ -234,8 +234,9 @@ class FileView(CodeView):
         self.redraw()
 
     def show_text(self, file: FileAnswer, *, keeps_place: bool = False) -> None:
-        """Show a file from its top; `keeps_place`: it is the same file, so place and cursor stay with their lines."""
-        is_crlf = file.text.count("\r\n") == file.text.count("\n")  # of mixed ends each "\r" is seen
+        """Show a file from its top. `keeps_place`: the same file in a new version; scroll position and cursor follow
+        their lines."""
+        is_crlf = file.text.count("\r\n") == file.text.count("\n")  # with mixed line ends every "\r" is visible
         text = file.text.replace("\r\n", "\n") if is_crlf else file.text
         lines = shorten_lines(text, MAX_LINE_LENGTH).split("\n")
         if len(lines) > 1 and not lines[-1]:
@@ -258,21 +259,21 @@ class FileView(CodeView):
             self.reveal_rows(self.cursor.line, self.cursor.line)
 
     def set_diagnostics(self, diagnostics: Sequence[Diagnostic]) -> None:
-        """Set what is newly wrong with the text, to be marked beside its lines."""
+        """Set the new diagnostics of the text."""
         if (by_line := group_by_line(diagnostics)) != self._diagnostics:
             self._diagnostics = by_line
             self.redraw()
 
     def list_diagnostics(self) -> Sequence[Diagnostic]:
-        """Return what is wrong in the cursor's line."""
+        """Return the diagnostics of the cursor's line."""
         return self._diagnostics.get(self.cursor.line + 1, ()) if self.has_text else ()
 
     def go_to(self, line: int, column: int = 1, *, end: int = 0) -> None:
-        """Put the cursor on a place from 1, with the lines up to `end` marked, and bring it into view."""
+        """Move the cursor to a position from 1, mark the lines up to `end`, and scroll there."""
         self.cursor.move_to(max(end, line) - 1)
         self.cursor.move_to(line - 1, column - 1, extends=end > line)
         self._note_moved()
-        self.call_after_refresh(self._scroll_to_cursor)  # what is shown beside the text takes its room by then
+        self.call_after_refresh(self._scroll_to_cursor)  # after the layout of the other parts of the pane
 
     def _scroll_to_cursor(self) -> None:
         """Show the cursor's line near the top, with its column in view."""
@@ -289,7 +290,7 @@ class FileView(CodeView):
 
     @property
     def place(self) -> TextPlace:
-        """The name at the cursor, or the cursor."""
+        """The name at the cursor, or the cursor's position."""
         line = self.cursor.line
         if (name := self._find_name()) is None:
             return TextPlace(line + 1, self.cursor.column + 1)
@@ -312,7 +313,7 @@ class FileView(CodeView):
         return not any(first <= low < last and role in NO_NAMES for first, last, role in spans or ())
 
     def _to_shown(self, line: int, column: int) -> int:
-        """Return the place on screen of a column of the file."""
+        """Return the displayed column of a column of the file."""
         text = self.cursor.lines[line]
         return column if text.isascii() and text.isprintable() else len(expose_text(text[:column]))
 
@@ -323,7 +324,7 @@ class FileView(CodeView):
         return bisect_right(range(len(text)), column, key=lambda index: len(expose_text(text[: index + 1])))
 
     def _show_cursor(self) -> None:
-        """Draw the cursor, with what is found in its line in view."""
+        """Draw the cursor, and scroll the current match into view."""
         line = self.cursor.line
         self.reveal_rows(line, line)
         if self.cursor.match_number:
@@ -370,7 +371,8 @@ class FileView(CodeView):
             self._show_cursor()
 
     def find(self, pattern: str, start: tuple[int, int]) -> None:
-        """Look for a text from a place on, (line, column) from 0; the cursor goes to the first match, or back there."""
+        """Search for a text from `origin` on, (line, column) from 0; the cursor moves to the first match, or back to
+        `origin`."""
         self.cursor.find(pattern)
         self.cursor.move_to(*start)
         self.cursor.move_match(1, from_here=True)
@@ -385,7 +387,7 @@ class FileView(CodeView):
             self._show_cursor()
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Mark the lines of what is selected by the mouse."""
+        """Mark the lines of the mouse selection."""
         if selection is not None and self.has_text:
             selected_rows = [row for row in range(len(self._shown)) if selection.get_span(row) is not None]
             if selected_rows:

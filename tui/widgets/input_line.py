@@ -16,7 +16,7 @@ from tui.widgets.key_hints import Hint
 
 
 class InputPurpose(NamedTuple):
-    """The text of the empty input, and what its two keys do, as the footer names it."""
+    """The placeholder of the input, and the footer's labels of its two keys."""
 
     placeholder: str
     submit: str

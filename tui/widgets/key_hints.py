@@ -1,6 +1,6 @@
-"""Hints: a few keys and what they do, as a widget names them for the footer. The keys are those of the key table.
+"""Hints of the footer: a few keys of the key table with a label each.
 
-A key is never apart from the word for what it does: rows break between hints.
+A key and its label stay together: rows break between hints.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from tui.keymap import format_first_key, get_keymap
 
-Hint = tuple[str, str]  # the id of a key and a word for what it does
+Hint = tuple[str, str]  # id of a key, and its label
 BACK_HINT: Final[Hint] = ("app.interrupt", "back")
 MORE_HINT: Final[Hint] = ("app.keys", "more")
 NOTHING_HINTS: Final[tuple[Hint, ...]] = (("app.mode_next", "mode"),)
@@ -26,8 +26,8 @@ class HintsChanged(Message):
 
 
 class KeyHints(Widget):
-    """Shows hints in the rows that they take. Of more than `most_rows` (0: there is no limit) the last are left out,
-    with a hint at where they are; those that are `kept` are not."""
+    """Shows hints in as many rows as they need. Beyond `most_rows` (0 = no limit) the last hints are replaced by a
+    hint at the help, except those in `kept`."""
 
     DEFAULT_CSS = "KeyHints { height: auto; }"
 
@@ -57,7 +57,7 @@ class KeyHints(Widget):
 
 
 def format_hints(hints: Iterable[Hint], keymap: Mapping[str, str]) -> Content:
-    """Return the keys of the user and what they do, muted, in one row, with a margin of a cell at both ends."""
+    """Format keys and labels, muted, in one row, with a margin of a cell at both ends."""
     return Content("").join([*arrange_hints(hints, keymap, 0), Content(" ")])
 
 

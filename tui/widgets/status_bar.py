@@ -30,7 +30,7 @@ from tui.themes.appearance import is_read_out
 
 METER_WIDTH: Final = 8
 MUTED: Final = "$foreground 60%"
-WAITING_RANK: Final = 6  # the rank of what waits for the user
+WAITING_RANK: Final = 6  # rank of facts that require the user
 PAGE: Final = "/status"
 ASKING_TIERS: Final = frozenset({"T3", "T4"})  # which hold too little for a command to run unasked
 TIERS: Final = {
@@ -43,12 +43,12 @@ Part = tuple[str, str | Style]
 FRAMES: Final = "⠋⠙⠸⠴⠦⠇"
 FRAME_INTERVAL: Final = 0.25
 _MIN_LEFT_WIDTH: Final = 12
-_MIN_MODEL_WIDTH: Final = 20  # columns of a model's name that are kept before facts give way
+_MIN_MODEL_WIDTH: Final = 20  # minimum columns of a model's name before facts are dropped
 
 
 class StatusFact(NamedTuple):
-    """A fact of the bar; without room for all, the lowest rank is left out first, and without `parts` it stands on the
-    page alone. `told`: the same as a sentence. `way`: what leads to more, a command or the id of a key."""
+    """A fact of the bar. The lowest rank is left out first; without `parts` it appears on the page of `/status`
+    only. `told`: a sentence for the page and the tooltip; `way`: a command or the id of a key for more."""
 
     rank: int
     parts: list[Part]
@@ -75,7 +75,7 @@ def describe_model(state: ViewState, name: str) -> StatusFact:
 
 
 def list_effort(state: ViewState) -> list[StatusFact]:
-    """Return the effort, and the model that this one stands in for, if there are such."""
+    """Return the effort, and the model that this one replaces, if any."""
     route, facts = state.model_choices.route, list[StatusFact]()
     if route is not None and route.effort:
         facts.append(StatusFact(WAITING_RANK, [(f" · {route.effort}", MUTED)], f"Effort: {route.effort}", "/effort"))
@@ -87,7 +87,7 @@ def list_effort(state: ViewState) -> list[StatusFact]:
 
 
 def list_facts(state: ViewState) -> list[StatusFact]:
-    """Return the facts beside mode and model, in the order in which they are shown."""
+    """Return all facts except mode and model, in display order."""
     return [
         *_list_surroundings(state),
         *_list_costs(state),
@@ -97,7 +97,7 @@ def list_facts(state: ViewState) -> list[StatusFact]:
 
 
 def _list_surroundings(state: ViewState) -> Iterator[StatusFact]:
-    """Yield what holds commands, who decides on them, who looks on, and what goes on beside the conversation."""
+    """Yield the sandbox, the policy, other clients, and background activity."""
     yield _describe_containment(state)
     if state.is_private:
         description = "This session is private: nothing is left of it when the program ends"
@@ -124,7 +124,7 @@ def _list_surroundings(state: ViewState) -> Iterator[StatusFact]:
 
 
 def _describe_containment(state: ViewState) -> StatusFact:
-    """Return what contains the effects of commands; until that is known, what becomes of one."""
+    """Describe the sandbox of commands; until its tier is known, the policy for one."""
     commands = "ask" if Mode(state.mode).rules.keeps_effects else "off"
     if state.box is None:
         description = "Commands wait for your yes" if commands == "ask" else "No command runs in this mode"
@@ -138,7 +138,7 @@ def _describe_containment(state: ViewState) -> StatusFact:
 
 
 def _list_costs(state: ViewState) -> Iterator[StatusFact]:
-    """Yield what came from the cache, and what the last turn and the session have cost."""
+    """Yield the cache's share, and the costs of the last turn and the session."""
     usage = state.model_choices.sum_usage()
     turn = state.turns[-1].usage if state.turns else Usage()
     if usage.cached_tokens and turn.prompt_tokens:
@@ -181,8 +181,8 @@ def _list_waiting(state: ViewState) -> Iterator[StatusFact]:
 
 
 class StatusBar(Widget):
-    """Shows facts of the state; where the line is too short, the model's name is cut first. Each leads to more by a
-    click, and a pointer that rests on it is told what it means."""
+    """Shows facts of the state; if the line is too short, the model's name is cut first. A click on a fact opens
+    more about it, hovering shows its tooltip."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"status--mode", "status--accent"}
 
@@ -195,11 +195,11 @@ class StatusBar(Widget):
         self._timer: Timer | None = None
         self._retry_at = 0.0  # when a model call is tried again
         self._is_calling = False
-        self._told = ""  # what the pointer rests on
+        self._told = ""  # the fact under the pointer
         self._command_started_at: float | None = None  # when the user's own command was seen to run
 
     def show(self, state: ViewState, note: str) -> None:
-        """Show `state`; `note` is what the bridge is doing, "" = nothing special."""
+        """Show `state`; `note` is the bridge's activity, "" = none."""
         if state.retry != self._retry:
             self._retry = state.retry
             self._retry_at = monotonic() + (state.retry.delay_ms / 1000 if state.retry else 0.0)
@@ -235,7 +235,7 @@ class StatusBar(Widget):
         return facts
 
     def _describe_work(self) -> StatusFact | None:
-        """Return what goes on now; None: nothing does."""
+        """Describe the current activity, None = idle."""
         state, keymap = self._state, get_keymap(self.app)
 
         def tell(text: str, description: str, reference: str) -> StatusFact:
@@ -297,7 +297,7 @@ class StatusBar(Widget):
             self.tooltip = Content(description) if description else None
 
     async def on_click(self, event: events.Click) -> None:
-        """Do what leads to more about the fact that was clicked."""
+        """Run the command or key of the clicked fact."""
         if reference := event.style.meta.get("way"):
             from tui.slash_commands import find_action
 
@@ -305,5 +305,5 @@ class StatusBar(Widget):
 
 
 def _draw(fact: StatusFact) -> Content:
-    """Return a fact with what a pointer at it is told, and where a click leads."""
+    """Draw a fact with its tooltip and click action."""
     return Content.assemble(*fact.parts).stylize(Style.from_meta({"way": fact.way, "told": fact.told}))

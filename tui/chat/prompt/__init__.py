@@ -20,7 +20,7 @@ from tui.clipboard import is_wsl, parse_pasted_paths, resolve_existing
 from tui.keymap import get_bindings
 
 BURST_WAIT: Final = 0.01  # seconds; no hand strikes two keys within it
-BURST_WAIT_AFTER_PAUSE: Final = 0.002  # after a pause only what was read together with the key can belong to it
+BURST_WAIT_AFTER_PAUSE: Final = 0.002  # only keys read together with the first can belong to the same input
 HELP_SIGN: Final = "?"
 HELP_WAIT: Final = 0.2  # seconds without another key after which a lone sign asks for help
 ANSWER_WAIT: Final = 0.4  # the same for a letter that answers: a word may begin with it
@@ -32,13 +32,13 @@ QUESTION_PLACEHOLDER: Final = "Choose an answer above, or write your own here."
 
 
 class Prompt(CompletingEditor):
-    """Posts what was written; the screen decides what it means."""
+    """Posts the submitted text; the screen interprets it."""
 
     BINDINGS = get_bindings("prompt", priority=True)
 
     @dataclass
     class Submitted(Message):
-        """The user sent `text`; chips are expanded, to what stands at `pasted`."""
+        """The user sent `text`, with chips expanded; `pasted` holds the spans of pasted text."""
 
         text: str
         pasted: tuple[tuple[int, int], ...] = ()
@@ -52,19 +52,19 @@ class Prompt(CompletingEditor):
 
     @dataclass
     class LabelClicked(Message):
-        """The attachment behind a label is to be shown."""
+        """The label of an attachment was clicked."""
 
         label: str
 
     class ContextRequested(Message):
-        """The key for what goes with the prompt was struck."""
+        """The key for the row of chips was pressed."""
 
     class HelpRequested(Message):
         """A question mark alone was typed."""
 
     @dataclass
     class LetterTyped(Message):
-        """A letter that answers what is asked above the prompt was typed, and nothing else."""
+        """A single letter was typed that answers the question above the prompt."""
 
         letter: str
 
@@ -73,15 +73,17 @@ class Prompt(CompletingEditor):
 
     def __init__(self, *, id: str | None = None, placeholder: str = "") -> None:  # noqa: A002
         super().__init__(id=id, placeholder=placeholder)
-        self.takes_commands = False  # what is typed is for the shell
-        self.is_answer: Callable[[str], bool] = lambda _: False  # True for a letter that answers what is asked now
+        self.takes_commands = False  # the text is a shell command
+        self.is_answer: Callable[[str], bool] = lambda _: (
+            False
+        )  # returns True for a letter that answers the current question
         self._pending_sends = 0
         self._hold_count = 0
         self._is_send_waiting = False
 
     @property
     def expanded_text(self) -> str:
-        """The text with chips replaced by what was pasted; while an earlier prompt is searched for, that before it."""
+        """The text with expanded chips; during a search of the history, the text before it."""
         return self.pastes.expand(self.text if self.searched_from is None else self.searched_from).text
 
     # Sending
@@ -115,7 +117,7 @@ class Prompt(CompletingEditor):
         self._hold_count += 1
 
     def release(self, labels: str, *, is_whole: bool = False) -> None:
-        """End a `hold` and insert its `labels` ("" = nothing came). A waiting send goes out if it `is_whole`."""
+        """End a `hold` and insert its `labels` ("" = none). A delayed send goes out if it `is_whole`."""
         self._hold_count = max(self._hold_count - 1, 0)
         if labels:
             self.insert_apart(labels)
@@ -156,12 +158,12 @@ class Prompt(CompletingEditor):
 
     @property
     def _is_continued(self) -> bool:
-        """True if a single backslash stands before the cursor."""
+        """True if a single backslash precedes the cursor."""
         before = self.before_cursor
         return self.selection.is_empty and (len(before) - len(before.rstrip("\\"))) % 2 == 1
 
     def _continue_line(self) -> None:
-        """Begin a new line in the place of the backslash; the shell goes on by that, so there it stays."""
+        """Replace the backslash by a newline; a shell command keeps it, as its syntax needs it."""
         row, column = self.cursor_location
         start_column = column if self.takes_commands or self.text.startswith("!") else column - 1
         result = self.replace("\n", (row, start_column), (row, column), maintain_selection_offset=False)
@@ -235,7 +237,7 @@ class Prompt(CompletingEditor):
         await super()._on_key(event)
 
     def _notice_lone(self, character: str) -> None:
-        """Take the first character of a text for what it means alone, if nothing is typed behind it."""
+        """Interpret the first character as a command if no text follows it."""
         if character == HELP_SIGN:
             self._ask_for_help_soon()
         elif not self.takes_commands and self.is_answer(character):

@@ -27,7 +27,7 @@ SEARCH_PLACEHOLDER: Final = "Type words of an earlier prompt.   enter takes it  
 
 
 class PromptHistory:
-    """Prompts, oldest first, and the place in them that is shown; behind the last one is the draft."""
+    """Prompts, oldest first, and the index of the displayed one; the draft follows the last prompt."""
 
     def __init__(self) -> None:
         self._prompts: list[str] = []
@@ -55,15 +55,15 @@ class PromptHistory:
         return self._place == 0
 
     def step(self, direction: int, text: str) -> str:
-        """Return the prompt before (-1) or after (1) the one that is shown; `text` is kept if it is the draft."""
+        """Return the previous (-1) or next (1) prompt; `text` is saved if it is the draft."""
         if self.is_at_draft:
             self._draft = text
         self._place = min(max(self._place + direction, 0), len(self._prompts))
         return self._draft if self.is_at_draft else self._prompts[self._place]
 
     def find_ghost(self, text: str) -> str:
-        """Return what the newest prompt that begins so goes on with, within its line; "" = none does. An offer of
-        several lines can't be seen, so there is none."""
+        """Return the rest of the newest prompt that starts with `text`; "" = none. The rest is a single line, as
+        only one line can be displayed."""
         if len(text) < MIN_GHOST or "\n" in text:
             return ""
         candidate = next(
@@ -74,7 +74,7 @@ class PromptHistory:
 
 
 def take_word(ghost: str) -> str:
-    """Return the next word of what is offered, with the blanks before it."""
+    """Return the next word of a ghost text, with the blanks before it."""
     end = len(ghost) - len(ghost.lstrip())
     while end < len(ghost) and not ghost[end].isspace():
         end += 1
@@ -82,7 +82,7 @@ def take_word(ghost: str) -> str:
 
 
 class CompletedWord(NamedTuple):
-    """The word that is completed: the sign before it, and what is typed behind that."""
+    """The word to complete: its sign, and the text behind the sign."""
 
     kind: WordKind
     pattern: str
@@ -103,7 +103,7 @@ def find_completed_word(before: str, *, is_first_line: bool) -> CompletedWord:
 
 
 def find_typed_path(before: str) -> str:
-    """Return what ends a line and may become a path: it has a slash, or a dot; "" = nothing does."""
+    """Return the end of a line that may be a path, with a slash or a dot; "" = there is none."""
     match = _PATH.search(before)
     return match[1] if match else ""
 
@@ -142,7 +142,7 @@ class CompletingEditor(PromptEditor):
         self.past = PromptHistory()
         self.is_completing = False
         self.has_queue = False
-        self.searched_from: str | None = None  # the text in whose place a prompt is searched for
+        self.searched_from: str | None = None  # the text that the search of the history replaces
         self._completed_word = NO_WORD
         super().__init__(id=id, placeholder=placeholder)
 
@@ -172,8 +172,8 @@ class CompletingEditor(PromptEditor):
         return self.text if self.is_searching else self._completed_word.pattern
 
     def complete(self, text: str, *, with_sign: bool = False, cursor: int | None = None) -> None:
-        """Put a text in the place of the word that is completed, and of its sign if it has that itself. `cursor`: where
-        in the text it goes, None = behind it."""
+        """Replace the word to complete, and its sign if `text` includes it. `cursor`: the cursor's index in `text`,
+        None = behind it."""
         row, column = self.cursor_location
         start = column - len(self._completed_word.pattern) - with_sign
         self._completed_word = NO_WORD
@@ -191,7 +191,7 @@ class CompletingEditor(PromptEditor):
             self.screen.focus_next()
 
     def set_completing(self, is_completing: bool) -> None:
-        """Take note that candidates are shown, or no longer: keys choose among them, and nothing else is offered."""
+        """Note that candidates are displayed, or no longer: keys choose among them, and ghosts are suppressed."""
         self.is_completing = is_completing
         if is_completing:
             self.suggestion = ""
@@ -206,14 +206,14 @@ class CompletingEditor(PromptEditor):
             return self.text
         return remove_word(self.text, *self.cursor_location, length=len(pattern) + 1)
 
-    # What may come next, shown dim behind the text
+    # Ghost text: a dim proposal behind the text
 
     def update_suggestion(self) -> None:
         may_end = self.is_at_end and self.takes_letters and not self.is_searching and self._find_word() == NO_WORD
         self.suggestion = self.past.find_ghost(self.text) if may_end and self.document.line_count == 1 else ""
 
     def offer_ghost(self, text: str, ghost: str) -> None:
-        """Show what a text may go on with, if it still is the text and nothing is shown."""
+        """Display a ghost if `text` is still current and no candidates are displayed."""
         may_end = self.is_at_end and self.takes_letters and not self.is_searching and not self.is_completing
         if may_end and not self.suggestion and self.text == text:
             self.suggestion = ghost
@@ -223,7 +223,7 @@ class CompletingEditor(PromptEditor):
             self.suggestion = ""
 
     def take_ghost(self, *, by_word: bool = False) -> None:
-        """Add what is shown behind the text, or its next word."""
+        """Insert the ghost, or its next word."""
         self.insert(take_word(self.suggestion) if by_word else self.suggestion)
 
     def action_cursor_line_end(self, select: bool = False) -> None:
@@ -261,7 +261,7 @@ class CompletingEditor(PromptEditor):
         self.post_message(self.CompletionRequested("history", self.text))
 
     def end_search(self, prompt: str | None) -> None:
-        """End the search with the prompt that was found, None = with the text as it was before."""
+        """End the search with the matching prompt, None = restore the earlier text."""
         before, self.searched_from = self.searched_from or "", None
         self.replace_text(before if prompt is None else prompt)
         self._completed_word = self._find_word()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 CHIP_MIN_CHARS: Final = 4_000
 CHIP_MIN_LINES: Final = 80
-MAX_UNFOLDED: Final = 100_000  # characters that the input can show as lines of its own
+MAX_UNFOLDED: Final = 100_000  # maximum characters that the input displays as lines
 _CHIP: Final = re.compile(r"\[pasted [^\[\]\n]{1,20} #(\d{1,4})\]")
 ANY_CHIP: Final = re.compile(rf"{_CHIP.pattern}|{LABEL_PATTERN.pattern}")
 _PASTE_MARK: Final = re.compile("\x1b?\\[20[01]~")
@@ -36,14 +36,14 @@ MAX_UNDO: Final = 200
 
 
 class Expansion(NamedTuple):
-    """A text with what was pasted in the place of its chips; `spans`: where that stands in it."""
+    """A text with expanded chips; `spans`: the ranges of the pasted texts."""
 
     text: str
     spans: tuple[Span, ...]
 
 
 def clean_paste(text: str) -> str:
-    """Return pasted text as it may be written: with plain newlines, and without the marks of a paste within it."""
+    """Normalize the newlines of pasted text, and remove bracketed-paste markers and NUL from it."""
     return _PASTE_MARK.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).replace("\x00", "")
 
 
@@ -54,7 +54,7 @@ class PastedTexts:
         self._texts: list[str] = []
 
     def fold(self, text: str) -> str:
-        """Return what stands in the prompt for a pasted text: a chip for a long one."""
+        """Return the text to insert for a paste: a chip for a long one."""
         lines = text.rstrip("\n").count("\n") + 1
         if len(text) < CHIP_MIN_CHARS and text.count("\n") < CHIP_MIN_LINES:
             return text
@@ -75,7 +75,7 @@ class PastedTexts:
         return Expansion("".join((*parts, text[position:])), tuple(spans))
 
     def find_at(self, line: str, column: int) -> tuple[Span, str] | None:
-        """Return the chip of a line that a cursor is at, else its last one, with what was pasted."""
+        """Return the chip at the cursor, else the last one of the line, with its pasted text."""
         chips = [
             (match.span(), pasted_text)
             for match in _CHIP.finditer(line)
@@ -127,13 +127,13 @@ def queue_action(action: Callable[[EditorT], None]) -> Callable[[EditorT], None]
 
 
 class PromptEditor(TextArea, OwnKeys):
-    """A text area with chips for what is long, and either its own keys or Vim's."""
+    """A text area with chips for long pastes, and either its default keys or Vim's."""
 
     def __init__(self, *, id: str | None = None, placeholder: str = "") -> None:  # noqa: A002
         self.pastes = PastedTexts()
         self.vim: VimKeys | None = None
         self._styled_for: tuple[TextAreaTheme, Style] | None = None
-        self._batch_before: object = None  # the newest change when the one that is being made began
+        self._batch_before: object = None  # the newest change when the current one began
         super().__init__(
             id=id,
             tab_behavior="focus",
@@ -174,7 +174,8 @@ class PromptEditor(TextArea, OwnKeys):
         super().notify_style_update()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Render as `TextArea` does, which resolves all of its styles for each frame: more work than a letter is."""
+        """Render as `TextArea` does, without resolving all of its styles for each frame, which costs more than a
+        letter."""
         style_key = (self._theme, self.rich_style)
         if style_key != self._styled_for:
             self._theme.apply_css(self)
@@ -228,8 +229,8 @@ class PromptEditor(TextArea, OwnKeys):
         self._rewrap_and_refresh_virtual_size()
 
     def _leave_line(self) -> None:
-        """Go to the first line, as the one of the cursor may not be there any more when Textual measures the text that
-        is left; it puts the cursor back behind that. Nor does it wrap anew all that several edits have changed."""
+        """Move the cursor to the first line, because its line may be gone when Textual measures the remaining text;
+        Textual restores the cursor afterwards. This also avoids wrapping all lines after several edits."""
         if self.cursor_location[0]:
             self.selection = Selection.cursor((0, 0))
 
@@ -242,7 +243,7 @@ class PromptEditor(TextArea, OwnKeys):
 
     @queue_action
     def action_unfold(self) -> None:
-        """Replace the chip at the cursor, else the last one of the line, by what was pasted."""
+        """Replace the chip at the cursor, else the last one of the line, by its pasted text."""
         row, column = self.cursor_location
         if (chip := self.pastes.find_at(self.document.get_line(row), column)) is None:
             self.app.notify("There is no [pasted …] in this line.", markup=False)
@@ -266,7 +267,7 @@ class PromptEditor(TextArea, OwnKeys):
         self._delete_chip(super().action_delete_word_right, find_chip_beginning)
 
     def _delete_chip(self, otherwise: Callable[[], None], find: Callable[[str, int], int | None]) -> None:
-        """Delete the chip at the cursor as a whole; without one do what the key does otherwise."""
+        """Delete the chip at the cursor as a whole, or run the key's default action."""
         row, column = self.cursor_location
         other_end = find(self.document.get_line(row), column) if self.selection.is_empty else None
         if other_end is None:
@@ -275,7 +276,7 @@ class PromptEditor(TextArea, OwnKeys):
             self._delete_via_keyboard((row, column), (row, other_end))
 
     def get_line(self, line_index: int) -> Any:
-        """Return a line as it is drawn: hidden characters are visible, chips are bold."""
+        """Return a line for drawing: hidden characters are visible, chips are bold."""
         from tui.text import replace_hidden
 
         line = super().get_line(line_index)
@@ -288,7 +289,7 @@ class PromptEditor(TextArea, OwnKeys):
     # Vim
 
     def use_keys(self, keys: PromptKeys) -> None:
-        """Take the keys that the user wants; a text that is there is kept."""
+        """Switch to the user's preferred keys without changing the text."""
         if keys == "vim":
             from tui.chat.prompt.vim import VimKeys
 
@@ -316,11 +317,11 @@ class PromptEditor(TextArea, OwnKeys):
 
     @property
     def wants_redo(self) -> bool:
-        """True while Ctrl+R does again what Vim's `u` has taken back."""
+        """True while Ctrl+R redoes a change that Vim's `u` undid."""
         return not self.takes_letters and self.has_focus and bool(self.history.redo_stack)
 
     def handle_request(self, request: Request) -> None:
-        """Do what a key of Vim's asks the prompt for."""
+        """Carry out a request of a Vim key to the prompt."""
 
     def _press_for_vim(self, event: events.Key) -> bool:
         """Let Vim's keys have a key. False: it has the meaning that it has without them."""
@@ -347,7 +348,7 @@ class PromptEditor(TextArea, OwnKeys):
         return True
 
     def _read_selection(self) -> tuple[int, int | None]:
-        """Return where the cursor is, and the other end of what is selected; both on a character."""
+        """Return the cursor and the anchor of the selection; both are on a character."""
         start, end = (self.find_index(location) for location in self.selection)
         if start == end:
             return end, None
@@ -370,7 +371,7 @@ class PromptEditor(TextArea, OwnKeys):
             self.selection = Selection(self.locate(reaction.anchor + 1), self.locate(cursor))
 
     def _move_onto_letter(self) -> None:
-        """Put the cursor where one of a command may stand; where letters are typed it stays."""
+        """Move the cursor onto a character for Vim's commands; insert mode allows the end of a line."""
         from tui.chat.prompt.vim import clamp
 
         if not self.takes_letters:
@@ -396,7 +397,7 @@ class PromptEditor(TextArea, OwnKeys):
         self.history.checkpoint()
 
     def find_index(self, location: Location) -> int:
-        """Return how many characters of the text stand before a location."""
+        """Return the number of characters before a location."""
         document = cast("Document", self.document)
         return document.get_index_from_location(location)
 

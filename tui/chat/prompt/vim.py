@@ -17,7 +17,7 @@ from tui.chat.prompt.vim_motions import (
 )
 
 VimMode = Literal["insert", "normal", "visual", "lines"]
-Request = Literal["older", "newer", "search"]  # what the prompt does, not the text
+Request = Literal["older", "newer", "search"]  # an action of the prompt instead of an edit
 MAX_PUT: Final = 100_000  # characters that one key can put into the text
 Action = Callable[["Desk", str], None]
 REDO: Final = "\x12"
@@ -64,8 +64,8 @@ class Yank(NamedTuple):
 
 
 class Desk:
-    """The text, the cursor and the mode while a key is carried out. `anchor`: where a selection begins; `repeats`: what
-    is typed next is repeated by the count."""
+    """The text, cursor and mode during a key. `anchor`: the other end of the selection; `repeats`: how often
+    inserted text is repeated."""
 
     def __init__(self, text: str, cursor: int, *, anchor: int, mode: VimMode, register: Yank) -> None:
         self.text, self.cursor, self.anchor = text, cursor, anchor
@@ -76,7 +76,7 @@ class Desk:
         self.request: Request | None = None
 
     def put(self, start: int, end: int, text: str) -> None:
-        """Replace a part of the text; the cursor is behind what was put there."""
+        """Replace a part of the text; the cursor moves behind the new part."""
         start, end = max(start, 0), min(end, len(self.text))
         if self.text[start:end] != text:
             self.edits.append(Edit(start, end, text))
@@ -137,7 +137,7 @@ def _delete_letters(desk: Desk, key: str) -> None:
 
 
 def _take_rest(desk: Desk, key: str) -> None:
-    """`D` and `C` take what is left of the line, `S` and `Y` whole lines."""
+    """Apply `D` and `C` to the rest of the line, `S` and `Y` to whole lines."""
     last = move_line(desk.text, desk.cursor, desk.count - 1, 0)
     if key in "SY":
         operate(desk, "c" if key == "S" else "y", desk.cursor, last, is_lines=True)
@@ -277,8 +277,8 @@ VISUAL_ACTIONS: Final[Mapping[str, Action]] = {
 
 
 class Reaction(NamedTuple):
-    """The answer to a key: edits, one after the other, and where the cursor is behind them. `anchor`: the other end of
-    what is selected, None = nothing is; `undone`: changes that are taken back (below 0: done again)."""
+    """The reaction to a key: edits in order, and the cursor behind them. `anchor`: the other end of the selection,
+    None = no selection; `undone`: number of changes to undo (negative: to redo)."""
 
     cursor: int
     edits: tuple[Edit, ...] = ()
@@ -295,14 +295,14 @@ class VimKeys:
         self.begun = ""
         self._register = Yank()
         self._search: m.LetterSearch | None = None
-        self._change = ""  # the keys of the last change, and what was typed for it
+        self._change = ""  # the keys of the last change, and the text that it inserted
         self._typed = ""
         self._inserting: tuple[str, int, int] | None = None  # the text, the cursor and the count when typing began
         self._column: int | None = None  # that j and k go back to
 
     @property
     def title(self) -> str:
-        """The mode as Vim tells it, with what was begun; "" while text is typed."""
+        """The mode in Vim's words, with the pending keys; "" in insert mode."""
         names = {"insert": "", "normal": "NORMAL", "visual": "VISUAL", "lines": "VISUAL LINE"}
         return f"{names[self.mode]} {self.begun}".strip()
 
@@ -324,7 +324,7 @@ class VimKeys:
         return self._read(letter, text, min(cursor, len(text)), anchor)
 
     def _leave(self, text: str, cursor: int) -> Reaction | None:
-        """Escape ends what was begun, then the selection; a third one is the program's."""
+        """Cancel pending keys, then the selection; a third Escape is left to the program."""
         was_idle = self.mode == "normal" and not self.begun
         self.mode, self.begun = "normal", ""
         return None if was_idle else Reaction(clamp(text, cursor))
@@ -341,7 +341,7 @@ class VimKeys:
         return self._settle(desk)
 
     def _settle(self, desk: Desk) -> Reaction:
-        """Take over what the desk says, and bring the cursor to where it may stand."""
+        """Adopt the state of the desk, and move the cursor to a valid position."""
         if desk.mode == "insert":
             self._inserting = (desk.text, desk.cursor, desk.count if desk.repeats else 1)
         self.mode, self._register = desk.mode, desk.register
@@ -436,7 +436,7 @@ class VimKeys:
             VISUAL_ACTIONS[action[0]](desk, action)
 
     def _repeat(self, desk: Desk) -> None:
-        """Do the last change again, with what was typed for it."""
+        """Repeat the last change, with its inserted text."""
         match = _NORMAL.fullmatch(self._change) if self._change else None
         if match is None:
             return
@@ -452,7 +452,7 @@ class VimKeys:
         self._change, self._typed = keys, typed_text
 
     def _leave_insert(self, text: str, cursor: int) -> Reaction:
-        """Go from typing to commands; what was typed is known from how the text has grown since."""
+        """Change from insert to normal mode; the inserted text is the growth of the text since."""
         desk = Desk(text, min(cursor, len(text)), anchor=cursor, mode="normal", register=self._register)
         if self._inserting is not None:
             before, offset, count = self._inserting
@@ -467,7 +467,7 @@ class VimKeys:
 
 
 def clamp(text: str, cursor: int) -> int:
-    """Return the nearest place where the cursor of a command may stand: on a character of its line."""
+    """Return the nearest valid position in normal mode: on a character of its line."""
     cursor = max(min(cursor, len(text)), 0)
     start, end = m.find_line_start(text, cursor), m.find_line_end(text, cursor)
     return max(min(cursor, end - 1), start)

@@ -149,7 +149,8 @@ def _repeat(step: Callable[..., int], *, is_big: bool) -> Motion:
 
 
 def find_letter(text: str, offset: int, count: int, search: LetterSearch, *, is_repeated: bool = False) -> int | None:
-    """Return where `f`, `F`, `t` or `T` leads within the line; None: nowhere. Repeated, a `t` leaves its place."""
+    """Return the target of `f`, `F`, `t` or `T` within the line, None = none. A repeated `t` moves past its last
+    target."""
     start, end = find_line_start(text, offset), find_line_end(text, offset)
     is_forward, is_before = search.key in "ft", search.key in "tT"
     position = offset + (1 if is_forward else -1) * (is_before and is_repeated and count == 1)
@@ -223,7 +224,7 @@ MOTIONS: Final[Mapping[str, Motion]] = {
 }
 
 
-INCLUSIVE: Final = frozenset("eE%ft")  # the character that they lead to belongs to what an operator takes
+INCLUSIVE: Final = frozenset("eE%ft")  # inclusive motions: an operator includes the target character
 
 
 LINEWISE: Final = frozenset({"j", "k", "gg", "G"})
@@ -311,8 +312,8 @@ def _find_brackets(text: str, offset: int, pair: str) -> Span | None:
 
 
 def _find_quotes(text: str, offset: int, quote: str, *, is_around: bool) -> Span | None:
-    """Return what stands between the nearest quotes of the line before and behind the offset, else between the first
-    two behind it; on a quote, what that begins or ends, counted from the start of the line."""
+    """Return the text between the nearest quotes around the offset within its line, else between the first two
+    behind it. On a quote, quotes are paired from the start of the line."""
     start, last = find_line_start(text, offset), find_line_end(text, offset)
     places = [index for index in range(start, last) if text[index] == quote and text[index - 1 : index] != "\\"]
     before = sum(position <= offset for position in places)
