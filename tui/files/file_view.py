@@ -371,8 +371,8 @@ class FileView(CodeView):
             self._show_cursor()
 
     def find(self, pattern: str, start: tuple[int, int]) -> None:
-        """Search for a text from `origin` on, (line, column) from 0; the cursor moves to the first match, or back to
-        `origin`."""
+        """Search for a text from `start` on, (line, column) from 0; the cursor moves to the first match, or back to
+        `start`."""
         self.cursor.find(pattern)
         self.cursor.move_to(*start)
         self.cursor.move_match(1, from_here=True)

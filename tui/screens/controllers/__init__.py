@@ -1,7 +1,4 @@
-"""The controllers of the main screen, one per field, each with those that it works with.
-
-They are loaded together, after the first paint.
-"""
+"""The controllers of the main screen, one per subject. They are loaded together, after the first paint."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ from tui.screens.controllers.turn import QueueController, RewindController, Turn
 
 
 class ControllerSet:
-    """One of each kind, under the name that actions of the key table have before the dot."""
+    """One controller of each class, under the prefix of its actions in the key table."""
 
     def __init__(self, context: ScreenContext) -> None:
         self.panes = PaneController(context)
@@ -63,7 +60,8 @@ class ControllerSet:
         self._handlers: dict[type[Message], Sequence[tuple[type, Handler]]] = {}
 
     def find_handlers(self, message: Message) -> Sequence[tuple[type, Handler]]:
-        """Return the handlers of a message with their classes. Each key is asked for several times."""
+        """Return the handlers of a message with their classes. The result is cached, because a key causes several
+        lookups."""
         handlers = self._handlers.get(type(message))
         if handlers is None:
             controllers = self.by_name.values()

@@ -18,7 +18,7 @@ from tui.screens.dialogs.pages import ConfirmDialog
 class AgentController(Controller):
     """Opens and stops subagents, and brings the name of a kind into the prompt."""
 
-    # Each is a session below this one, so it is stopped as a turn is, by its own id.
+    # A subagent is a child session, so an interrupt with its session id stops it.
 
     def __init__(self, context: ScreenContext, panes: PaneController, prompt: PromptController) -> None:
         super().__init__(context)
@@ -52,7 +52,7 @@ class AgentController(Controller):
             await self.context.submit(commands.BestTake(picks=picks))
 
     async def _try(self, text: str) -> None:
-        """Try what stands behind `/best`; what is refused goes back into the prompt."""
+        """Run the task of `/best`; a rejected one returns to the prompt."""
         command_line = f"/best {text}"
         self.context.prompt.past.add(command_line)
         first, *rest = text.split(maxsplit=1)
@@ -74,13 +74,13 @@ class AgentController(Controller):
         self._stop(event.id)
 
     def _stop(self, name: str) -> None:
-        """Stop a subagent, unless it has ended by itself meanwhile."""
+        """Stop a subagent, unless it has ended meanwhile."""
         if name in self.context.state.transcript.find_running_subagents():
             self.context.submit_soon(commands.TurnInterrupt(session=name))
 
     @in_worker("agents")
     async def _read(self, name: str) -> None:
-        """Show what a subagent says and does, and stop it if that is what the user wants."""
+        """Show a subagent's conversation, and stop it at the user's request."""
         subagent, block = self.context.state.subagents.get(name), self.context.state.transcript.subagents.get(name)
         if subagent is None or block is None:  # its turn was taken back meanwhile
             self.context.notify_user("That subagent is not there any more.")
@@ -92,7 +92,7 @@ class AgentController(Controller):
 
 
 class BackgroundController(Controller):
-    """Sends work to the background, stops and forgets it, and opens what came of it as a session here."""
+    """Sends work to background agents, stops and forgets them, and opens their results as sessions."""
 
     def __init__(self, context: ScreenContext, panes: PaneController, sessions: SessionController) -> None:
         super().__init__(context)

@@ -1,7 +1,7 @@
-"""The controller of what calls the user: the window's title, the progress of the tab, and notifications.
+"""The controller of the user's attention: the window's title, the tab's progress, and notifications.
 
-A notification tells of a question, and of a turn that has ended, once each; while this window has the focus there is
-none, since the screen says it. What is told is the session's state as the status bar has it.
+Every question and every end of a turn causes one notification, unless this window has the focus. Title and progress
+show the same state as the status bar.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ COMMAND_TIMEOUT: Final = 10.0  # seconds that the user's command for a notificat
 
 
 class Situation(NamedTuple):
-    """The state as the title tells it: whether something runs, hunks that wait and those of them that are
-    verified, open questions."""
+    """The state for the title: whether something runs, the pending hunks and the verified ones among them, and open
+    questions."""
 
     is_working: bool = False
     verified: int = 0
@@ -78,7 +78,7 @@ class Announcements(Static):
 
 
 class AttentionController(Controller):
-    """Tells terminal and desktop how the session goes. `settings`: how, by the user's configuration."""
+    """Reports the session's state to terminal and desktop. `settings`: the user's configuration of that."""
 
     def __init__(self, context: ScreenContext) -> None:
         super().__init__(context)
@@ -88,12 +88,12 @@ class AttentionController(Controller):
         self._asked: frozenset[str] | None = None
 
     def adopt(self, settings: NotificationSettings) -> None:
-        """Take the user's settings over, and show what they ask for."""
+        """Adopt the user's settings, and apply them."""
         self.settings = settings
         self._show()
 
     def update(self) -> None:
-        """Show how the session goes, and call the user if that is new and something waits for them."""
+        """Report the session's state, and notify the user of news that require them."""
         before, self._situation = self._situation, Situation.read(self.context.state)
         state = self.context.state
         question_keys = frozenset((*state.approvals, *state.questions))

@@ -1,4 +1,4 @@
-"""The controller of what is copied: what is selected, what is at the cursor, the last answer, a hunk, all changes."""
+"""The controller of copying: the selection, the item at the cursor, the last answer, a hunk, or all changes."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ COMPARE_FIRST: Final = "No runs are compared: on the debug board v compares one 
 
 
 class CopyController(Controller):
-    """Copies, and says what did it."""
+    """Copies, and reports the tool that did it."""
 
     @in_worker("copying")
     async def copy(self, text: str) -> None:
-        """Copy a text; what has taken it is told."""
+        """Copy a text; a notice names its receivers."""
         if not text:
             self.context.notify_user("There is nothing to copy here.")
             return
@@ -47,7 +47,7 @@ class CopyController(Controller):
             self.context.notify_user(f"{size} could not be copied.", report.hint, is_error=True)
 
     def action_copy(self, argument: str = "") -> None:
-        """Copy the last answer, or what the argument names."""
+        """Copy the last answer, or the target that the argument names."""
         subject, _, number = argument.strip().partition(" ")
         match subject:
             case "":
@@ -65,7 +65,7 @@ class CopyController(Controller):
                 self.context.notify_user(f"There is no {argument!r} to copy.", USAGE, is_error=True)
 
     def action_copy_here(self) -> None:
-        """Copy what is selected, else what the cursor is on."""
+        """Copy the selection, or the item at the cursor."""
         screen = self.context.screen
         selected_text = screen.app.screen.get_selected_text()
         widget = screen.app.focused
@@ -94,7 +94,7 @@ class CopyController(Controller):
         return ""
 
     def _list_answer(self) -> list[TranscriptBlock]:
-        """Return the blocks of the last answer: what was said last, until something else was done."""
+        """Return the blocks of the last answer, up to the work before it."""
         answer_blocks: list[TranscriptBlock] = []
         for block in reversed(self.context.state.blocks):
             if block.kind in _ANSWER_KINDS:
@@ -134,7 +134,7 @@ class CopyController(Controller):
 
     @in_worker("copying_patch")
     async def _copy_patch(self, question: queries.PatchQuery) -> None:
-        """Copy changes as a patch, as git writes it; what is not in it is named."""
+        """Copy changes as a patch in git's format; a notice names omitted ones."""
         answer = await self.context.query(question, queries.PatchAnswer, "There is no patch.")
         if answer is None:
             return

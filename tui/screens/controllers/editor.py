@@ -1,7 +1,7 @@
-"""The controller of the user's own editor: text of the screen is written in it, and places of the project are opened.
+"""The controller of the user's editor: it edits text of the screen, and opens positions in the project.
 
-What opens is the user's file. Of a pending change it is a scratch copy, whose hunks come back when the editor ends. The
-editor is found outside of the project, and started where no file of it has a say.
+It opens the user's file. A pending change opens as a scratch copy, whose edited hunks return when the editor ends. The
+editor is searched and started outside of the project, so that no file of the project affects it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MAX_EDITED: Final = 8_000_000  # bytes of a pending file
 
 
 class EditorController(Controller):
-    """Edits text of the screen, and opens places, in `$VISUAL` or `$EDITOR`."""
+    """Edits text of the screen and opens positions in `$VISUAL` or `$EDITOR`."""
 
     def action_external_editor(self) -> None:
         """Write the prompt, or the hunk or plan that is being edited, in the user's own editor."""
@@ -66,14 +66,14 @@ class EditorController(Controller):
                 )
                 self._run_in_terminal(call, scratch)
                 return path.read_text(encoding="utf-8", errors="replace").rstrip("\n")
-            except Exception as problem:  # an editor may fail in any way; the text stays as it was
+            except Exception as problem:  # any error of the editor leaves the text unchanged
                 self._report(problem)
         return None
 
-    # Places
+    # Positions
 
     def action_open_here(self) -> None:
-        """Open what the cursor is on."""
+        """Open the position at the cursor."""
         app = self.context.screen.app
         places = self._find_places(app.focused) if app.focused is not None else []
         if not places:
@@ -92,7 +92,7 @@ class EditorController(Controller):
             self.open_place(places[int(choice)])
 
     def _find_places(self, focus: Widget) -> list[FilePlace]:
-        """Return the places that are meant where the focus is."""
+        """Return the positions that the focused widget refers to."""
         for widget in focus.ancestors_with_self:
             match widget:
                 case ReviewPane():
@@ -109,7 +109,7 @@ class EditorController(Controller):
         return []
 
     def _find_references(self, transcript: Transcript) -> list[FilePlace]:
-        """Return the places that the text of the marked row names, else the file that the row is about."""
+        """Return the positions in the text of the marked row, or the file of the row."""
         if (block := transcript.current_block) is None:
             return []
         state = self.context.state
@@ -119,7 +119,7 @@ class EditorController(Controller):
 
     @in_worker("editor", exclusive=False)
     async def open_place(self, file_place: FilePlace) -> None:
-        """Open a place in the user's editor: in their file, or in a copy of what is pending."""
+        """Open a position in the user's editor: in their file, or in a copy of its pending version."""
         change = self.context.state.changes.get(file_place.path)
         try:
             if change is not None and change.hunks and change.operation != "delete":
@@ -131,7 +131,7 @@ class EditorController(Controller):
             self._report(problem)
 
     async def _edit_pending(self, file_place: FilePlace, change: Change) -> None:
-        """Open a scratch copy of the pending file; what is changed in its hunks becomes their pending state."""
+        """Open a scratch copy of the pending file; edits of its hunks become their pending state."""
         question = queries.FileQuery(path=file_place.path, max_bytes=MAX_EDITED)
         answer = await self.context.query(question, queries.FileAnswer, "The file can't be read.")
         if answer is None or answer.problem:
@@ -162,7 +162,7 @@ class EditorController(Controller):
             self.context.notify_user(f"{count('hunk', len(edits.texts))} of {name} as you edited it.")
 
     async def _run(self, file_place: FilePlace, directory: str, *, is_blocking: bool) -> None:
-        """Run the editor on a place with an absolute path: in the terminal, or beside the screen until it ends."""
+        """Run the editor on an absolute position: in the terminal, or in its own window until it ends."""
         call = build_editor_call(choose_editor(os.environ), file_place, os.environ, is_blocking=is_blocking)
         if not call.has_window:
             self._run_in_terminal(call, directory)

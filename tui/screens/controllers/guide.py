@@ -1,8 +1,8 @@
 """The tour and the hints: their steps, and the controller that shows one above the prompt.
 
 A step of the tour ends with one of its triggers: an action, or the beginning of a prompt. A hint is shown while it
-`fits`, in at most `MAX_SHOWN` sessions, and
-never again once one of its actions was used. Braces in texts hold ids of keys.
+`fits`, in at most `MAX_SHOWN` sessions, and never again after the use of one of its actions. Braces in texts hold ids
+of keys.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _FALLBACK = "README.md"
 
 
 class TourStep(NamedTuple):
-    """`text`: what is shown, `{file}` being one of the project; `by`: ids of keys and `/words` that lead on; `typed`:
-    so does a prompt that has this in it."""
+    """`text`: the displayed text, with `{file}` for a file of the project; `by`: ids of keys and `/words` that
+    complete the step; `typed`: a part of a prompt that does so as well."""
 
     id: str
     text: str
@@ -40,7 +40,7 @@ class TourStep(NamedTuple):
 
 
 class GuideHint(NamedTuple):
-    """`fits`: whether it says something now; `by`: ids of keys and `/words` which show that it is known."""
+    """`fits`: whether the hint applies now; `by`: ids of keys and `/words` whose use shows that the user knows it."""
 
     id: str
     text: str
@@ -136,7 +136,7 @@ class GuideController(Controller):
 
     @in_worker("guide")
     async def load(self) -> None:
-        """Ask how far the user is, once."""
+        """Load the user's progress, once."""
         if self._is_loaded:
             return
         answer = await self.context.query(queries.GuideQuery(), queries.GuideAnswer)
@@ -151,7 +151,7 @@ class GuideController(Controller):
         self.update()
 
     def note_chosen(self, entry: str) -> None:
-        """Keep what was chosen in the palette: it comes first the next time."""
+        """Record a choice in the palette, which comes first the next time."""
         self.chosen = [entry, *(previous_entry for previous_entry in self.chosen if previous_entry != entry)]
         self.context.submit_soon(commands.GuideKeep(chosen=entry))
 
@@ -162,7 +162,7 @@ class GuideController(Controller):
         self.update()
 
     def update(self) -> None:
-        """Show what fits now."""
+        """Show the step or hint that applies now."""
         if self._is_loaded and (line := self._describe()) != self._line:
             self._line = line
             self._draw(line)
@@ -174,7 +174,7 @@ class GuideController(Controller):
         bar.update(to_content(line))
 
     def note_action(self, action: str) -> None:
-        """Hear of an action before it is carried out."""
+        """Note an action before it runs."""
         step = self._step
         if step is not None and action == "turn.interrupt":
             if self.context.prompt.has_focus and not self.context.state.is_running and not self.context.prompt.text:
@@ -206,7 +206,7 @@ class GuideController(Controller):
     def _describe(self) -> str:
         state = self.context.state
         if state.approvals or state.awaited_question is not None:
-            return ""  # what is asked has the room, and the user's eye
+            return ""  # a question takes precedence
         return self._describe_step(self._step) if self._step is not None else self._describe_hint()
 
     def _describe_step(self, step: TourStep) -> str:

@@ -163,7 +163,7 @@ class ProviderController(Controller):
     # The first run
 
     async def ask_how_to_begin(self, models: queries.ModelsAnswer, request: SessionRequest) -> SessionRequest | None:
-        """Ask how to begin when no model is configured; None = the user wants to leave."""
+        """Ask how to start without a configured model; None = the user leaves."""
         while True:
             answer = await self._ask_on_welcome(models, request)
             match answer:

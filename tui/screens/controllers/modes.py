@@ -1,4 +1,5 @@
-"""The controller of the mode: switching it, and how the screen shows it (status bar, placeholder, colour classes)."""
+"""The controller of the mode: it switches the mode and applies it to the status bar, the placeholder and the
+colours."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ class ModeController(Controller):
         self._note = "starting…"
 
     def show(self, note: str | None = None) -> None:
-        """Show the state as it is now; `note` replaces what the bar says of the engine ("" = nothing)."""
+        """Show the state; `note` replaces the bar's text about the engine ("" = nothing)."""
         self._note = self._note if note is None else note
         context, screen = self.context, self.context.screen
         accent = SCREEN_MODES[context.mode].accent
@@ -90,7 +91,7 @@ class ModeController(Controller):
         self.context.show(PickerDialog("Mode", options, current=self.context.mode), self._set_mode)
 
     def _describe_mode(self, name: str) -> str:
-        """Return what a mode is for and, where commands may change something, who lets one run."""
+        """Describe the purpose of a mode and, where commands may change something, the policy for them."""
         note, state = SCREEN_MODES[name].note, self.context.state
         if name != Mode.AGENT:
             return note

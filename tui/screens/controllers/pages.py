@@ -66,7 +66,7 @@ class PageController(Controller):
         app.set_keymap(app.keymap)
 
     async def _adopt_appearance(self, settings: queries.SettingsAnswer) -> None:
-        """Let the screen look as the settings say; a mistake in them or in a file of a theme is told."""
+        """Apply the settings of the screen; report mistakes in them or in a theme's file."""
         app: Any = self.context.screen.app
         looks: Appearance = app.appearance
         looks.set_depth(await find_real_depth(app.capabilities) if settings.colors == "auto" else settings.colors)
@@ -83,7 +83,7 @@ class PageController(Controller):
             self.context.notify_user(problem, is_error=True)
 
     async def _load_themes(self, directory: str) -> list[str]:
-        """Load the user's own themes. Return what is wrong with them."""
+        """Load the user's themes. Return their mistakes."""
         app: Any = self.context.screen.app
         base_themes = {name: theme for name, theme in app.available_themes.items() if name not in self._own_themes}
         theme_files = await asyncio.to_thread(read_theme_files, Path(directory), base_themes)
@@ -93,7 +93,7 @@ class PageController(Controller):
         return list(theme_files.problems)
 
     def action_choose_theme(self, name: str = "") -> None:
-        """Choose the colours by name, or from a list; they are kept for later sessions."""
+        """Choose the theme by name, or from a list, and save it."""
         app: Any = self.context.screen.app
         if name in {*FAMILIES, *app.available_themes}:
             self._set_theme(name)
@@ -127,7 +127,7 @@ class PageController(Controller):
         self.context.show(PaletteDialog(entries, self._guide.chosen), carry_out)
 
     def action_show_keys(self, _: str = "") -> None:
-        """Explain the place with the focus and its keys, then all others."""
+        """Show the help of the focused pane and its keys, then all other keys."""
         app: Any = self.context.screen.app
         self.context.show(KeyHelpDialog(get_keymap(app), list_scopes(app.screen.focused or app.screen)))
 
@@ -145,7 +145,7 @@ class PageController(Controller):
 
     @in_worker("picker")
     async def action_show_config(self, key: str = "") -> None:
-        """Show the settings, to be searched and changed; or one, or a table of them, and what is wrong."""
+        """Show the settings for searching and editing; or a single one, or a table, with their mistakes."""
         question = queries.ConfigQuery(key=key.strip())
         answer = await self.context.query(question, queries.ConfigAnswer, "The settings can't be told now.")
         if answer is not None and key.strip():
@@ -156,7 +156,7 @@ class PageController(Controller):
             self.context.show(SettingsDialog(answer, self._keep_setting, {"ui.theme": themes}))
 
     async def _keep_setting(self, command: commands.SettingKeep) -> queries.ConfigAnswer | commands.Reject:
-        """Save a setting; the screen takes over what is its own."""
+        """Save a setting; apply it if it concerns the screen."""
         if command.key == "ui.syntax" and command.text and read_pygments_style(command.text) is None:
             message = f"ui.syntax: Pygments has no style {command.text!r}."
             return commands.Reject(code="style_unknown", message=message, hint="Such as monokai, nord or friendly.")
@@ -176,7 +176,7 @@ class PageController(Controller):
 
     @in_worker("picker")
     async def action_show_context(self, _: str = "") -> None:
-        """Show what the model is sent, by part, as the engine counts it."""
+        """Show the parts of the model's context, with the engine's token counts."""
         answer = await self.context.query(queries.ContextQuery(), queries.ContextAnswer, "There is no context yet.")
         if answer is not None:
             self.context.show(ContextDialog(answer, self._drop_part))
@@ -189,28 +189,28 @@ class PageController(Controller):
 
     @in_worker("picker")
     async def action_show_rules(self, _: str = "") -> None:
-        """Show what the agent is told to keep to and why, and the file of a rule that is chosen."""
+        """Show the agent's rules with their reasons, and the file of a chosen one."""
         answer = await self.context.query(queries.RulesQuery(), queries.RulesAnswer)
         if answer is not None and (path := await self.context.ask(RulesDialog(answer))):
             await self._panes.preview_file(path)
 
     @in_worker("picker")
     async def action_show_hooks(self, _: str = "") -> None:
-        """Show the hooks and how they ended, and the file of one that is chosen."""
+        """Show the hooks and their last results, and the file of a chosen one."""
         answer = await self.context.query(queries.HooksQuery(), queries.HooksAnswer)
         if answer is not None and (path := await self.context.ask(HooksDialog(answer))):
             await self._panes.preview_file(path)
 
     @in_worker("picker")
     async def action_show_tools(self, _: str = "") -> None:
-        """Show the tools that the model sees, what each costs, and why one is absent."""
+        """Show the model's tools, their token costs, and the reasons of absent ones."""
         answer = await self.context.query(queries.ToolsQuery(), queries.ToolsAnswer, "The tools can't be listed yet.")
         if answer is not None:
             self.context.show(ToolsDialog(answer))
 
     @in_worker("picker")
     async def action_show_skills(self, _: str = "") -> None:
-        """Show the skills that the agent is told of and why, and the file of one that is chosen."""
+        """Show the skills that the agent knows and why, and the file of a chosen one."""
         answer = await self.context.query(queries.SkillsQuery(), queries.SkillsAnswer)
         if answer is not None and (path := await self.context.ask(SkillsDialog(answer))):
             await self._panes.preview_file(path)
@@ -233,7 +233,7 @@ class PageController(Controller):
 
     @in_worker("picker")
     async def action_explain_call(self, text: str = "") -> None:
-        """Show what a command of the user's own, or a skill, would send. Nothing runs for it."""
+        """Show the prompt of a user's command or a skill without running anything."""
         if not text:
             self.context.notify_user("/explain needs the name of a command, and the words for it.", is_error=True)
             return
@@ -244,7 +244,7 @@ class PageController(Controller):
 
     @in_worker("picker")
     async def action_show_memory(self, text: str = "") -> None:
-        """Keep a note about the project; without words, show those that are kept and those that wait."""
+        """Save a note about the project; without words, list saved and proposed notes."""
         if text:
             if await self.context.submit(commands.MemoryAdd(text=text)):
                 self.context.notify_user("Kept for later sessions.", "/memory lists what is kept.")

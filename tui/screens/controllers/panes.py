@@ -1,4 +1,4 @@
-"""The controllers of the side panes and of the focus: which pane is shown, how wide, and where the keys go."""
+"""The controllers of the side panes and of the focus: the displayed pane, its width, and the target of keys."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ ACTION_SCOPES: Final = {
 
 
 class PaneController(Controller):
-    """Shows and feeds the panes beside the conversation."""
+    """Shows and updates the panes next to the conversation."""
 
     def __init__(self, context: ScreenContext) -> None:
         super().__init__(context)
         self._auto_shown: set[str] = set()
-        self._mounting = asyncio.Lock()  # a pane may be due by itself while a key asks for one
-        self.hidden_pane = ""  # the side pane that gave way to what has the focus when the window got narrow
+        self._mounting = asyncio.Lock()  # a pane may open automatically while a key requests another
+        self.hidden_pane = ""  # the side pane that was hidden in favour of the focused widget when the window narrowed
         self.open_files: tuple[str, ...] = ()
-        self.visited: list[tuple[str, int, int]] = []  # places in the preview that were left: path, line and column
+        self.visited: list[tuple[str, int, int]] = []  # earlier positions in the preview: path, line and column
 
     @property
     def is_mounted(self) -> bool:
-        """True once the files or a side pane have been shown."""
+        """True once the files or a side pane have been mounted."""
         return self.side is not None or bool(self.context.screen.query("#left"))
 
     @property
@@ -90,7 +90,7 @@ class PaneController(Controller):
         return self.side.get_pane(name) if self.side is not None else None
 
     def list_focusable(self) -> Iterator[Widget]:
-        """Yield what can have the focus in the side pane that is shown, then the tree of files."""
+        """Yield the focusable widgets of the visible side pane, then the file tree."""
         if self.side is not None and (pane := self._get_pane(self.side.current)) is not None:
             yield from (child for child in pane.walk_children(Widget, with_self=True) if child.focusable)
         yield from self.context.screen.query("FileTree").results(Widget)
@@ -122,7 +122,7 @@ class PaneController(Controller):
         await self.show("plan")
 
     async def run_scoped_action(self, scope: str, action: str) -> None:
-        """Run the action of a key where that key works; its pane is shown for it."""
+        """Run the action of a key in its scope; this shows the pane of the scope."""
         screen = self.context.screen
         if scope == "app":
             await screen.run_action(action)
@@ -139,7 +139,7 @@ class PaneController(Controller):
     # Showing and hiding
 
     async def show(self, name: str, *, focus: bool = True) -> None:
-        """Show a side pane; with the focus unless it came by itself."""
+        """Show a side pane; it gets the focus unless it opened automatically."""
         async with self._mounting:
             if (side := self.side) is None:
                 side = SidePane(self, id="side")
@@ -157,7 +157,7 @@ class PaneController(Controller):
             pane.focus()
 
     async def show_beside(self, name: str) -> None:
-        """Show a side pane that is due by itself; it hides again if the window got narrow meanwhile."""
+        """Show a side pane that is due automatically; hide it again if the window has narrowed meanwhile."""
         await self.show(name, focus=False)
         if self.is_narrow:
             self.uncover_prompt()
@@ -170,7 +170,7 @@ class PaneController(Controller):
             files = FilePane(self._load_tree, self._find_files, id="left")
             _ = screen.query_one("#body").mount(files, before="#centre")
         await wait_until_mounted(screen.query_one("#left"))
-        self._feed_tree(frozenset())  # whoever mounted it may have been cancelled before it was fed
+        self._feed_tree(frozenset())  # the task that mounted it may have been cancelled before its update
         screen.add_class("-files")
 
     async def ensure_shown(self, name: str) -> None:
@@ -196,7 +196,7 @@ class PaneController(Controller):
             self.context.focus_prompt()
 
     async def _hide_side_if_narrow(self) -> None:
-        """Hide the side pane below 100 columns, where one pane at a time is shown; end the review's full width."""
+        """Hide the side pane below 100 columns, where only one pane fits; end the review's full width."""
         self.context.screen.remove_class("-whole")
         if self.is_narrow:
             self._hide_side()
@@ -234,7 +234,7 @@ class PaneController(Controller):
         await self.preview_file(event.path)
 
     async def preview_file(self, path: str, line: int = 0, column: int = 1, *, is_back: bool = False) -> None:
-        """Show a file, with the cursor on a place from 1; where the user was before is kept, unless that `is_back`."""
+        """Preview a file with the cursor at a position from 1; record the previous position, unless this `is_back`."""
         viewing = self.preview.viewing if self.preview is not None else None
         if (
             self.preview is not None
@@ -252,14 +252,14 @@ class PaneController(Controller):
 
     @property
     def viewing(self) -> Viewing | None:
-        """The place in the preview that the user looks at; None: it is not shown, or shows nothing."""
+        """The position in view of the preview; None: it is hidden or empty."""
         preview = self.preview if self.side is not None and self.side.current == "preview" else None
         return preview.viewing if preview is not None else None
 
     # Feeding
 
     async def update(self, topics: frozenset[Topic]) -> None:
-        """Pass on what has changed, and show a pane that is due by itself in this mode, where there is room."""
+        """Pass changes of the state to the panes, and show a pane that is due in this mode, where there is room."""
         state = self.context.state
         if "files" in topics or "review" in topics:
             paths, state.touched_paths = frozenset(state.touched_paths), set()
@@ -328,7 +328,7 @@ class PaneController(Controller):
         return answer.paths if answer else ()
 
     async def load_file(self, path: str) -> queries.FileAnswer:
-        # what is to be deleted is there on the user's side only
+        # files to be deleted exist only in the user's version
         side: Literal["pending", "workspace"] = "workspace" if self.is_deleted(path) else "pending"
         answer = await self.context.bridge.query(queries.FileQuery(path=path, side=side))
         if isinstance(answer, queries.FileAnswer):
@@ -344,7 +344,7 @@ class PaneController(Controller):
 
 
 class FocusController(Controller):
-    """Checks after each layout whether the widget with the focus is still visible."""
+    """Checks after each layout whether the focused widget is still visible."""
 
     def __init__(self, context: ScreenContext, panes: PaneController) -> None:
         super().__init__(context)
@@ -399,6 +399,6 @@ class FocusController(Controller):
 
     @on(events.ScreenSuspend)
     def _restart_grace_periods(self) -> None:
-        """A dialog covers the screen: what is judged here has to be seen anew."""
+        """Restart the grace periods of the panes that a dialog covers."""
         for widget in self.context.screen.query("*").results(Widget):
             getattr(widget, "restart_grace", lambda: None)()

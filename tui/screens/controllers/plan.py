@@ -32,7 +32,7 @@ STARTED: Final = frozenset({"in_progress", "completed"})
 
 
 class PlanController(Controller):
-    """Carries out what the user decides in the plan's panel."""
+    """Carries out the user's decisions in the plan panel."""
 
     def __init__(self, context: ScreenContext, panes: PaneController, editor: EditorController) -> None:
         super().__init__(context)
@@ -50,7 +50,7 @@ class PlanController(Controller):
         return self.context.state.plan_todos or (plan.todos if plan else ())
 
     def _get_base(self, path: str) -> Plan | None:
-        """Return the plan that a change was made of, so that later changes are merged and not taken back."""
+        """Return the base plan of an edit, so that later changes are merged instead of reverted."""
         state = self.context.state
         plan = state.plans.get(path)
         return replace(plan, todos=self._todos) if plan is not None and path == state.current_plan_path else plan
@@ -123,7 +123,7 @@ class PlanController(Controller):
         self._submit_build(event.command)
 
     def _submit_build(self, command: commands.PlanBuild) -> None:
-        """Submit a build. Where no plan is at hand, one of the project's is looked for. All that is built is shown."""
+        """Submit a build of the current plan, else of one of the project's, and show its todos."""
         if self._panes.plan is not None:
             self._panes.plan.action_unfilter()
         if command.path:
@@ -166,7 +166,7 @@ class PlanController(Controller):
         return list_open_dependencies(by_id[todo_id], by_id) if todo_id in by_id else []
 
     async def _ask_about_waiting_todo(self, todo_id: str, unmet: Sequence[str]) -> TodoStatus | None:
-        """Ask about a todo that still waits for others; None: leave it as it is."""
+        """Ask about a todo with open dependencies; None: leave it alone."""
         options = (
             PickerOption("keep", "Leave it as it is", fit_line(f"it waits for {', '.join(unmet)}", 60)),
             PickerOption("completed", "It is completed all the same"),
@@ -248,7 +248,7 @@ class PlanController(Controller):
         self.ask_to_discard("go on writing", self._close_editor)
 
     def ask_to_discard(self, no: str, on_confirm: Callable[[], None]) -> ConfirmDialog:
-        """Ask before text is thrown away that was typed in the plan; `no` names the other answer. Return what asks."""
+        """Ask before unsaved text of the plan is discarded; `no` labels the other answer. Return the dialog."""
         question = "Throw away what you typed in the plan?"
         dialog = ConfirmDialog(question, "throw it away", explanation="It is not saved.", no=no)
         self.context.confirm(dialog, on_confirm)

@@ -35,9 +35,9 @@ from tui.slash_commands import SlashCommand, describe_unknown_command, is_called
 if TYPE_CHECKING:
     from textual.timer import Timer
 
-CHIPS_WAIT: Final = 0.12  # seconds without a letter after which the engine is asked what goes with the prompt
-ASK_PREFIX: Final = "?"  # where the user types the commands: what goes to the model all the same
-ATTACH_TIMEOUT: Final = 20.0  # seconds for the engine to say what became of a file
+CHIPS_WAIT: Final = 0.12  # seconds after the last letter before the engine is asked for chips
+ASK_PREFIX: Final = "?"  # input that still goes to the model under the human policy
+ATTACH_TIMEOUT: Final = 20.0  # seconds for the engine to store a file
 if TYPE_CHECKING:
     pass
 Spans = tuple[tuple[int, int], ...]
@@ -47,8 +47,8 @@ _NOTE: Final = re.compile(r"#(?![#!\d])\s*(?P<note>\S.*)")  # neither a title of
 
 
 class ChipRow:
-    """Everything that goes with the prompt, as the engine finds it a moment after the last letter, without what the
-    user has removed; that stays away until the prompt is sent or emptied."""
+    """The context chips of the prompt, which the engine computes a moment after the last letter, without chips that
+    the user removed; these stay removed until the prompt is sent or cleared."""
 
     def __init__(self, context: ScreenContext) -> None:
         self._context = context
@@ -102,13 +102,13 @@ class ChipRow:
         self._show(self._found)
 
     def take_excluded(self) -> tuple[str, ...]:
-        """Return the keys of what was removed, for the prompt that is being sent."""
+        """Return and reset the keys of removed chips, for the prompt to send."""
         excluded_keys = tuple(sorted(self._removed))
         self._removed.clear()
         return excluded_keys
 
     def restore(self, excluded_keys: tuple[str, ...]) -> None:
-        """Take over what was removed from a prompt that is given back."""
+        """Restore the removed chips of a returned prompt."""
         self._removed.update(excluded_keys)
 
 
@@ -125,8 +125,8 @@ class Attacher:
         self._context.start(self._submit_all, adds, group="attaching")
 
     def attach_clipboard(self, *, is_asked: bool) -> None:
-        """Attach the content of the clipboard. Not `is_asked`: an empty paste came, which may mean a picture. The
-        prompt is held."""
+        """Attach the content of the clipboard, while the prompt is on hold. If not `is_asked`, an empty paste is the
+        cause, which may mean a picture."""
         self._context.start(self._submit_clipboard, is_asked, group="attaching")
 
     async def _submit_clipboard(self, is_asked: bool) -> None:
@@ -174,7 +174,7 @@ class Attacher:
             del self._labels[request]
 
     def deliver_labels(self) -> None:
-        """Pass labels that the engine has given to the attachments that wait for them."""
+        """Pass the engine's labels to the waiting attachments."""
         labels = self._context.state.steering.labels
         for request, label in self._labels.items():
             if request in labels and not label.done():
@@ -188,7 +188,7 @@ class Attacher:
 
 
 class PromptController(Controller):
-    """Sends what the user writes: a slash command, a shell command, an answer, or words for the model."""
+    """Sends input of the user: a slash command, a shell command, an answer, or a prompt for the model."""
 
     def __init__(
         self, context: ScreenContext, modes: ModeController, panes: PaneController, questions: QuestionController
@@ -219,7 +219,7 @@ class PromptController(Controller):
         await self.context.screen.run_action(f"{command.action}({argument!r})")
 
     async def _run_alias(self, event: Prompt.Submitted, command: SlashCommand, argument: str) -> None:
-        """Carry out what others call otherwise, unless the user has a command of this name."""
+        """Run an alias of another agent's command, unless the user has a command of this name."""
         if not command.is_for_screen and await self._calls_own(event.text):
             self._take_text(event)
         else:
@@ -235,7 +235,7 @@ class PromptController(Controller):
             self._modes.show(f"starting… your {subject} when the engine is ready")
 
     async def _send_called(self, event: Prompt.Submitted, problem: str) -> None:
-        """Send a prompt that calls a command of the user's own; what calls nothing goes back into the input."""
+        """Send a prompt that calls a user's command; an unknown one returns to the input."""
         if await self._calls_own(event.text):
             self._take_text(event)
         else:
@@ -258,14 +258,15 @@ class PromptController(Controller):
             self.context.start(self._send, text, event.pasted, self.chips.take_excluded(), group="prompts")
 
     async def _remember(self, text: str, note: str) -> None:
-        """Keep a note about the project; one that can't be kept is in the prompt again."""
+        """Save a note about the project; a rejected one returns to the prompt."""
         if await self.context.submit(commands.MemoryAdd(text=note)):
             self.context.notify_user("Kept for later sessions.", "/memory lists what is kept.")
         else:
             self.return_text(text)
 
     async def _ask_about_machine(self, text: str, command: str) -> None:
-        """Run a command on the user's machine after a yes to it and its place; else it is in the prompt again."""
+        """Run a command outside the sandbox after confirmation of the command and its directory; otherwise it
+        returns to the prompt."""
         await self.context.bridge.wait_until_caught_up()
         run, context = commands.CommandRun(command=command, on_machine=True), self.context
         question = queries.MachinePlaceQuery(command=command)
@@ -277,7 +278,7 @@ class PromptController(Controller):
         context.show(dialog, lambda is_agreed: context.submit_soon(run) if is_agreed else self.return_text(text))
 
     def action_write_instructions(self, wish: str = "") -> None:
-        """Let the agent write the project's AGENTS.md, in a turn of its own."""
+        """Let the agent write the project's AGENTS.md in a separate turn."""
         text = f"/init {wish}".strip()
         self.context.prompt.past.add(text)
         self.context.transcript.follow_end()
@@ -298,7 +299,7 @@ class PromptController(Controller):
 
         self.context.screen.run_worker(preload_markdown, thread=True, group="warm-up", exclusive=True)
         self._tell_wait("prompt is sent")
-        async with self._send_lock:  # what was typed first is sent first
+        async with self._send_lock:  # preserves the order of input
             reply = await self._submit(text, pasted_spans, excluded_keys)
         if isinstance(reply, commands.Reject):
             self.chips.restore(excluded_keys)
@@ -306,7 +307,7 @@ class PromptController(Controller):
             self.return_text(text)
 
     def _explain_chip(self, reply: commands.Reject) -> str:
-        """Return how a mention that names nothing can be sent all the same, "" = that is not what was refused."""
+        """Explain how to send a prompt with an unknown mention anyway, "" = another reason of the refusal."""
         key = format_first_key("prompt.context", get_keymap(self.context.screen.app))
         return f"Or remove its chip: {key} goes there." if reply.code == "mention_unknown" else ""
 
@@ -426,7 +427,7 @@ class PromptController(Controller):
 
     @cached_property
     def attacher(self) -> Attacher:
-        """Sends pictures and PDFs to the engine; made when it is first needed."""
+        """The attacher of pictures and PDFs, created on first use."""
 
         return Attacher(self.context)
 
@@ -448,13 +449,13 @@ class PromptController(Controller):
 
 
 def format_mention(path: str, start: int = 0, end: int = 0) -> str:
-    """Return what mentions a file, or its lines from `start` to `end`, in a prompt."""
+    """Format the mention of a file, or of its lines from `start` to `end`, for a prompt."""
     lines = (f":{start}" if start == end else f":{start}-{end}") if start else ""
     return f'@"{path}{lines}"' if re.search(r"[^\w./+~-]", path) else f"@{path}{lines}"
 
 
 def parse_note(text: str) -> str:
-    """Return what a text wants to be remembered (`# …`, in one line), "" = it is no note."""
+    """Return the text of a note (`# …`, in one line), "" = not a note."""
     match = _NOTE.fullmatch(text.strip())
     return match["note"] if match else ""
 

@@ -24,7 +24,7 @@ Candidates = list[tuple[str, str]]
 GHOST_WAIT: Final = 0.12  # seconds without a letter after which the end of a path is looked for
 MAX_PATHS: Final = 40  # among which the end of a path is looked for
 MAX_FOUND: Final = 50  # earlier prompts that a search shows
-CURSOR_MARK: Final = "$0"  # where the cursor goes in a snippet
+CURSOR_MARK: Final = "$0"  # position of the cursor in a snippet
 
 
 class CompletionController(Controller):
@@ -33,7 +33,7 @@ class CompletionController(Controller):
     def __init__(self, context: ScreenContext, chips: ChipRow) -> None:
         super().__init__(context)
         self._chips = chips
-        self._awaited_key = ""  # what was struck for a completion that is being looked for
+        self._awaited_key = ""  # keys pressed during the search for completions
         self._own_commands: Sequence[queries.PromptCommand] = ()  # as they were when "/" was typed
         self._snippets: Sequence[queries.Snippet] = ()  # as they were when ";" was typed
         self._timer: Timer | None = None
@@ -96,7 +96,7 @@ class CompletionController(Controller):
             case "previous":
                 completion.action_cursor_up()
             case "accept" | "send" if completion.pattern != prompt.completed_pattern:
-                self._awaited_key = event.action  # the list is that of what stood there before the last letters
+                self._awaited_key = event.action  # the candidates belong to an outdated text
             case "send" if completion.kind == "@" and completion.selected_word in {None, prompt.completed_pattern}:
                 self._close_completion(completion)
                 prompt.submit()

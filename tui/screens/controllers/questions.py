@@ -49,7 +49,7 @@ class QuestionController(Controller):
 
     @property
     def is_mounted(self) -> bool:
-        """True once any bar has been shown."""
+        """True once any bar has been mounted."""
         return bool(self._bars) or self._trust is not None
 
     @property
@@ -65,7 +65,7 @@ class QuestionController(Controller):
         return not any(widget.has_focus_within and get_visibility(widget) == "seen" for widget in asking)
 
     def _find_card(self) -> Widget | None:
-        """Return the board where its card asks what is to be answered now, so that the bar need not ask it, too."""
+        """Return the debug board if its card shows the current question, so that the bar need not."""
         state, side = self.context.state, self._panes.side
         open_question = state.open_question
         if open_question is None or state.approvals or open_question is not state.debug.question or side is None:
@@ -74,9 +74,9 @@ class QuestionController(Controller):
         return board if board is not None and get_visibility(board) != "hidden" else None
 
     def place_question(self) -> None:
-        """Let the bar ask what no card asks; called after each layout, since panes come and go.
+        """Show the question in the bar, unless a card shows it; called after each layout, because panes open and close.
 
-        A card that comes up takes over the focus; an answer that is being written stays where it is.
+        A card that appears takes over the focus; an answer in progress stays in the bar.
         """
         bar = self._question
         if bar is None:
@@ -109,14 +109,14 @@ class QuestionController(Controller):
         await self._show_trust()
 
     def _focus_bar(self, bar: Widget, *, is_new: bool, had_focus: bool) -> None:
-        """Focus what asks, from an empty prompt alone: who works in a pane is notified, and goes there."""
+        """Focus the bar from an empty prompt only: users of a pane are notified instead."""
         prompt = self.context.prompt
         is_free = prompt.has_focus and not prompt.text
         if is_new and (had_focus or is_free) and get_visibility(prompt) != "hidden":
             bar.focus()
 
     def action_focus_question(self) -> None:
-        """Focus what waits for an answer; a pane that covers it is hidden."""
+        """Focus the open question, and hide a pane that covers it."""
         if (card := self._find_card()) is not None:
             card.focus()
             return

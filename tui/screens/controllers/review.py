@@ -39,7 +39,7 @@ TITLES: Final[dict[Which, str]] = {
 
 
 class ReviewController(Controller):
-    """Carries out what the user decides in the review."""
+    """Carries out the user's decisions in the review."""
 
     def __init__(self, context: ScreenContext, panes: PaneController) -> None:
         super().__init__(context)
@@ -72,7 +72,7 @@ class ReviewController(Controller):
         self.context.start(self.submit_verdict, event.command, group="commands")
 
     async def submit_verdict(self, verdict: commands.HunkResolve) -> None:
-        """Submit a verdict; one that accepts what is protected, or what deletes a file, is confirmed first."""
+        """Submit a verdict; accepting protected changes or deletions requires confirmation."""
         change = self.context.state.changes.get(verdict.path)
         if verdict.verdict == "accept" and change is None:
             if not await self._confirm_deletions(verdict):
@@ -141,7 +141,7 @@ class ReviewController(Controller):
             self.context.show(build_proof_page(check, state.blocks, state.review.verifications.get(check.command)))
 
     def offer_commit(self) -> None:
-        """Say after the last verdict that what was accepted can be committed, unless the review itself says so."""
+        """Offer a commit after the last verdict, unless the review itself does."""
         state, side = self.context.state, self._panes.side
         is_waiting = bool(state.changes) or any(bulk.needs_verdict for bulk in state.bulks)
         is_over, self._has_waited = self._has_waited and not is_waiting, is_waiting
@@ -191,7 +191,7 @@ class ReviewController(Controller):
 
     @on(messages.WidthRequested)
     def _widen(self, event: messages.WidthRequested) -> None:
-        """Let the review take the whole window for what needs it, as every pane does in a narrow one."""
+        """Widen the review to the whole window on request, as any pane in a narrow window."""
         window_width = self.context.screen.size.width
         if event.width > window_width:
             self.context.notify_user(
@@ -319,7 +319,7 @@ class FindingController(Controller):
         self._panes, self._copying = panes, copying
 
     def action_review(self, target: str = "") -> None:
-        """Have the agent review the current branch, or what is named."""
+        """Let the agent review the current branch, or the argument."""
         text = f"/review {target}".strip()
         self.context.prompt.past.add(text)
         self.context.transcript.follow_end()
@@ -358,18 +358,18 @@ class FindingController(Controller):
 
 
 class CommitController(Controller):
-    """Makes commits of what was accepted, and pull requests of the branch."""
+    """Commits accepted changes, and opens pull requests of the branch."""
 
     def __init__(self, context: ScreenContext, editor: EditorController, copying: CopyController) -> None:
         super().__init__(context)
         self._editor, self._copying = editor, copying
         self._dialog: DraftDialog | None = None
-        self._paths: tuple[str, ...] = ()  # what the commit is of, () = all
+        self._paths: tuple[str, ...] = ()  # paths to commit, () = all
 
     @on(CommitRequested)
     @in_worker("commit")
     async def action_commit(self, argument: object = "") -> None:
-        """Show what would be committed, of the paths that are named if any are; where nothing can be, say why."""
+        """Show the pending commit, of the given paths if any; otherwise report why there is none."""
         names = argument.split() if isinstance(argument, str) else []
         self._paths = tuple(name.removeprefix("./").rstrip("/") for name in names)
         preview = await self._ask_preview("none")
@@ -380,7 +380,7 @@ class CommitController(Controller):
 
     @in_worker("commit")
     async def action_open_pull_request(self, _: str = "") -> None:
-        """Show what would be pushed; where nothing can be, say why."""
+        """Show the pending pull request; otherwise report why there is none."""
         answer = await self.context.query(queries.PullRequestQuery(), queries.PullRequestAnswer, "Git gave no answer.")
         if answer is None:
             return
@@ -391,7 +391,7 @@ class CommitController(Controller):
 
     @in_worker("diff")
     async def action_show_diff(self, path: str = "") -> None:
-        """Show what waits, of one path if it is named; where nothing does, what no commit has yet."""
+        """Show pending changes as a patch, of one path if it is given; without any, the uncommitted accepted ones."""
         paths = (path.removeprefix("./").rstrip("/"),) if path else ()
         has_pending = bool(self.context.state.changes or self.context.state.bulks)
         for patch_kind in ("pending", "accepted") if has_pending else ("accepted",):
@@ -453,7 +453,7 @@ class CommitController(Controller):
             self._dialog.show_refusal()
 
     def show_progress(self) -> None:
-        """Show what came since the last time."""
+        """Show new output and results."""
         progress = self.context.state.commits
         ends, progress.ends = progress.ends, list[AnyEvent]()
         if self._dialog is None or not self._dialog.is_mounted:

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from tui.search.dialogs import HitChoice, SearchDialog, SearchMemory
 
 MAX_HITS: Final = 100
-PATIENCE: Final = 0.5  # seconds after which it is said that a server is asked
+PATIENCE: Final = 0.5  # seconds before a notice that a language server is being asked
 MAX_FALLBACK: Final = 200
 
 
 class SearchController(Controller):
-    """Searches the project, and knows how far its index is."""
+    """Searches the project, and reports the state of its index."""
 
     def __init__(self, context: ScreenContext, panes: PaneController) -> None:
         super().__init__(context)
@@ -39,14 +39,14 @@ class SearchController(Controller):
     # The index
 
     async def load_status(self) -> queries.IndexStatus:
-        """Ask how far the index is; what it tells while it is built comes by itself."""
+        """Query the state of the index; its progress then arrives as events."""
         answer = await self.context.query(queries.IndexQuery(), queries.IndexAnswer)
         if answer is not None:
             self.context.state.index = answer.status
         return self.context.state.index
 
     def show_progress(self) -> None:
-        """Let an open search show how far the index is."""
+        """Update an open search with the state of the index."""
         if self._dialog is not None and self._dialog.is_attached:
             self._dialog.set_index(self.context.state.index)
 
@@ -59,7 +59,7 @@ class SearchController(Controller):
 
     @in_worker("picker")
     async def action_search(self, text: str = "") -> None:
-        """Search as one types; what was searched for last is there again, unless a text is given."""
+        """Open the search with live results; it starts with the previous query unless a text is passed."""
         from tui.search.dialogs import SearchDialog, SearchMemory
 
         memory = self._memory or SearchMemory()
@@ -71,21 +71,21 @@ class SearchController(Controller):
         await self.use(choice)
 
     async def find(self, text: str, kind: queries.SearchKind, limit: int = MAX_HITS) -> queries.SearchAnswer | str:
-        """Return what the index finds, or why it can't be asked."""
+        """Return the results of the index, or why it is unavailable."""
         answer = await self.context.bridge.query(queries.SearchQuery(text=text, kind=kind, limit=limit))
         if isinstance(answer, queries.SearchAnswer):
             return answer
         return f"{answer.message} {answer.hint}".strip() if isinstance(answer, queries.RefusedAnswer) else "No answer."
 
     async def use(self, choice: HitChoice | None, name: str = "") -> None:
-        """Open a place that was chosen, at a `name` in its line if there is one; or mention it in the prompt."""
+        """Open a chosen result, at `name` in its line if present; or mention it in the prompt."""
         if choice is not None and choice.use == "open":
             await self.open_place(choice.hit, choice.line, name)
         elif choice is not None:
             self.context.screen.post_message(MentionRequested(choice.hit.path, choice.hit.start, choice.hit.end))
 
     async def open_place(self, hit: queries.SearchHit, line: int, name: str = "") -> None:
-        """Show a line of a place in the preview."""
+        """Show a line of a result in the preview."""
         lines = hit.text.split("\n")[line - hit.start : line - hit.start + 1]
         match = re.search(rf"\b{re.escape(name)}\b", lines[0]) if name and lines else None
         await self._panes.preview_file(hit.path, line, match.start() + 1 if match is not None else 1)
@@ -94,7 +94,7 @@ class SearchController(Controller):
 
 
 class NameController(Controller):
-    """Answers what is asked about names in the preview, and goes back from where that led."""
+    """Looks up names in the preview, and returns to earlier positions."""
 
     def __init__(self, context: ScreenContext, panes: PaneController, search: SearchController) -> None:
         super().__init__(context)
@@ -125,7 +125,7 @@ class NameController(Controller):
     async def _ask(
         self, query: queries.DefinitionQuery | queries.ReferencesQuery, timer: Timer
     ) -> tuple[Sequence[Place], str]:
-        """Return places, and why there are none or not all."""
+        """Return locations, and the reason if they are missing or incomplete."""
         answer = await self.context.bridge.query(query)
         timer.stop()
         self._show_below("")
@@ -162,7 +162,7 @@ class NameController(Controller):
             self._report_nothing(problem, f"no use of {fit_line(event.name, 60)}")
 
     def _report_nothing(self, problem: str, subject: str) -> None:
-        """Say that nothing was found, by a server or else by the index, and what that may not know yet."""
+        """Report that a server or the index has no result, and what the index may lack."""
         progress = describe_progress(self.context.state.index)
         notice = (
             f"The index holds {subject}{f' ({progress})' if progress else ''}." if problem else f"There is {subject}."
@@ -180,7 +180,7 @@ class NameController(Controller):
         self._show_below(text or f"Nothing is known of {fit_line(event.name, 60)}.")
 
     async def _find_symbols(self, name: str) -> Sequence[SearchHit]:
-        """Return what the index knows to be called so exactly."""
+        """Return the index's symbols of exactly this name."""
         answer = await self._search.find(name, "symbols", MAX_FALLBACK)
         hits = answer.hits if isinstance(answer, queries.SearchAnswer) else ()
         return [hit for hit in hits if hit.symbol.rpartition(".")[2] == name]
@@ -188,7 +188,7 @@ class NameController(Controller):
     async def _show_places(
         self, title: str, name: str, hits: Sequence[SearchHit], note: str, *, lists_one: bool = False
     ) -> None:
-        """Go to the only place, or let the user choose among several."""
+        """Go to a single location, or let the user choose."""
         if len(hits) == 1 and not lists_one:
             if note:
                 self.context.notify_user(note)
@@ -213,7 +213,7 @@ class NameController(Controller):
     @on(RenameRequested)
     @in_worker("names")
     async def _rename(self, event: RenameRequested) -> None:
-        """Let the engine rename; what it proposes is shown in the review."""
+        """Let the engine rename a symbol; its edits appear in the review."""
         before = dict(self.context.state.changes)
         command = commands.SymbolRename(path=event.path, line=event.line, column=event.column, new_name=event.new_name)
         if not await self.context.submit(command):
@@ -225,7 +225,7 @@ class NameController(Controller):
 
 
 def _to_hits(places: Sequence[Place]) -> list[SearchHit]:
-    """Return one hit for each line."""
+    """Return one hit per line."""
     places_by_line = {(place.path, place.line): place for place in reversed(places)}
     return [
         SearchHit(path=place.path, start=place.line, end=max(place.end_line, place.line), text=place.text)

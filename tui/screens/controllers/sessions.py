@@ -36,7 +36,7 @@ class SessionController(Controller):
     def __init__(self, context: ScreenContext, plan: PlanController) -> None:
         super().__init__(context)
         self._plan = plan
-        self._question: Screen[Any] | None = None  # what was asked last before leaving
+        self._question: Screen[Any] | None = None  # the last dialog before leaving
 
     @in_worker("session")
     async def action_new_session(self, _: str = "") -> None:
@@ -64,14 +64,14 @@ class SessionController(Controller):
             await self.show_home(await self.list_sessions())
 
     async def open(self, choice: SessionChoice) -> None:
-        """Go on with a session in this window, at the place that was chosen."""
+        """Resume a session in this window, at the chosen position."""
         if choice.session != self.context.state.session_id:
             await self._switch(commands.SessionResume(session=choice.session))
         if choice.place and choice.session == self.context.state.session_id:
             await self.show_place(choice.place)
 
     async def show_place(self, target: str) -> None:
-        """Go to what a turn or a document shows; of a long session, all of it is loaded for that."""
+        """Scroll to a turn or a document, after loading all of a long session."""
         await self.context.bridge.wait_until_caught_up()
         self.context.bridge.batches.flush()  # the transcript of a session that looks empty takes no focus
         if not self.context.transcript.reveal(target) and await self.context.bridge.load_history():
@@ -82,13 +82,13 @@ class SessionController(Controller):
 
     @property
     def is_home_shown(self) -> bool:
-        """True if the list of other sessions stands above the prompt."""
+        """True if the list of other sessions is displayed above the prompt."""
         home = self.context.find_bar("home")
         return home is not None and home.has_class("-filled")
 
     async def show_home(self, sessions: tuple[queries.SessionInfo, ...]) -> None:
-        """Show other sessions of the project above the prompt, until something is said in this one."""
-        await self.context.bridge.wait_until_caught_up()  # its heading and whether anything was said are in the log
+        """Show other sessions of the project above the prompt, until this one has a prompt."""
+        await self.context.bridge.wait_until_caught_up()  # the log holds its title and whether it has a prompt
         current = self.context.state.session_id
         current_session = next((session for session in sessions if session.id == current), None)
         others = [session for session in sessions if session.id != current]
@@ -120,10 +120,10 @@ class SessionController(Controller):
     def _leave_home(self) -> None:
         self.context.focus_prompt()
 
-    # What is done with sessions
+    # Operations on sessions
 
     async def change(self, command: SessionChange) -> bool:
-        """Change a session; a refusal is shown. True when that was done."""
+        """Change a session. Return False for a rejection, which was displayed."""
         return await self.context.submit(command)
 
     async def load(self) -> tuple[queries.SessionInfo, ...]:
@@ -132,7 +132,7 @@ class SessionController(Controller):
         return await self.list_sessions(ALL)
 
     async def search(self, words: str) -> queries.TranscriptSearchAnswer | None:
-        """Return where words stand in the transcripts."""
+        """Search the transcripts for words."""
         question = queries.TranscriptSearchQuery(words=words, limit=30, typed=True)
         return await self.context.query(question, queries.TranscriptSearchAnswer)
 
@@ -202,7 +202,7 @@ class SessionController(Controller):
         self.context.notify_user("All of the session is loaded." if is_loaded else "There is no more to load.")
 
     def describe_pending(self, sessions: tuple[queries.SessionInfo, ...]) -> str:
-        """Return a notice of what waits for a review in other sessions of the project; "" = nothing."""
+        """Return a notice of pending reviews in other sessions of the project; "" = none."""
         return format_pending_notice(sessions, self.context.state.session_id)
 
     async def list_sessions(self, limit: int = LATEST) -> tuple[queries.SessionInfo, ...]:
@@ -274,7 +274,7 @@ class SessionController(Controller):
         self.context.screen.app.exit()
 
     async def _keep_changes(self, sessions: list[str]) -> bool:
-        """Keep the pending changes of private sessions. False when one can't be kept, which was reported."""
+        """Retain the pending changes of private sessions. Return False for a rejection, which was displayed."""
         for session in sessions:
             if not await self.context.submit(commands.PendingKeep(session=session)):
                 return False
@@ -283,7 +283,7 @@ class SessionController(Controller):
 
 
 def parse_export(words: str) -> tuple[queries.ExportFormat, str]:
-    """Return the format and the file ("" = none is named) of `/export FORMAT FILE`; a file's name tells its format."""
+    """Parse the format and the file ("" = none) of `/export FORMAT FILE`; the file's suffix implies its format."""
     formats: tuple[queries.ExportFormat, ...] = get_args(queries.ExportFormat)
     first, _, rest = words.strip().partition(" ")
     ending = words.strip().rpartition(".")[2]
@@ -312,7 +312,7 @@ class ChatController(Controller):
         self._show_prompt().insert(text)
 
     def take_paste(self, event: events.Paste) -> None:
-        """Paste into the prompt what was pasted where no text is written."""
+        """Move a paste outside of any input into the prompt."""
         self._show_prompt()._forward_event(event)
 
     def _show_prompt(self) -> Prompt:

@@ -31,7 +31,7 @@ POLICY_NOTES: Final = {
     "human": "you type the commands; no model is called but by ?…",
 }
 _LIMIT_CHANGE: Final = re.compile(r"(steps|cost|tokens)[ =]+\$?([0-9][0-9_,]*(?:\.[0-9]+)?|off|none)", re.IGNORECASE)
-STOP_SECONDS: Final = 20.0  # that a turn is given to end before a message begins the next one
+STOP_SECONDS: Final = 20.0  # seconds for a turn to end before a message starts the next one
 QueueAction = Literal["edit", "send", "cancel"]
 _KEYS: Final = (
     ("queue.edit", "edit"),
@@ -43,7 +43,7 @@ _TOLD: Final = 300
 
 
 class RewindController(Controller):
-    """Goes back to an earlier prompt. Escape twice on an empty prompt, while nothing runs, is `/rewind`."""
+    """Rewinds to an earlier prompt. Escape twice in an empty prompt, while idle, is `/rewind`."""
 
     clock = staticmethod(time.monotonic)
 
@@ -93,7 +93,7 @@ class RewindController(Controller):
 
 
 class TurnController(Controller):
-    """Stops turns and jobs, and sets what bounds a turn."""
+    """Stops turns and jobs, and sets the limits of turns."""
 
     def __init__(self, context: ScreenContext, panes: PaneController, rewind: RewindController) -> None:
         super().__init__(context)
@@ -119,7 +119,7 @@ class TurnController(Controller):
 
     @in_worker("picker")
     async def _watch_jobs(self) -> None:
-        """Show the jobs, with what they write and change, until the user leaves them."""
+        """Show the jobs with their output and changes until the user leaves."""
         jobs = await self._load_jobs()
         if not jobs:
             self.context.notify_user("No command was begun in the background.")
@@ -146,7 +146,7 @@ class TurnController(Controller):
         if await self.context.submit(commands.ContextCompact()):
             self.context.notify_user("The history is made shorter,", "unless nothing would be gained by it.")
 
-    # What bounds a turn
+    # Limits and policy
 
     def action_change_limits(self, argument: str = "") -> None:
         if not argument.strip():
@@ -253,7 +253,7 @@ class QueueController(Controller):
             self.context.state.steering.dropped.discard(message)
 
     async def _send(self, text: str) -> None:
-        """Stop the turn, and begin one with this text; what can't be sent is offered in the prompt."""
+        """Stop the turn and start one with this text; a rejected one returns to the prompt."""
         if self.context.state.is_running:
             await self.context.submit(commands.TurnInterrupt())
             await self._wait(lambda: not self.context.state.is_running)
@@ -261,7 +261,7 @@ class QueueController(Controller):
             self.context.prompt.restore_text(text)
 
     async def _wait(self, holds: Callable[[], bool]) -> None:
-        """Wait until something holds, but not for ever: what is refused then is told."""
+        """Wait for a condition with a timeout; a later rejection is reported."""
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_SECONDS):
                 while not holds():

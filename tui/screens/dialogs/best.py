@@ -43,7 +43,7 @@ KEY_HINTS: Final[tuple[Hint, ...]] = (
 
 
 class ComparedRow(NamedTuple):
-    """One row of what a candidate changed. `hunk`: the hunk that it belongs to; None = a file's head, or context."""
+    """One row of a candidate's changes. `hunk`: its hunk; None = the head of a file, or context."""
 
     text: str
     style: str
@@ -57,7 +57,7 @@ def list_hunks(candidate: TriedCandidate) -> list[HunkKey]:
 
 
 def list_rows(candidate: TriedCandidate) -> list[ComparedRow]:
-    """List the rows of a candidate's changes: for each hunk a head, and its lines."""
+    """Return the rows of a candidate's changes: for every hunk a head and its lines."""
     rows: list[ComparedRow] = []
     for diff in candidate.changes:
         change = diff.change
@@ -75,7 +75,7 @@ def list_rows(candidate: TriedCandidate) -> list[ComparedRow]:
             sign, style = _LINES[line.kind]
             key = keys[line.hunk] if 0 <= line.hunk < len(keys) else None
             rows.append(ComparedRow(f"{sign} {expose_text(line.text)}", style, key))
-        for key in [] if diff_lines else keys:  # nothing of it can be shown as text
+        for key in [] if diff_lines else keys:  # no text to display
             rows.append(ComparedRow("the whole file", "", key, is_head=True))
     return rows
 
@@ -83,8 +83,8 @@ def list_rows(candidate: TriedCandidate) -> list[ComparedRow]:
 def render_cards(
     candidates: Sequence[TriedCandidate], current: int, choice_counts: Mapping[str, int], width: int
 ) -> Content:
-    """Render a card for each candidate side by side, or a row each where there is no room. `choice_counts`: how many
-    hunks of each were chosen."""
+    """Render a card per candidate side by side, or a row per candidate where there is no room. `choice_counts`:
+    number of chosen hunks per candidate."""
     room = min(width // max(len(candidates), 1), WIDEST)
     cards = [
         list(_describe(candidate, choice_counts.get(candidate.id, 0), number))
@@ -206,7 +206,7 @@ class ComparedHunks(CursorView):
 
 
 class BestDialog(Dialog[tuple[CandidatePick, ...]]):
-    """Compares candidates; answers with what is to be taken of them."""
+    """Compares candidates; answers with the hunks to adopt."""
 
     BINDINGS = get_bindings("best")
     shape = "subagent"
@@ -278,7 +278,7 @@ class BestDialog(Dialog[tuple[CandidatePick, ...]]):
         self._show()
 
     def action_take(self) -> None:
-        """Answer with what is chosen; without any choice, with all of the candidate that is looked at."""
+        """Answer with the chosen hunks; without any, with all of the current candidate."""
         picks: list[CandidatePick] = []
         for candidate in self._candidates:
             hunk_keys = [key for key in list_hunks(candidate) if key in self._chosen]

@@ -30,8 +30,8 @@ KEY_HINTS: Final = (
 
 
 class CommentsDialog(Dialog[bool]):
-    """Asks whether the comments are to be sent. `change` takes the command that changes or removes one; `plans`, by
-    path, tell whether the lines that one is about are still there."""
+    """Asks whether to send the comments. `change` takes the command that edits or removes one; `plans`, by path,
+    show whether a comment's lines still exist."""
 
     BINDINGS = get_bindings("comments")
     asks_consent = True

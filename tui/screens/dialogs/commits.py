@@ -40,7 +40,7 @@ from tui.widgets.key_hints import Hint, KeyHints
 
 Submit = Callable[[AnyCommand], None]
 Edit = Callable[[str, str], str | None]
-MAX_OUTPUT: Final = 20_000  # characters of what hooks print, its end
+MAX_OUTPUT: Final = 20_000  # maximum characters of hook output, from its end
 _SPLITS: Final[tuple[CommitSplit, ...]] = get_args(CommitSplit)
 _SPLIT_WORDS: Final = {
     "none": "one commit",
@@ -61,8 +61,8 @@ _MAX_SUBJECTS: Final = 12  # subjects
 
 
 class DraftDialog(Dialog[None]):
-    """Edits a text that is sent with one key. `submit` sends a command of it; `edit` takes the text and the suffix of
-    its file to the user's own editor. What comes of a command is handed to `show_end`."""
+    """Edits a text that one key sends. `submit` sends a command; `edit` opens a text with a file suffix in the
+    user's editor. Results of the command are passed to `show_end`."""
 
     shape = "wide draft"
     asks_consent = True
@@ -105,7 +105,7 @@ class DraftDialog(Dialog[None]):
         return self.editor.text != self._untouched
 
     def show_text(self, text: str) -> None:
-        """Show a proposed text; what the user has written stays."""
+        """Show a proposed text, unless the user has edited it."""
         self._untouched = text
         self.editor.text = text
         self.editor.move_cursor((0, 0))
@@ -125,14 +125,14 @@ class DraftDialog(Dialog[None]):
         return ()
 
     def show_output(self, text: str) -> None:
-        """Show what hooks or git print, from its end."""
+        """Show the end of the output of hooks or git."""
         log = self.query_one("#draft-log", VerticalScroll)
         log.display = bool(text.strip())
         self.query_one("#draft-output", Static).update(to_content(render_output(text[-MAX_OUTPUT:]).rstrip()))
         log.scroll_end(animate=False)
 
     def show_end(self, event: AnyEvent) -> None:
-        """Show what came of a command; a failure leaves everything to be tried again."""
+        """Show the result of the command; after a failure it can be sent again."""
         if isinstance(event, CommitFailed | ErrorRaised):
             self.is_busy = False
             output = event.output if isinstance(event, CommitFailed) else ""
@@ -141,12 +141,12 @@ class DraftDialog(Dialog[None]):
             self.query_one("#draft-log").add_class("-failed")
 
     def show_refusal(self) -> None:
-        """Show that the last command was refused; why is told by a toast."""
+        """Note that the command was rejected; a toast shows the reason."""
         self.is_busy = self._is_drafting = False
         self.show_output("")
 
     def send(self, command: AnyCommand) -> None:
-        """Send a command, unless one is at work or the dialog has just been shown."""
+        """Send a command, unless one is running or the dialog has just appeared."""
         if self.is_busy or not self.can_take_answer():
             return
         self.is_busy = True
@@ -161,9 +161,9 @@ class DraftDialog(Dialog[None]):
 
 
 class CommitDialog(DraftDialog):
-    """Plans commits of accepted hunks. `preview(split, topics)` asks for others; its answer comes by `show_preview`.
-    `drafts`: a model sorts, and writes messages unasked; one request at a time, so those of a split that comes
-    meanwhile come after it."""
+    """Plans commits of accepted hunks. `preview(split, topics)` requests another split, which arrives at
+    `show_preview`. `drafts`: a model sorts hunks and writes messages automatically, one request at a time; a split
+    that changes meanwhile gets its messages afterwards."""
 
     BINDINGS = get_bindings("commit", priority=True)
     hints = (
@@ -259,7 +259,7 @@ class CommitDialog(DraftDialog):
             self._show_head()
 
     def _ask_model(self) -> None:
-        """Ask a model for what the commits as they are split now lack; it is asked for one thing at a time."""
+        """Request the next missing part of the current split from a model, one at a time."""
         if self._split == "topic" and self._topics is None and not self._is_drafting:
             self._is_drafting, self._asked = True, ()
             self._submit(CommitSort(edits=tuple(edit for group in self._found.groups for edit in group.edits)))

@@ -49,7 +49,7 @@ class ConflictCell(NamedTuple):
 
 
 class ConflictView(RowView):
-    """Shows the three sides of a conflicting place and what was chosen for it."""
+    """Shows the three sides of a conflict, and the choice for it."""
 
     def __init__(self, names: Mapping[Side, str] = NAMES) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class ConflictView(RowView):
         self.redraw()
 
     def _list_result(self, clash: ConflictRegion) -> list[ConflictCell]:
-        """Return the lines that the place will have, each tinted like the side that it is from."""
+        """Return the resulting lines of the conflict, tinted by their side."""
         if self._choice is None:
             return [ConflictCell(UNDECIDED)]
         if self._choice.take == "text":
@@ -134,12 +134,12 @@ def _fold_cell(cell: ConflictCell, width: int) -> list[ConflictCell]:
 
 
 class PlaceEditor(TextArea):
-    """The editor for the text of one place; its keys are the dialog's."""
+    """The editor for the text of one conflict; its keys belong to the dialog."""
 
     BINDINGS = get_bindings("editor", priority=True)
 
     def action_save(self) -> None:
-        self.call_later(self._save)  # what was typed before it may still be on its way to the text
+        self.call_later(self._save)  # earlier keys may still be on their way to the text
 
     def _save(self) -> None:
         cast("ConflictDialog", self.screen).close_editor(self.text)
@@ -149,7 +149,7 @@ class PlaceEditor(TextArea):
 
 
 class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
-    """Asks for one choice for each conflicting place; None = leave the conflict."""
+    """Asks for a choice per conflict; None = leave the file in conflict."""
 
     BINDINGS = get_bindings("conflict")
     shape = "wide"
@@ -162,7 +162,7 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
 
     def compose_body(self) -> ComposeResult:
         yield ConflictView(self._name_sides())
-        # Always there: Textual may draw what is being removed once more, without its styles.
+        # Mounted permanently: Textual may draw a widget once more during its removal, without its styles.
         editor = PlaceEditor(soft_wrap=False, tab_behavior="indent")
         editor.cursor_blink = editor.display = False
         yield editor
@@ -223,7 +223,7 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
         self._refresh()
 
     def action_edit(self) -> None:
-        """Write the text for this place, beginning with both sides."""
+        """Edit the text of this conflict, starting with both sides."""
         editor = self.query_one(PlaceEditor)
         if self._sides.whole or editor.display:
             return
@@ -236,7 +236,7 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
         self._refresh()
 
     def close_editor(self, text: str | None) -> None:
-        """Close the editor of a place; None: without a result."""
+        """Close the editor of a conflict; None: without a result."""
         self.query_one(PlaceEditor).display = False
         view = self.query_one(ConflictView)
         view.display = True
@@ -246,7 +246,7 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
             self._decide(ConflictChoice(take="text", text=text))
 
     def action_apply(self) -> None:
-        """Close with the choices, once every place is decided."""
+        """Close with the choices, once every conflict has one."""
         choices = tuple(choice for choice in self._choices if choice is not None)
         if len(choices) == len(self._choices):
             self.answer(choices)

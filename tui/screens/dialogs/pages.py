@@ -73,7 +73,7 @@ class ConfirmDialog(Dialog[bool]):
         return is_fully_visible(self.query_one(".dialog-title")) and super().can_take_answer()
 
     def action_answer(self, answer: bool) -> None:
-        """Close with the answer; a yes that comes too soon, or to what is not visible, is ignored."""
+        """Close with the answer; a yes that comes too soon, or to invisible content, is ignored."""
         self.answer(answer)
 
 
@@ -104,7 +104,7 @@ class PageDialog(Dialog[None]):
 
 
 def build_preview_page(answer: CommandPreviewAnswer) -> PageDialog:
-    """Build the page of what a command of the user's own would send."""
+    """Build the page with the prompt of a user's command."""
     runs = "".join(f"runs when it is sent, in the box, and nothing of it stays: {run}\n" for run in answer.runs)
     content = Content.assemble(
         (f"{expose_text(answer.path)}\n{expose_text(runs)}\n", "$foreground 60%"), to_content(answer.text)
@@ -115,9 +115,9 @@ def build_preview_page(answer: CommandPreviewAnswer) -> PageDialog:
 def build_proof_page(
     check: Check, blocks: Sequence[TranscriptBlock], verification: Verification | None = None
 ) -> PageDialog:
-    """Build the page that shows what a check said, and what that proves. `verification`: what came of it when the
-    program ran it again, in a clean layer."""
-    verification = None if check.call else verification  # the check that is shown is a run of the session
+    """Build the page with a check's output and its significance. `verification`: the result of its repetition in a
+    clean layer."""
+    verification = None if check.call else verification  # the displayed check ran in the session
     ran = verification or _find_run(check, blocks)
     success = (f"✓ {get_check_words(check).sentence}", get_check_style(check))
     verdict = success if check.has_passed else (f"✗ {FAILING}", "bold $text-error")
@@ -156,8 +156,8 @@ def build_machine_dialog(command: str, answer: MachinePlaceAnswer) -> ConfirmDia
 
 
 def build_settings_page(answer: ConfigAnswer) -> PageDialog:
-    """Build the page of settings: what is wrong first, then each with its value and where that comes from; of a single
-    one all that is known."""
+    """Build the page of settings: mistakes first, then values and their origins; for a single setting, all of its
+    details."""
     parts: list[tuple[str, str]] = []
     for problem in answer.problems:
         parts += [(f"{'✗' if problem.level == 'error' else '!'} {render_prose(problem.message)}\n", "$text-warning")]
@@ -179,14 +179,14 @@ def build_settings_page(answer: ConfigAnswer) -> PageDialog:
 
 
 def _format_value(value: Any) -> str:
-    """Return the value of a setting as it is written in a file of settings; a text stands without its quotes."""
+    """Format a value in the syntax of a settings file; a string without quotes."""
     if value in ("", None):
         return "–"
     return fit_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 200)
 
 
 def build_status_page(facts: Iterable[StatusFact], keymap: Mapping[str, str]) -> PageDialog:
-    """Build the page of the facts of the status bar, each with the command or key that leads to more."""
+    """Build the page of the status bar's facts, with the command or key for more."""
     parts: list[tuple[str, str]] = []
     for fact in facts:
         shortcut = fact.way if fact.way.startswith("/") else format_first_key(fact.way, keymap)
@@ -202,7 +202,7 @@ what it changes waits in the review (Ctrl+R) until you accept it, hunk by hunk.
 """
 
 
-_MIN_LABEL: Final = 16  # columns that a label needs beside the word of its command
+_MIN_LABEL: Final = 16  # minimum columns of a label next to its command
 
 
 def build_help_page(manual: ManualAnswer) -> PageDialog:
@@ -211,7 +211,7 @@ def build_help_page(manual: ManualAnswer) -> PageDialog:
 
 
 def render_help(manual: ManualAnswer, width: int) -> Content:
-    """Render one row a command: its word, what it does, and what it takes if there is room for it."""
+    """Render one row per command: its word, its description, and its arguments if there is room."""
     from tui.slash_commands import SLASH_COMMANDS
 
     parts: list[tuple[str, str]] = [(_HELP, "")]
@@ -243,7 +243,7 @@ def build_routes_page(table: RoutesAnswer) -> PageDialog:
 
 
 def render_routes(table: RoutesAnswer, width: int) -> Content:
-    """Render each job with its model and notes, and what was used, by model."""
+    """Render every job with its model and notes, and the usage by model."""
     parts: list[tuple[str, str]] = []
     for row in table.rows:
         name = f"{row.mode.capitalize()} mode" if row.mode else row.job

@@ -1,4 +1,4 @@
-"""The dialog that shows a patch: what waits, or what was accepted and is in no commit yet, as git would take it."""
+"""The dialog of a patch in git's format: of pending changes, or of accepted ones without a commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tui.widgets.key_hints import Hint, KeyHints
 from tui.widgets.row_view import RowView
 from tui.widgets.text_rows import measure_text
 
-MAX_LINE: Final = 2_000  # characters of a line that are shown
+MAX_LINE: Final = 2_000  # maximum displayed characters of a line
 HINTS: Final[tuple[Hint, ...]] = (
     ("patch.next_file", "next file"),
     ("patch.previous_file", "file before"),
@@ -60,7 +60,7 @@ class PatchView(RowView):
 
 
 def _style_lines(lines: list[str]) -> list[str]:
-    """Return the style of each line: a head of a file goes up to its first hunk."""
+    """Return the style of each line; the head of a file extends to its first hunk."""
     styles, is_head = list[str](), False
     for line in lines:
         is_head = (is_head and not line.startswith("@@")) or line.startswith(_FILE)
@@ -74,7 +74,7 @@ def _style_lines(lines: list[str]) -> list[str]:
 
 
 class PatchDialog(Dialog[None]):
-    """Shows a patch; `copy` copies it whole. `note`: what is not in it, and why."""
+    """Shows a patch; `copy` copies the whole patch. `note`: omitted changes and why."""
 
     DEFAULT_CSS = """
     PatchDialog > .dialog { height: 92%; }

@@ -1,4 +1,4 @@
-"""Pictures in half blocks: each cell shows two pixels, the colours of which the engine has worked out."""
+"""Pictures in half blocks: each cell shows two pixels, whose colours the engine computes."""
 
 from __future__ import annotations
 

@@ -48,8 +48,8 @@ RESERVED_NAMES: Final = frozenset({"scripted"})
 
 
 class WelcomeDialog(Dialog[WelcomeAnswer]):
-    """Asks how to begin: a `SessionRequest` (a model, or the demo), a `ProviderConfigure` with a pasted key,
-    "address" (a server of the user's own), "other" (a key for another provider), or None to leave."""
+    """Asks how to start: a `SessionRequest` (a model, or the demo), a `ProviderConfigure` with a pasted key,
+    "address" (a user's server), "other" (a key for another provider), or None to leave."""
 
     BINDINGS = get_bindings("welcome")
 
@@ -58,7 +58,7 @@ class WelcomeDialog(Dialog[WelcomeAnswer]):
         self._models, self._request = models, request
         self._provider = ""
         self._is_searching = True
-        self._first: str | None = None  # what is marked while the user marks nothing else
+        self._first: str | None = None  # the default option until the user moves the cursor
 
     def compose_body(self) -> ComposeResult:
         yield Static(Content(LAW), classes="welcome-law")
@@ -73,14 +73,14 @@ class WelcomeDialog(Dialog[WelcomeAnswer]):
         self.query_one("#welcome-ways").focus()
 
     def show_models(self, models: ModelsAnswer) -> None:
-        """Show the models that were found, once the search of servers has ended."""
+        """Show local models when their discovery has ended."""
         self._models, self._is_searching = models, False
         if self.is_mounted:  # an answer may come before the screen does
             self._refresh()
 
     def _refresh(self) -> None:
-        """Refresh the list. What was found stands first and marked, else the demo, unless the user has marked something
-        else meanwhile."""
+        """Refresh the list. Local models come first and are the default, otherwise the demo, unless the user has
+        moved the cursor."""
         self.query_one("#welcome-found", Static).update(self._render_providers())
         ways = self.query_one("#welcome-ways", OptionList)
         options = [_build_option("demo", "Take the demo", "scripted, on a sample, no key")]
@@ -120,7 +120,7 @@ class WelcomeDialog(Dialog[WelcomeAnswer]):
         return Content.assemble(*parts or [("Nothing was found to work with yet.\n", "$foreground 60%")])
 
     def _describe_provider(self, provider: ProviderStatus) -> tuple[bool, str]:
-        """Return whether a provider can be used as far as is known, and why or why not."""
+        """Describe whether a provider is usable, as far as is known, and why."""
         if provider.local:
             if self._is_searching:
                 return False, "looking…"
@@ -172,9 +172,9 @@ def _build_option(name: str, label: str, note: str = "") -> Option:
 
 
 def complete_address(text: str) -> str:
-    """Return the URL that was meant: `host:port` is one, too, and without a path it is the usual one; "" = it is none.
+    """Complete an address to a URL: `host:port` is valid, and a missing path becomes the usual one; "" = invalid.
 
-    Without a scheme it is https for a name on the internet, http for what has a port, or is on a network of the user's.
+    Without a scheme it is https for a public host name, and http with a port or on a private network.
     """
     match = _ADDRESS.fullmatch(text.strip())
     if match is None or int(match["port"] or 1) not in range(1, 1 << 16):

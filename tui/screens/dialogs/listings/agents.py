@@ -140,7 +140,7 @@ class SubagentDialog(Dialog[str]):
         self._show()
 
     def _show(self) -> None:
-        """Show what has come since the last time; nothing is drawn while nothing comes, or once it is closed."""
+        """Show new events; nothing is drawn without any, or after closing."""
         if self._timer is not None:
             self._timer.pause()
         if self not in self.app.screen_stack:

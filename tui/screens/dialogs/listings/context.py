@@ -125,7 +125,7 @@ def _format_part(part: ContextPart) -> Content:
 
 
 class RulesDialog(ListingDialog[str]):
-    """Shows every rule, those that the agent was told first; answers with the path of one to be read."""
+    """Lists every rule, those sent to the agent first; answers with the path of one to read."""
 
     BINDINGS = get_bindings("rules")
 
@@ -193,7 +193,7 @@ class MemoryDialog(ListingDialog[None]):
         super().__init__("Memory of the project")
         self._notes = _sort(notes)
         self._judge = judge
-        self._asked = ""  # the id of the kept note that the key was struck for once
+        self._asked = ""  # id of the stored note that the key was pressed for once
 
     def compose_body(self) -> ComposeResult:
         yield from super().compose_body()

@@ -1,6 +1,6 @@
-"""The dialog of the MCP servers: how each goes, what it takes of the model's window, and the switches of its tools.
+"""The dialog of the MCP servers: their status, their share of the model's window, and the switches of their tools.
 
-Whether a server of the project may run is asked in a dialog of its own, which shows the whole of its entry.
+Another dialog asks whether a server of the project may run, and shows its whole entry.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class ServersDialog(ListingDialog[None]):
 
     @property
     def _rows(self) -> list[tuple[ServerRow, ServerToolRow | None]]:
-        """The rows in their order: each server, and its tools below it where it is unfolded."""
+        """The rows in order: every server, and the tools of unfolded ones."""
         rows: list[tuple[ServerRow, ServerToolRow | None]] = []
         for server in self._found.servers:
             rows.append((server, None))
@@ -216,7 +216,7 @@ class ServerConsentDialog(ConfirmDialog):
 
 
 def build_server_page(server: ServerRow) -> PageDialog:
-    """Build the page of a server: its entry, what is wrong with it, and the end of its log."""
+    """Build the page of a server: its entry, its errors, and the end of its log."""
     parts = [
         (f"{STATES[server.state]}, {render_prose(server.source)}\n\n", "$foreground 60%"),
         (f"{expose_text(server.entry)}\n", ""),
@@ -228,7 +228,7 @@ def build_server_page(server: ServerRow) -> PageDialog:
 
 
 def build_tool_page(tool: ServerToolRow) -> PageDialog:
-    """Build the page of a tool: what the model is told of it, and what that was where it changed."""
+    """Build the page of a tool: its description for the model, and the previous one if that changed."""
     now = [(f"! {', '.join(tool.flags)}\n\n", "$text-warning")] if tool.flags else []
     now += [("Now:\n", "bold")] if tool.is_held else []
     parts = [*now, (expose_text(tool.text), "")]

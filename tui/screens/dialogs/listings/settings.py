@@ -1,6 +1,5 @@
-"""The dialog of the settings: each with its value and where that comes from; what the user wants otherwise is written
-into their own file, and what the engine says of it stands below the row.
-"""
+"""The dialog of the settings: values and their origins. Edits are written to the user's file, and the engine's reply
+is displayed below the row."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ Keep = Callable[[SettingKeep], Awaitable[ConfigAnswer | Reject]]
 
 
 class SettingInput(InputLine):
-    """Asks for the value of a setting, as it stands in the file."""
+    """The input for the value of a setting, in the file's syntax."""
 
     purposes: ClassVar[Mapping[str, InputPurpose]] = {
         "text": InputPurpose("a text, without quotes", "save"),
@@ -60,7 +59,7 @@ class SettingsDialog(ListingDialog[None]):
         self._answer, self._keep, self._words = answer, keep, words or {}
         self._listed: list[SettingRow] = []
         self._typed: SettingRow | None = None  # the one whose value is typed; the mouse may move the mark meanwhile
-        self._outcome: tuple[str, str] = ("", "")  # of the last change: its key, and what is said of it
+        self._outcome: tuple[str, str] = ("", "")  # key and result of the last edit
 
     def compose_body(self) -> ComposeResult:
         yield SteadyInput(
@@ -128,7 +127,7 @@ class SettingsDialog(ListingDialog[None]):
         source = f"From {row.source}." if row.source else ""
         last = outcome or row.elsewhere or _explain_stronger(row) or source
         lines = [Content.styled(fit_line(last, _LONGEST_REFUSAL * width), _choose_style(row, outcome))] if last else []
-        if not outcome.startswith(_REFUSED):  # else what is valid is said in it, and room is scarce
+        if not outcome.startswith(_REFUSED):  # otherwise the input names the valid values; space is scarce
             lines = [*_describe(row, width), *lines]
         self.query_one("#listing-reason", Static).update(Content("\n").join(lines))
 
@@ -234,7 +233,7 @@ def _choose_style(row: SettingRow, outcome: str) -> str:
 
 
 def _describe(row: SettingRow, width: int) -> Iterator[Content]:
-    """Iterate over the meaning of a setting and what it may be."""
+    """Iterate over the meaning and the valid values of a setting."""
     if row.meaning:
         yield Content(fit_line(_write_meaning(row), 3 * width))
     default = "" if row.elsewhere else f"Default: {_format_value(row.default)}."
@@ -247,12 +246,12 @@ def _write_meaning(row: SettingRow) -> str:
     """Return the meaning as a sentence, without the marks that it has in the manual."""
     parts = row.meaning.split("`")
     parts[::2] = [_EMPHASIS.sub(r"\1", part) for part in parts[::2]]  # a star within code is a star
-    sentence = "".join(parts) if not parts[0] else _begin_large("".join(parts))  # a word of code stays as it is
+    sentence = "".join(parts) if not parts[0] else _begin_large("".join(parts))  # code identifiers are unchanged
     return sentence if not sentence or sentence.endswith((".", "?")) else f"{sentence}."
 
 
 def _explain_stronger(row: SettingRow) -> str:
-    """Return sentences about what is stronger than the user's file, and when that one counts; "" = nothing is."""
+    """Explain which sources override the user's file, and when it applies; "" = none do."""
     value = _format_value(row.value)
     match row.origin:
         case "command line" if row.kind == "list":
@@ -282,5 +281,5 @@ def _format_value(value: Any) -> str:
 
 
 def _write_value(value: Any) -> str:
-    """Return a value as it is typed: a text without its quotes."""
+    """Format a value for typing: a string without quotes."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -44,7 +44,7 @@ _MAX_PROBLEMS: Final = 3
 
 
 class ToolsDialog(ListingDialog[None]):
-    """Shows every tool, those in each request first."""
+    """Lists every tool, those in all requests first."""
 
     BINDINGS = get_bindings("tools")
 
@@ -84,7 +84,7 @@ def _format_tool(tool: ToolRow, width: int) -> Content:
 
 
 class PermissionsDialog(ListingDialog[None]):
-    """Shows permissions. `remove` takes back the one of an id and returns what holds then, None = failed."""
+    """Lists permissions. `remove` revokes one by id and returns the remaining ones, None = failed."""
 
     BINDINGS = get_bindings("permissions")
 
