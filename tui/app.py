@@ -1,6 +1,6 @@
-"""The app: themes, keys and the main screen. `run` is what the launcher calls.
+"""The app: themes, keys and the main screen. The launcher calls `run`.
 
-Nothing is imported here that the first paint does not need, and the engine is not started before it.
+This module imports nothing that the first paint does not need, and the engine starts after it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class ScreenOptions(Protocol):
-    """The part of a command line that is about the screen; None = not given."""
+    """The part of a command line about the screen; None = the default."""
 
     directory: Path
     continue_last: bool
@@ -56,7 +56,7 @@ class ScreenOptions(Protocol):
     demo: bool
 
 
-# A key that is struck just after a frame waits for the next one, so frames stand closer than Textual has them (60).
+# A key just after a frame waits for the next frame, so frames are closer than Textual's 60 per second.
 FRAMES_PER_SECOND: Final = 120
 
 OptionsT = TypeVar("OptionsT", bound=ScreenOptions)
@@ -76,8 +76,8 @@ def build_session_request(options: ScreenOptions) -> SessionRequest:
 
 
 class AgentApp(ThemedApp[int], inherit_bindings=False):
-    """One window on one workspace. `keymap` changes keys by id, `theme` is a name of ours or of Textual's. `early`: the
-    terminal that was there before it."""
+    """The app of one window on one workspace. `keymap` changes keys by id, `theme` is a built-in name or one of
+    Textual's. `early`: the terminal before the app."""
 
     CSS_PATH = "app.tcss"
     TITLE = "agent-tui"
@@ -87,7 +87,7 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
     directory = Path()  # that was opened
     is_hung_up = False  # the terminal is gone
 
-    ENABLE_COMMAND_PALETTE = False  # ours is a dialog
+    ENABLE_COMMAND_PALETTE = False  # replaced by a dialog
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
         self.key_filter = KeyFilter(self, lambda: self.main.controllers.chat)
         self.seconds_since_struck = self.key_filter.get_seconds_since_struck
         self._frame_diff = FrameDiff()
-        self._draft: str | None = None  # what the prompt held when the user left
+        self._draft: str | None = None  # text of the prompt when the user left
 
     def get_default_screen(self) -> Screen[Any]:
         return self.main
@@ -166,11 +166,12 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
             self.clear_notifications()
 
     def _fatal_error(self) -> None:
-        """End after a fault of the screen. The traceback goes to a private file: it may show what the session holds."""
+        """End after an exception of the screen. The traceback goes to a private file, because it may contain the
+        session's data."""
         from tui.notices import format_way_back
 
         fault = getattr(self, "_exception", None)
-        if isinstance(fault, WorkerFailed):  # what it wraps has the trace
+        if isinstance(fault, WorkerFailed):  # the wrapped error has the traceback
             fault = fault.error
         if self.keep_fault is None or fault is None:
             super()._fatal_error()
@@ -181,11 +182,11 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
         self._close_messages_no_wait()
 
     def copy_to_clipboard(self, text: str) -> None:
-        self._clipboard = text  # what widgets of ours paste where the terminal gives none
+        self._clipboard = text  # clipboard for widgets where the terminal has none
         self.main.controllers.copying.copy(text)
 
     def exit(self, result: Any = None, return_code: int = 0, message: RenderableType | None = None) -> None:
-        """Leave. The text in the prompt is kept as the session's draft, for when it is resumed."""
+        """Exit. The text in the prompt is saved as the session's draft for its resumption."""
         self._draft = next((prompt.expanded_text for prompt in self.main.query(Prompt)), "")
         super().exit(result, return_code, message)
 
@@ -195,13 +196,13 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
             await bridge.save_draft(self._draft)
         if self.is_hung_up:
             await bridge.detach(by_hangup=True)
-        elif self.is_web and self._draft is None:  # a tab was closed: nobody said that the session is to end
+        elif self.is_web and self._draft is None:  # a closed tab is no decision to end the session
             await bridge.detach()
         await bridge.close()
 
 
 def choose_driver() -> type[Driver]:
-    """Return what draws the screen: in a page where TEXTUAL_DRIVER names Textual's driver for that, else here."""
+    """Return the driver: Textual's web driver if TEXTUAL_DRIVER requests one, else the terminal's."""
     if os.environ.get("TEXTUAL_DRIVER") == "textual.drivers.web_driver:WebDriver":
         from tui.terminal.page_driver import PageDriver
 
@@ -218,11 +219,11 @@ def run(
     early: EarlyTerminal | None = None,
     keep_fault: KeepFault | None = None,
 ) -> int:
-    """Show the screen until the user leaves. Return the exit code. `connect` gets the session that is to be shown, "" =
-    a new one. `early`: the terminal, if the first frame is on it."""
+    """Run the screen until the user leaves. Return the exit code. `connect` opens the session to show, "" = a new
+    one. `early`: the terminal, if it displays the first frame."""
 
     async def client() -> Client:
-        if not gc.isenabled():  # the launcher paused it; the first frame is there, and what was imported for it stays
+        if not gc.isenabled():  # the launcher disabled it; the modules imported so far are permanent
             gc.freeze()
             gc.enable()
         return await connect(options, app.main.state.session_id or options.resume or "")

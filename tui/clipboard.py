@@ -52,10 +52,10 @@ def is_wsl(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def parse_pasted_paths(text: str, *, wsl: bool = False) -> tuple[str, ...]:
-    """Parse a paste as absolute paths; () if there is any other word in it or one has no suffix that can be attached.
+    """Parse a paste as absolute paths; () if it contains any other word, or a path without an attachable suffix.
 
-    Quoted, escaped by backslashes, as `file://` addresses, several on a line or one on each; `wsl`: Windows paths are
-    those of the drives below /mnt. Pure: the disk is not looked at.
+    Paths may be quoted, escaped by backslashes, `file://` addresses, several on a line or one per line; `wsl`: Windows
+    paths are mapped to the drives below /mnt. The function is pure and does not access the disk.
     """
     text = text.strip().strip("\0")
     if not text or len(text) > MAX_PASTE_LENGTH:
@@ -110,7 +110,7 @@ def _parse_path(word: str, *, wsl: bool) -> str:
 
 
 def resolve_existing(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the same paths, absolute, if each of them is a file; else ()."""
+    """Return the same paths, absolute, if all of them are files; else ()."""
     try:
         resolved_paths = [Path(name).expanduser() for name in paths]
         return tuple(map(str, resolved_paths)) if all(path.is_file() for path in resolved_paths) else ()
@@ -119,7 +119,7 @@ def resolve_existing(paths: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class DesktopTool(NamedTuple):
-    """A kind of desktop: the variables that show it is at hand, its tool, and how to install that."""
+    """A kind of desktop: the variables that identify it, its tool, and how to install that."""
 
     desktop: DesktopKind
     variables: tuple[str, ...]
@@ -153,7 +153,7 @@ class ClipboardContent:
 
 @dataclass(frozen=True, slots=True)
 class ClipboardTool:
-    """The tool for the clipboard of this session, and how to install it where it is missing ("" = it is there)."""
+    """The clipboard tool of this session, and how to install it if it is missing ("" = it is installed)."""
 
     desktop: DesktopKind
     tool: str = ""
@@ -222,7 +222,7 @@ async def _run_tool(*command: str) -> bytes:
         return bytes(data) if await process.wait() == 0 else b""
     finally:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # with what it may have started, which holds the pipe open
+            os.killpg(process.pid, signal.SIGKILL)  # including its children, which hold the pipe open
         await process.wait()
 
 

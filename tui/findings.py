@@ -46,7 +46,7 @@ Use = Literal["open", "fix", "dismiss", "copy"]
 
 
 def describe_standing(finding: Finding, review: CodeReview, state: ViewState) -> Piece:
-    """Return how a finding stands, in a few words; of one that was given to the agent, what came of that."""
+    """Describe the status of a finding in a few words; for one that was sent to the agent, the result."""
     record = review.get_standing(finding.id)
     turn = (
         next((turn_state for turn_state in state.turns if turn_state.id == record.turn), None) if record.turn else None
@@ -63,7 +63,7 @@ def describe_standing(finding: Finding, review: CodeReview, state: ViewState) ->
 
 
 def render_finding(finding: Finding, standing: Piece, line: int, width: int) -> list[Piece]:
-    """Render one of the two rows of a finding: severity and title, or place and standing."""
+    """Render one of the two rows of a finding: severity and title, or location and status."""
     sign, style = SIGNS[finding.severity]
     is_settled = standing[0] == "dismissed"
     if line == 0:
@@ -82,7 +82,7 @@ def render_finding(finding: Finding, standing: Piece, line: int, width: int) -> 
 
 
 def describe_review(review: CodeReview) -> str:
-    """Return what was reviewed, and how many findings of each severity there are."""
+    """Return the subject of the code review, and the number of findings per severity."""
     counts = [(sum(finding.severity == word for finding in review.findings), word) for word in SEVERITIES]
     count_texts = [f"{number} {word}" for number, word in counts if number]
     open_count = len(review.list_open())
@@ -95,7 +95,7 @@ def describe_review(review: CodeReview) -> str:
 
 
 def format_finding(finding: Finding) -> str:
-    """Return a finding as Markdown, as it is copied into a comment."""
+    """Format a finding as Markdown for a comment."""
     location = f" (`{finding.place}`)" if finding.path else ""
     parts = [f"**{finding.severity}: {finding.title}**{location}", finding.text]
     if finding.suggestion is not None:
@@ -139,7 +139,7 @@ class FindingList(CursorView):
         use: Use
 
     class Marked(Message):
-        """The cursor is on another finding, or it stands otherwise."""
+        """The cursor moved to another finding, or its status changed."""
 
     @dataclass
     class Paged(Message):
@@ -154,7 +154,7 @@ class FindingList(CursorView):
 
     @property
     def current(self) -> tuple[Finding, Piece] | None:
-        """The finding at the cursor, and how it stands."""
+        """The finding at the cursor, and its status."""
         return self._rows[self.cursor] if self.cursor < len(self._rows) else None
 
     @property

@@ -196,9 +196,7 @@ class Key:
 _MODES: Final = ", ".join(mode.title() for mode in Mode)
 
 
-_AFTER_WIDGETS: Final = frozenset(
-    {"app.interrupt", "app.cancel", "app.help"}
-)  # a widget may have a meaning of its own for them
+_AFTER_WIDGETS: Final = frozenset({"app.interrupt", "app.cancel", "app.help"})  # a widget may bind them differently
 
 
 _BEFORE_INPUT: Final = frozenset(

@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 
 from tui.key_table import KEYS, Key
 
-# Letters that only move a cursor, so that they act at once and can be told from a sentence by what follows.
+# Letters that only move a cursor: they act at once, and the next letters distinguish them from a sentence.
 CURSOR_KEYS: Final = frozenset(
     f"{scope}.{name}"
     for scope, names in {
@@ -145,11 +145,11 @@ def get_bindings(*scopes: str, priority: bool = False, names: Collection[str] = 
 
 
 def select_known_keys(keymap: Mapping[str, str]) -> dict[str, str]:
-    """Return the part of a user's keymap that speaks of keys that there are."""
+    """Return the part of a user's keymap with known keys."""
     known_names = {key.id for key in KEYS}
     return {name: keys for name, keys in keymap.items() if name in known_names and keys.strip()}
 
 
 def group_by_scope() -> dict[str, list[Key]]:
-    """Return the keys of each scope, in the order of `SCOPE_TITLES`."""
+    """Return the keys of every scope, in the order of `SCOPE_TITLES`."""
     return {scope: [key for key in KEYS if key.scope == scope] for scope in SCOPE_TITLES}

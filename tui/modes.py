@@ -1,4 +1,4 @@
-"""The modes on the screen: their titles, colours and placeholders, and the panes that each opens by itself."""
+"""The modes on the screen: their titles, colours and placeholders, and the panes that they open automatically."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Condition = Callable[["ViewState"], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoPane:
-    """A side pane that is shown by itself, without the focus, where the window has room for it.
+    """A side pane that opens automatically, without the focus, where the window has room for it.
 
-    It is shown after a change of `topics` while `is_due` holds, unless `is_held_back` does. `repeats`: "always" after
-    each such change, "when_due_again" once until it is not due any more, "never" if it has been shown before.
+    It opens after a change of `topics` while `is_due` is true and `is_held_back` is not. `repeats`: "always" after
+    every such change, "when_due_again" once until it is no longer due, "never" after the first time.
     """
 
     name: str
@@ -64,8 +64,8 @@ BOARD: Final = AutoPane(
 class ScreenMode:
     """One mode on the screen.
 
-    `note` explains it in the list of modes, `placeholder` stands in the empty prompt, `accent` is the theme colour of
-    prompt and status bar (the class `-accent-<name>` of `app.tcss`). Of `panes`, the first that is due is shown.
+    `note` explains it in the list of modes, `placeholder` is the text of the empty prompt, `accent` the theme colour of
+    prompt and status bar (the class `-accent-<name>` of `app.tcss`). The first due pane of `panes` opens.
     """
 
     title: str

@@ -57,8 +57,8 @@ _CONDITIONS: Final[dict[str, Condition]] = {
 
 
 class RosterEntry(NamedTuple):
-    """One subagent as the roster shows it. `said`: what it is at, what it asks, or what came of it; `facts`: what it
-    has used until now, the most important first; `elapsed`: how long it works already, "" = it does not."""
+    """One subagent of the roster. `said`: its activity, question or result; `facts`: its usage, the most important
+    first; `elapsed`: the duration of its run, "" = idle."""
 
     id: str
     title: str
@@ -108,7 +108,7 @@ def _build_entry(subagent: SubagentState, block: TranscriptBlock, request_text: 
         condition=condition,
         said=_describe(block, condition, request_text),
         facts=tuple(filter(None, facts)),
-        # Its time is not told on while it waits for the user.
+        # The clock stops while the subagent waits for the user.
         elapsed=format_elapsed(block.duration_ms) if condition == "working" and block.duration_ms >= 1000 else "",
     )
 
@@ -155,15 +155,15 @@ def render_entry(entry: RosterEntry, line: int, width: int) -> tuple[list[Piece]
 
 
 def _fit_facts(facts: tuple[str, ...], room: int) -> str:
-    """Return as many of the facts as there is room for beside the name."""
+    """Return the facts that fit beside the name."""
     while facts and measure_text(" · ".join(facts)) + 1 > room:
         facts = facts[:-1]
     return f"{' · '.join(facts)} " if facts else ""
 
 
 class RosterList(CursorView):
-    """Lists entries of two rows, the latest below; the cursor stays on its entry, and until it is moved goes to who
-    asks. `empty`: the text without entries."""
+    """Lists entries of two rows, the latest at the bottom. The cursor keeps its entry; until the user moves it, it
+    selects an entry with a question. `empty`: the text without entries."""
 
     DEFAULT_CSS = """
     RosterList { overflow-x: hidden; }
@@ -275,7 +275,7 @@ class AgentList(RosterList):
 
     @dataclass
     class Opened(Message):
-        """A subagent's conversation is to be shown."""
+        """Requests a subagent's conversation."""
 
         id: str
 

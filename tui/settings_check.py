@@ -11,7 +11,7 @@ from typing import Final
 from tui.key_table import KEYS, Key
 from tui.keymap import SCOPE_TITLES
 
-Doubt = tuple[tuple[str, ...], str, str]  # the key of the setting, what is wrong with it, what to do
+Doubt = tuple[tuple[str, ...], str, str]  # key of the setting, error, remedy
 
 _MODIFIERS: Final = frozenset({"ctrl", "alt", "shift", "super", "hyper", "meta"})
 
@@ -19,8 +19,8 @@ _MODIFIERS: Final = frozenset({"ctrl", "alt", "shift", "super", "hyper", "meta"}
 def check_interface(
     theme: str, keymap: Mapping[str, str], *, syntax: str = "", themes: Path | None = None
 ) -> Iterator[Doubt]:
-    """Iterate over what is wrong with the settings of `ui`. `themes`: the directory of the user's own themes, whose
-    mistakes are told, too."""
+    """Iterate over the errors of the `ui` settings. `themes`: the directory of the user's themes, whose errors are
+    included."""
     if theme or (themes is not None and themes.is_dir()):
         yield from _check_theme(theme, themes)
     if syntax:
@@ -79,7 +79,7 @@ def is_key(name: str) -> bool:
 
 
 def _find_clashes(keymap: Mapping[str, str]) -> Iterator[Doubt]:
-    """Iterate over the keys that the user gave to two actions of one place, or took from one that works everywhere."""
+    """Iterate over keys that are bound to two actions of one scope, or that shadow a global key."""
     keys_by_id = {key.id: _split(keymap.get(key.id) or key.keys) for key in KEYS}
     reported_pairs: set[frozenset[str]] = set()
     for own_key in (key for key in KEYS if key.id in keymap):

@@ -15,7 +15,7 @@ from core.modes import Mode
 from core.protocol.queries import PromptCommand
 from tui.key_table import KEYS
 
-# word: our command, and the argument that it stands for if any
+# alias: our command, with an argument if the alias implies one
 ALIASES: Final[dict[str, str]] = {
     "about": "status",
     "add-memory": "memory",
@@ -216,7 +216,7 @@ _BY_WORD: Final = {each.word: each for each in SLASH_COMMANDS}
 
 
 def parse_slash_command(text: str) -> tuple[SlashCommand, str] | None:
-    """Parse a prompt as `(command, argument)`; None when it is not one of ours."""
+    """Parse a prompt as `(command, argument)`; None when it is not a command of this program."""
     prompt = text.strip()
     if not text.startswith("/") or not (words := prompt[1:].split(maxsplit=1)):
         return None
@@ -227,9 +227,9 @@ def parse_slash_command(text: str) -> tuple[SlashCommand, str] | None:
 
 
 def parse_alias(text: str) -> tuple[SlashCommand, str] | None:
-    """Parse a prompt that calls one of our commands by the name that another agent has for it; None = it does not.
+    """Parse a prompt that uses another agent's name for one of our commands; None = it does not.
 
-    A name that stands for a command with its argument takes none of its own: nothing that was typed is dropped.
+    An alias that implies an argument accepts none, so that no typed text is dropped.
     """
     word, _, rest = text.strip().removeprefix("/").partition(" ")
     target, _, argument = ALIASES.get(word, "").partition(" ")
@@ -246,17 +246,17 @@ def find_action(reference: str) -> str:
 
 
 def is_called(text: str, names: Collection[str]) -> bool:
-    """True if a prompt calls a command of the user's own of these names; a scope may stand before its name."""
+    """True if a prompt calls one of these user's commands; a scope may precede its name."""
     match = _COMMAND_WORD.match(text)
     word = match.group(1) if match else ""
     return word in names or (word.startswith(_SCOPES) and word.partition(":")[2] in names)
 
 
 def describe_unknown_command(text: str) -> str:
-    """Explain why a line that looks like a command of the screen is none, with the nearest ones or what to do in its
-    place; "" = it is a prompt. The ids of keys stand in braces.
+    """Explain an unknown command, with the nearest ones or an alternative; "" = the text is a prompt. Braces hold ids
+    of keys.
 
-    A path is a prompt, and so is what begins with a space. What a server has, the engine knows.
+    A path is a prompt, and so is text after a leading space. The engine checks commands of MCP servers.
     """
     match = _COMMAND_WORD.match(text)
     if match is None or match.group(1).startswith("mcp__"):
@@ -280,11 +280,10 @@ def describe_unknown_command(text: str) -> str:
 
 
 def find_completions(pattern: str, own_commands: Sequence[PromptCommand] = ()) -> list[tuple[str, str]]:
-    """Return `(word, explanation)` of the commands that begin with `pattern`: those of the screen, then the user's,
-    then those whose own name does, behind a scope or a plug-in, then those that have it in them (`shell`), then what
-    others call ours.
+    """Return `(word, explanation)` of the commands that match `pattern`: built-in commands with this prefix, then the
+    user's, then those with the prefix after a scope or plug-in, then commands that contain it (`shell`), then aliases.
 
-    One of the user's that a command of the screen covers is called with its scope before its name.
+    A user's command that a built-in one shadows is listed with its scope.
     """
     words = {command.word for command in SLASH_COMMANDS}
     completions = [(command.word, _explain(command.label, command.argument)) for command in SLASH_COMMANDS]
@@ -305,7 +304,7 @@ def find_completions(pattern: str, own_commands: Sequence[PromptCommand] = ()) -
 
 
 def _rank_word(word: str, pattern: str) -> int:
-    """Return how well a word fits what was typed, 0 = best, `_UNFIT` = not at all."""
+    """Return the rank of a word for a typed pattern, 0 = best, `_UNFIT` = no match."""
     if word.startswith(pattern):
         return 0
     if word.rpartition(":")[2].startswith(pattern):
@@ -323,6 +322,6 @@ def _explain_alias(target: str) -> str:
 
 
 def can_run_as_is(text: str, word: str) -> bool:
-    """True if a completed command can run as it is: it takes no argument, or it was written out."""
+    """True if a completed command can run immediately: it takes no argument, or it was typed in full."""
     target, _, argument = ALIASES.get(word, word).partition(" ")
     return text.strip() == f"/{word}" or bool(argument) or not getattr(_BY_WORD.get(target), "argument", "needed")

@@ -1,7 +1,7 @@
-"""The bar with the model's questions: a tab for each, options by number, arrows or mouse, and free text.
+"""The bar with the model's questions: a tab per question, options by number, arrows or mouse, and free text.
 
-A hidden option is never chosen: an answer that would take one scrolls it into view first. A question that no turn waits
-for folds to one line while it has no focus.
+A hidden option is never chosen: an answer that would choose one scrolls it into view first. A question without a
+waiting turn folds to one line while it is not focused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.text import fit_line
 from tui.widgets.text_rows import Piece
 
-GRACE: Final = 0.4  # seconds after it came up in which nothing is chosen by a key that was meant for something else
+GRACE: Final = 0.4  # grace period in seconds, during which keys for the previous content choose nothing
 
 
 class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
@@ -61,7 +61,7 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
         yield FreeTextInput(placeholder="or in your own words: just type", id="question-own", select_on_focus=False)
         yield Static(id="question-keys")
 
-    # What is asked.
+    # Content
 
     def show(self, request: QuestionAsked | None, *, is_awaited: bool = True) -> bool:
         """Show questions, None hides the bar. True if they are new. `is_awaited`: a turn waits for them."""
@@ -77,7 +77,7 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
         return is_new
 
     def place(self, *, is_elsewhere: bool | None = None) -> None:
-        """Show the bar while something is asked, unless that is asked elsewhere on the screen; None: as it was."""
+        """Show the bar while a question is open, unless another part of the screen shows it; None: as before."""
         self._is_elsewhere = self._is_elsewhere if is_elsewhere is None else is_elsewhere
         self.display = self._asked is not None and not self._is_elsewhere
 
@@ -175,7 +175,7 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
         self._show_question((self._index + step) % len(self._drafts))
 
     def action_move(self, step: int) -> None:
-        """Move to another option; the last place is the free text."""
+        """Move to another option; the last one is the free text."""
         question = self.question
         if question is None:
             return
@@ -275,7 +275,7 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
         self._choose_option(self._draft.marked)
 
     def action_accept_option(self) -> None:
-        """Answer with the marked option, or with all ticked ones, and the text beside them."""
+        """Answer with the marked option, or with all ticked ones, and the free text."""
         question = self.question
         if question is None or not self._can_answer:
             return

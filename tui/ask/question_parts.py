@@ -23,9 +23,9 @@ from tui.widgets.text_rows import Piece, measure_pieces, wrap_pieces, wrap_text
 MUTED: Final = "$foreground 60%"
 TAB_WIDTH: Final = 18
 NO_ITEM: Final = -1
-TAKE_TICKED: Final = -2  # the row that takes what is ticked, for the mouse
+TAKE_TICKED: Final = -2  # the row that accepts the ticked options, for the mouse
 _NUMBERED: Final = re.compile(r"q?\d*")
-MIN_ROWS, MAX_ROWS, SCREEN_PERCENT = 4, 14, 45  # rows for text and options, and how many of a hundred of the screen's
+MIN_ROWS, MAX_ROWS, SCREEN_PERCENT = 4, 14, 45  # rows for text and options, and their maximum percentage of the screen
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class QuestionRow(NamedTuple):
 
 
 def format_tab_label(question: Question) -> str:
-    """Return the header, else the id if it says something, else the start of the question."""
+    """Return the header, else an id that isn't just a number, else the start of the question."""
     if question.header:
         return fit_line(question.header, TAB_WIDTH)
     name = question.id.replace("_", " ").replace("-", " ")
@@ -120,7 +120,7 @@ def render_body(question: Question, draft: AnswerDraft, title: str, width: int) 
 
 
 def render_hints(parts: Sequence[tuple[str, str]], width: int) -> list[Piece]:
-    """Return keys with what they do, as many as fit, the important ones first."""
+    """Return keys with labels, as many as fit, in order of importance."""
     pieces: list[Piece] = []
     for key, words in parts:
         dot, label = " · " if pieces else "", f" {words}" if words else ""

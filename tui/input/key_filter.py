@@ -26,12 +26,12 @@ class TextTarget(Protocol):
         """Insert letters that are no command where they were typed."""
 
     def take_paste(self, event: events.Paste) -> None:
-        """Paste what was pasted elsewhere."""
+        """Paste a text into the prompt, because the focused widget takes none."""
 
 
 class KeyFilter:
-    """Decides for one app which events Textual handles as usual. `is_by_hand`: the key that is being answered came so
-    long after the one before it that they are not part of one paste."""
+    """Decides for one app which events Textual handles as usual. `is_by_hand`: the current key came so long after
+    the previous one that they are not part of a paste."""
 
     def __init__(self, app: App[int], find_target: Callable[[], TextTarget]) -> None:
         self._app, self._find_target = app, find_target
@@ -45,7 +45,7 @@ class KeyFilter:
         return max(monotonic() - self._struck_at, 0.0) if self._struck_at else 0.0
 
     def accepts(self, event: events.Event) -> bool:
-        """True if an event of the user's goes on to the widget that has the focus."""
+        """True if an input event is passed to the focused widget."""
         if event.is_forwarded:
             return True
         if isinstance(event, events.Paste):
@@ -129,7 +129,8 @@ class KeyFilter:
         (widget if isinstance(widget, TypedWidget) else self._find_target()).take_text(text)
 
     def _accepts_paste(self, event: events.Paste) -> bool:
-        """True if a text widget takes the paste. Otherwise it goes to the prompt; it is never read as keys."""
+        """True if the focused text widget takes the paste. Otherwise it goes to the prompt; it is never interpreted
+        as keys."""
         self.keystrokes.clear()
         visible_focus = self._get_visible_focus()
         if visible_focus is None or not any(hasattr(visible_focus, name) for name in ("_on_paste", "on_paste")):

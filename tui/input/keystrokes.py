@@ -52,7 +52,7 @@ class KeystrokeBuffer:
 
     @property
     def is_holding(self) -> bool:
-        """True while a letter waits for what comes next."""
+        """True while a letter waits for the next key."""
         return bool(self._held)
 
     def add(self, stroke: Keystroke) -> None:
@@ -71,7 +71,7 @@ class KeystrokeBuffer:
         self._wait()
 
     def flush(self) -> None:
-        """Carry out what is held, unless it is a word: nothing was struck for a moment."""
+        """Carry out the delayed letter after a pause, unless a word was typed."""
         if not self._held or self._are_commands():
             self._carry_out_held()
             self._burst.clear()
@@ -79,7 +79,7 @@ class KeystrokeBuffer:
             self.write_burst()
 
     def is_pasted(self, timestamp: float) -> bool:
-        """True if a key of that moment came faster than a hand strikes it after the last letter."""
+        """True if a key came faster after the last letter than a hand can type."""
         return bool(self._burst) and timestamp - self._burst[-1].at < FASTEST_TYPING
 
     def write_burst(self) -> None:
@@ -112,7 +112,7 @@ class OwnKeys(DOMNode):
     """
 
     async def _act(self, key: str) -> bool:
-        """Carry out what a key is bound to here; False if nothing is, or nothing that can be done now."""
+        """Run the binding of a key on this widget; False if there is none, or none that is enabled."""
         for binding in self._bindings.key_to_bindings.get(key, ()):
             if not binding.priority and await self.app.run_action(binding.action, self):
                 return True

@@ -1,4 +1,4 @@
-"""The help of a place: what the pane with the focus is for, its keys, then all others; searched by words."""
+"""The help of the focused pane: its purpose, its keys, then all other keys; searchable by words."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tui.screens.dialogs.dialog import Dialog
 from tui.widgets.input_line import SteadyInput
 from tui.widgets.text_rows import find_line_breaks
 
-MAX_KEY_COLUMNS: Final = 14  # columns for keys before what they do, unless one key is longer; several stand below it
-MARGIN: Final = 4  # columns before the keys, and between them and what they do
+MAX_KEY_COLUMNS: Final = 14  # columns of keys before the explanation, unless one key is longer; more keys wrap
+MARGIN: Final = 4  # columns before the keys, and between keys and explanation
 NOTHING: Final = "No key is told with these words. Ctrl+P searches all commands."
-# What a place is for, for those who see it for the first time.
+# The purpose of each scope, for new users.
 PLACES: Final = {
     "prompt": "Type what you want. @ names a file or a symbol, / opens the commands, ! runs a command in the box. What "
     "is sent while a turn runs steers it.",
@@ -45,7 +45,7 @@ PLACES: Final = {
 
 
 def list_scopes(focus: DOMNode) -> list[str]:
-    """Return the scopes of the keys that work where the focus is: that of the place itself, then the nearest first."""
+    """Return the scopes of the active keys: that of the focused widget first, then the nearest."""
     candidates: dict[str, None] = {}
     for node in focus.ancestors_with_self:
         for key in node._bindings.key_to_bindings.values():
@@ -56,8 +56,8 @@ def list_scopes(focus: DOMNode) -> list[str]:
 
 
 def render_keys(keymap: Mapping[str, str], width: int, local_scopes: Sequence[str] = (), words: str = "") -> Content:
-    """Render one row a key while there is room for its explanation: those of the scopes `local_scopes` first, with what
-    the place is for. `words`: only the keys that are told with all of them."""
+    """Render one row per key with its explanation if there is room: first the scopes `local_scopes` with their
+    purposes. `words`: only keys that match all of them."""
     search_words, table, parts = words.lower().split(), group_by_scope(), list[tuple[str, str]]()
     main_scope = next((scope for scope in local_scopes if scope in PLACES), "")
     if main_scope and not search_words:
@@ -93,7 +93,7 @@ def _wrap_text(text: str, width: int) -> list[str]:
 
 
 class KeyHelpDialog(Dialog[None]):
-    """Shows what can be done, the place with the focus first, and searches it."""
+    """Shows all keys, those of the focused widget first, and searches them."""
 
     BINDINGS = get_bindings("keyhelp")
     shape = "page keyhelp"

@@ -1,8 +1,7 @@
-"""The screen's fold: the session's state by the same table as the engine's, and what is shown of each event.
+"""The screen's fold: the session's state by the engine's table, and the topics of every event.
 
-Live or replayed, the same events give the same state, because lossy events leave nothing behind once the durable event
-that completes them has come. An event that the screen shows has its topics here, and a step if more than the state
-changes.
+Live and replayed events produce the same state, because a durable event replaces its lossy ones. An event that the
+screen displays has its topics here, and a step if it changes more than the session's state.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ RETRY_REASONS: Final = {
 }
 
 
-MAX_PROMPT_CHARS: Final = 400  # of a prompt, to name what was changed for it
+MAX_PROMPT_CHARS: Final = 400  # of a prompt, to name its changes
 
 
 # A step sees the state before the event. It answers with topics if they are not those of its row.
@@ -89,7 +88,7 @@ def _suggest(view: ViewState, _: events.Envelope, event: events.PromptSuggested)
 
 
 def _add_steer(view: ViewState, envelope: events.Envelope, event: events.TurnSteered) -> Topics | None:
-    if not event.id:  # of an older program, which did not say what became of it
+    if not event.id:  # of an older program, which did not record the outcome
         view.transcript.add_prompt("steer", envelope, event.text)
         return _topics("queue", "blocks")
     view.steering.seqs[event.id] = envelope.seq

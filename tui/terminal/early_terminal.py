@@ -1,10 +1,10 @@
-"""The terminal before Textual has it: the first frame is on it, and what is typed is shown in the prompt.
+"""The terminal before Textual starts: it displays the first frame and typed text in the prompt.
 
-One thread reads. Letters, backspace and short pastes become the text of the prompt, which the screen takes when it has
-one; from the first other key on, everything is kept as it came, for the driver. What the terminal answers to the
-driver's questions meanwhile is kept, too. Each byte goes exactly one of these ways.
+One thread reads. Letters, backspace and short pastes become the text of the prompt, which the screen takes over; the
+first other key and all input after it are buffered for the driver, and so are the terminal's replies to the driver's
+queries. Every byte goes exactly one of these ways.
 
-Ctrl+C, a signal and a terminal that is gone end the program as they do later, and the terminal is given back.
+Ctrl+C, signals and the loss of the terminal end the program as they do later, after the terminal was restored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tui.terminal.first_frame import FirstFrame, build_first_frame
 
 INPUT, OUTPUT = 0, 2  # where Textual reads keys and draws
 ALTERNATE_SCREEN: Final = "\x1b[?1049h"
-# xterm's modifyOtherKeys: Enter with Shift is told from Enter. In tmux it is the only way to ask for that.
+# xterm's modifyOtherKeys distinguishes Shift+Enter from Enter; tmux supports no other request for that.
 ASK_OTHER_KEYS: Final = "\x1b[>4;1m"
 DROP_OTHER_KEYS: Final = "\x1b[>4m"
 _OPEN: Final = f"{ALTERNATE_SCREEN}\x1b[?25l\x1b[?2004h\x1b[?7l"
@@ -42,7 +42,7 @@ COMMAND_PAUSE: Final = 0.03  # seconds after a key that does something, before t
 SEQUENCE_GAP: Final = 0.1  # seconds within which the rest of a sequence follows its start
 MAX_PASTE: Final = 400  # characters
 
-# What may come in one piece: a paste, a sequence of another kind, the beginning of one, or a letter.
+# Alternatives for one piece: a paste, another sequence, the start of one, or a letter.
 _PASTE: Final = r"\x1b\[200~(?P<paste>.*?)\x1b\[201~"
 _STRING: Final = r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[P_^][^\x1b]*\x1b\\"
 _ANSWER: Final = rf"{_STRING}|\x1b\[\?[0-9;]*\$?[a-zA-Z]|\x1b\[[IO]|\x1b\[<[\d;]+[mM]"  # or of the focus, the mouse
@@ -71,7 +71,7 @@ class KeptKeys(NamedTuple):
 
 
 class TypedText:
-    """Tells letters of the prompt from other keys. `text` is what the prompt holds, `kept` is for the driver."""
+    """Separates letters of the prompt from other keys. `text` is the prompt's text, `kept` the input for the driver."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -83,7 +83,7 @@ class TypedText:
         self._fed_at = float("-inf")
 
     def feed(self, data: bytes, timestamp: float) -> None:
-        """Take what was typed at a moment."""
+        """Process the input of a moment."""
         if self._unfinished == _ESCAPE and timestamp - self._fed_at > SEQUENCE_GAP:
             self._unfinished, self._has_other_keys = "", True
             self.kept.append(KeptKeys(self._fed_at, _ESCAPE.encode(), is_command=True))
@@ -116,7 +116,7 @@ class TypedText:
         self.kept.append(KeptKeys(timestamp, token.encode("utf-8", "surrogateescape"), is_command))
 
     def end(self) -> None:
-        """Keep what is unfinished as well: the rest of it goes to the driver."""
+        """Pass unfinished input to the driver as well, which receives the rest of it."""
         begun_letter, _ = self._decoder.getstate()
         if pending := self._unfinished.encode("utf-8", "surrogateescape") + begun_letter:
             self.kept.append(KeptKeys(self._fed_at, pending))
@@ -130,10 +130,10 @@ def _is_short(paste: str) -> bool:
 
 
 class EarlyTerminal:
-    """The terminal with a first frame, as a context manager: what is not handed over by then is given back.
+    """The terminal with a first frame, as a context manager that restores the terminal unless it was handed over.
 
-    The driver adopts the terminal, then the screen takes the text, and when its prompt has the focus, the driver the
-    keys.
+    The driver adopts the terminal, then the screen takes the text, and when its prompt has the focus, the driver takes
+    the keys.
     """
 
     def __init__(self, frame: FirstFrame) -> None:
@@ -164,7 +164,7 @@ class EarlyTerminal:
         self._reader.start()
 
     def _draw(self) -> None:
-        """Show the frame on a screen of its own, and take keys as they come."""
+        """Draw the frame on the alternate screen, and read keys."""
         raw = termios.tcgetattr(INPUT)
         raw[tty.LFLAG] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
         raw[tty.IFLAG] &= ~(termios.IXON | termios.IXOFF | termios.ICRNL | termios.INLCR | termios.IGNCR)
@@ -179,7 +179,7 @@ class EarlyTerminal:
             termios.tcsetattr(INPUT, termios.TCSANOW, self.attributes)
 
     def _pause(self, number: int, _: object) -> None:
-        """Stop, as somebody has asked for, with the terminal given back meanwhile."""
+        """Stop on SIGTSTP, with the terminal restored meanwhile."""
         self._give_back()
         os.kill(os.getpid(), signal.SIGSTOP)
         self._draw()
@@ -202,7 +202,7 @@ class EarlyTerminal:
         self._is_adopted = True
 
     def take_text(self) -> str:
-        """Return what the prompt is to begin with. From here on nothing is read until `release_keys`."""
+        """Return the initial text of the prompt. Nothing is read from here on until `release_keys`."""
         self._stop_reading()
         return self._typed.text
 
@@ -257,8 +257,8 @@ def _write(text: str) -> None:
 
 
 def open_early(options: EarlyOptions, config_directory: Path) -> AbstractContextManager[EarlyTerminal | None]:
-    """Return the terminal with the first frame of what the options ask for. None: it can't show one, it is not ours at
-    the moment, or what is on it is read out."""
+    """Return the terminal with the first frame for the command line's options. None: the terminal can't display one,
+    belongs to another process group, or a screen reader is used."""
     interface = _read_interface(config_directory / "config.toml")
     if not _is_whole_terminal() or interface.get("plain"):
         return nullcontext()
@@ -283,7 +283,7 @@ def _is_whole_terminal() -> bool:
 
 
 def _read_interface(file: Path) -> dict[str, Any]:
-    """Return what the user's settings say of the screen; of mistakes in them the engine tells."""
+    """Return the user's settings of the screen; the engine reports mistakes in them."""
     if not file.is_file():
         return {}
     import tomllib

@@ -21,14 +21,14 @@ from textual.message import Message
 
 from tui.terminal.replies import read_background
 
-MAX_SEQUENCE: Final = 256  # characters; what is longer means nothing
+MAX_SEQUENCE: Final = 256  # characters; a longer sequence is invalid
 MAX_WINDOW: Final = 4_000  # columns, rows
 MODIFIERS: Final = 256  # combinations of Shift and its like
 _KEY: Final = re.compile(r"\x1b\[([\d:;]*)([u~ABCDEFHPQRS])")
 _MOUSE: Final = re.compile(r"\x1b\[<(\d{1,3});-?\d{1,6};-?\d{1,6}[Mm]")
 _SIZE: Final = re.compile(r"\x1b\[48;(\d{1,4})[:\d]*;(\d{1,4})[:\d]*;(\d{1,6})[:\d]*;(\d{1,6})[:\d]*t")
 _MODE: Final = re.compile(r"\x1b\[\?\d{1,5};\d\$y")
-_OTHER_KEYS: Final = "27"  # what stands first in the sequences of xterm's modifyOtherKeys
+_OTHER_KEYS: Final = "27"  # first field of xterm's modifyOtherKeys sequences
 _PRIVATE: Final = range(0xE000, 0xF900)  # numbers of the kitty protocol for keys that have no letter
 _SHIFT: Final = 1
 _LOCKS: Final = 64 | 128
@@ -38,7 +38,7 @@ ESCAPE: Final = "\x1b"
 ESCAPE_TIMEOUT: Final = constants.ESCAPE_DELAY  # seconds; until then an Escape may be the start of a sequence
 REST_TIMEOUT: Final = 1.0  # seconds of silence for which the rest of a sequence or a paste is awaited
 STRING_TIMEOUT: Final = 2.0  # and of an answer, which a slow line cuts
-LATE_TIMEOUT: Final = 5.0  # seconds in which what was given up is still known by its rest
+LATE_TIMEOUT: Final = 5.0  # seconds during which the rest of an abandoned sequence is recognized
 STRUCK_GAP: Final = 0.25  # seconds of silence before a key that is struck by hand
 BULK: Final = 16  # characters that no hand types at once
 MAX_HELD: Final = 4_096  # characters of a sequence that is not at its end
@@ -57,7 +57,7 @@ _TOKEN: Final = re.compile(
 )
 _LONE: Final = re.compile(r"\x1b[\[\]P_^XO]?")  # a key, if nothing follows
 _LATE_REST: Final = re.compile(r"\x1b(?:\[[0-?]+[ -/]*[@-~]|\][0-9]+;|P[0-9>!]\S)")
-# Each key in one way only, so that a long paste costs no more time than it has letters.
+# The alternatives are disjoint, so that a long paste takes linear time.
 _COMMANDS: Final = re.compile(
     r"(?:[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|\x1b\[[ -?]*[@-~]|\x1bO[@-~]|\x1b[^\x00-\x1f\[O\x7f]|\x1b)+"
 )
@@ -67,7 +67,7 @@ _MARKER_STARTS: Final = tuple(BRACKETED_PASTE_END[:end] for end in range(len(BRA
 
 
 def read_letters(parser: XTermParser, letters: str) -> Iterator[Message]:
-    """Return the keys of what is no sequence: letters, and control characters such as Enter."""
+    """Return the keys of text outside of sequences: letters, and control characters such as Enter."""
     for letter in letters:
         yield from parser._sequence_to_key_events(letter)
 
@@ -78,7 +78,7 @@ def read_alt_key(parser: XTermParser, letter: str) -> Iterable[Message]:
 
 
 def read_sequence(parser: XTermParser, sequence: str) -> Iterable[Message]:
-    """Return what a whole sequence means, as Textual's own messages; nothing if it is not known."""
+    """Return Textual's messages for a complete sequence; an unknown one has none."""
     if len(sequence) > MAX_SEQUENCE:
         return ()
     if sequence in (FOCUSIN, FOCUSOUT) or _MODE.fullmatch(sequence):
@@ -93,7 +93,7 @@ def read_sequence(parser: XTermParser, sequence: str) -> Iterable[Message]:
 
 
 def read_string(sequence: str) -> Iterable[Message]:
-    """Return what the terminal has answered by a string: its background. Nobody asks it for more."""
+    """Return the message for a string reply of the terminal: its background, the only one that is queried."""
     background = read_background(sequence)
     return () if background is None else (background,)
 
@@ -115,8 +115,8 @@ def _read_table(parser: XTermParser, sequence: str) -> list[events.Key]:
 
 
 class KeyFields(NamedTuple):
-    """The fields of a sequence for a key: the `code` of its letter or place, the `bits` of Shift and its like, and the
-    codes of the `text` that it writes. None of them is a number that no character has."""
+    """The fields of a key sequence: the `code` of its letter or position, the `bits` of the modifiers, and the codes
+    of its `text`. All are valid character codes."""
 
     code: int
     bits: int
@@ -137,11 +137,8 @@ class KeyFields(NamedTuple):
 
 
 def _split_fields(fields: str, end: str) -> KeyFields | None:
-    """Split `code:others;modifiers:event;text`, each of which may be missing. None: it is no key that was struck.
-
-    So sends the kitty protocol, and what is older than it; xterm's own form for a key like Enter with Shift, which is
-    27;modifiers;code, is put into the same.
-    """
+    """Split `code:others;modifiers:event;text` of the kitty protocol, all parts optional, and xterm's
+    27;modifiers;code for keys such as Shift+Enter. None: not a key press."""
     code, modifiers, text, *_ = [*fields.split(";"), "", ""]
     if (code, end) == (_OTHER_KEYS, "~") and text:
         code, text, end = text, "", "u"
@@ -175,7 +172,7 @@ def _read_key(parser: XTermParser, fields: KeyFields | None) -> list[events.Key]
 
 
 class OpenPaste:
-    """A paste whose end marker has not come. `is_rest`: it is what came after one that was given up."""
+    """A paste whose end marker has not arrived. `is_rest`: it is the rest of an abandoned paste."""
 
     def __init__(self, *, is_rest: bool = False) -> None:
         self._pieces: list[str] = []
@@ -183,7 +180,7 @@ class OpenPaste:
         self.is_rest = is_rest
 
     def take(self, text: str) -> int | None:
-        """Take a piece. Return where in it the paste ends, behind its marker; None: it goes on."""
+        """Add a piece. Return the index in it behind the end marker; None: the paste continues."""
         buffer = self.marker + text
         end = buffer.find(BRACKETED_PASTE_END)
         if end < 0:
@@ -215,7 +212,7 @@ class InputParser:
         self._paste_cut_at = float("-inf")
 
     def feed(self, data: bytes, now: float | None = None) -> Iterator[Message]:
-        """Return what has come to its end by a piece of the input."""
+        """Return the messages that a piece of input completes."""
         now = monotonic() if now is None else now
         yield from self.tick(now)
         text = self._decode(data)
@@ -227,7 +224,7 @@ class InputParser:
             self._waits_until = now + self._get_patience()
 
     def tick(self, now: float | None = None) -> Iterator[Message]:
-        """Return what has come to its end by silence."""
+        """Return the messages that silence completes."""
         now = monotonic() if now is None else now
         if now - self._fed_at >= ESCAPE_TIMEOUT and self._decoder.getstate()[0]:  # a letter of another encoding
             yield from self._read(self._join(self._decode(b"", is_final=True), now))
@@ -250,13 +247,13 @@ class InputParser:
         return text if text.isascii() else text.translate(_LATIN)
 
     def _get_patience(self) -> float:
-        """Return the seconds of silence after which what is unfinished is given up."""
+        """Return the seconds of silence after which an unfinished sequence is abandoned."""
         if self._held == ESCAPE:
             return ESCAPE_TIMEOUT
         return STRING_TIMEOUT if re.match(f"{_STRING}.", self._held) else REST_TIMEOUT
 
     def _join(self, text: str, now: float, *, is_struck: bool = False) -> str:
-        """Return a piece of the input together with what came before it and belongs to it."""
+        """Return a piece of input joined to the unfinished input before it."""
         pending_text, given_up, self._held, self._given_up = self._held, self._given_up, "", ""
         if is_struck and text.isprintable() and not pending_text.endswith(ESCAPE) and re.match(_STRING, pending_text):
             return text  # somebody has gone on typing, so there was no answer
@@ -281,7 +278,7 @@ class InputParser:
                 yield from self._take(token.lastgroup or "", token.group())
 
     def _take(self, kind: str, token: str) -> Iterable[Message]:
-        """Return what one token means; what is unfinished is held, what is broken means nothing."""
+        """Return the messages of one token; an unfinished one is buffered, an invalid one has none."""
         match kind:
             case "paste":
                 self._paste = OpenPaste()
@@ -304,8 +301,8 @@ def _strike_escape() -> Iterator[Message]:
 
 
 def _is_rest_of_paste(text: str) -> bool:
-    """True if what comes after a paste that was given up belongs to it: an end marker is behind it, or it has more
-    letters than are typed at once."""
+    """True if input after an abandoned paste belongs to it: an end marker follows, or there are more letters than
+    anybody types at once."""
     end, start = text.find(BRACKETED_PASTE_END), text.find(BRACKETED_PASTE_START)
     if end >= 0:
         return not 0 <= start < end

@@ -1,5 +1,6 @@
-"""The driver of a screen that is drawn in a page: keys come as packets by standard input, pictures leave by standard
-output. Whoever started it is the terminal, so when either pipe is gone, the screen ends.
+"""The driver of a screen in a web page: keys arrive as packets on standard input, frames leave on standard output.
+
+The parent process is the terminal, so the screen ends when either pipe is closed.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class PageDriver(WebDriver):
             self._exit_app()
 
     def _take_packet(self, packet: BytePacket, parser: InputParser) -> None:
-        """Take keys, or what the page tells of itself: its size, and whether it has the focus."""
+        """Process keys, or the page's size and focus."""
         if packet.type == "D":
             self._process(parser.feed(packet.payload))
             return

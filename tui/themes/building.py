@@ -23,7 +23,7 @@ from tui.themes.palettes import BASE_ROLES, CHANGE_ROLES, CHANGES, MARKED_ROW, P
 DEFAULT_THEME: Final = "agent-dark"
 DEFAULT_FAMILY: Final = "agent"
 FAMILIES: Final = tuple(dict.fromkeys(name.rpartition("-")[0] for name in PALETTES))
-# The colours of highlighted code, by variable, and the role of a theme that each has where nothing else is chosen.
+# The colours of highlighted code, by variable, and the theme role that each defaults to.
 _SYNTAX_COLORS: Final[Mapping[str, str]] = {
     "syntax-comment": "foreground",
     "syntax-keyword": "text-accent",
@@ -45,7 +45,7 @@ _PYGMENTS_TOKENS: Final[Mapping[str, str]] = {
 }
 _COMMENT_ALPHA: Final = 0.5
 _MARKED_ALPHA: Final = 0.35
-# How highlighted code looks, by role.
+# The style of highlighted code, by role.
 SYNTAX: Final[Mapping[str, str]] = {
     "syntax_comment": "$syntax-comment italic",
     "syntax_keyword": "$syntax-keyword",
@@ -64,7 +64,7 @@ _ROLES: Final = (*BASE_ROLES, "accent", *_EXTRA_ROLES)
 
 
 def build_themes(*, is_indexed: bool = False) -> list[Theme]:
-    """Build our themes, of colours that are among the 256 if `is_indexed`."""
+    """Build the built-in themes, restricted to the 256 colours if `is_indexed`."""
     return [_build_theme(name, is_indexed=is_indexed) for name in PALETTES]
 
 
@@ -78,7 +78,7 @@ def _build_theme(name: str, *, is_indexed: bool) -> Theme:
 
 
 def resolve_theme(name: str, theme_names: Collection[str], *, is_dark: bool) -> str:
-    """Return the theme that a name of the user's stands for, "" = there is none. "" is our own."""
+    """Resolve a user's theme name, "" = unknown. The name "" is the default theme."""
     name = name or DEFAULT_FAMILY
     full = f"{name}-{'dark' if is_dark else 'light'}"
     return name if name in theme_names else full if full in theme_names else ""
@@ -128,7 +128,7 @@ def read_pygments_style(name: str) -> dict[str, str] | None:
 
 
 class ThemeFiles(NamedTuple):
-    """The themes that were read, and a sentence for each mistake."""
+    """The loaded themes, and a sentence for every mistake."""
 
     themes: tuple[Theme, ...] = ()
     problems: tuple[str, ...] = ()
@@ -192,7 +192,7 @@ def _is_color(value: object) -> bool:
 
 
 def _build(name: str, table: Mapping[str, Any], base: Theme) -> Theme:
-    """Build a theme; what the table does not say is as in `base`."""
+    """Build a theme; roles that the table lacks are those of `base`."""
     roles = {role: table.get(role) or getattr(base, role) for role in (*BASE_ROLES, "accent")}
     extra = {role: table[role] for role in _EXTRA_ROLES if role in table}
     primary = str(roles["primary"])
