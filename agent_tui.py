@@ -270,7 +270,7 @@ def load_screen() -> "Callable[..., int]":
     from tui.app import run
 
     def show(arguments: "Any", early: "Any" = None) -> int:
-        return run(arguments, reach_engine, early=early, keep_fault=lambda fault: _save_crash(fault, arguments))
+        return run(arguments, reach_engine, early=early, save_fault=lambda fault: _save_crash(fault, arguments))
 
     return show
 

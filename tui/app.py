@@ -1,7 +1,4 @@
-"""The app: themes, keys and the main screen. The launcher calls `run`.
-
-This module imports nothing that the first paint does not need, and the engine starts after it.
-"""
+"""The app: themes, keys and the main screen. Imports are limited to those of the first paint."""
 
 from __future__ import annotations
 
@@ -60,7 +57,7 @@ class ScreenOptions(Protocol):
 FRAMES_PER_SECOND: Final = 120
 
 OptionsT = TypeVar("OptionsT", bound=ScreenOptions)
-KeepFault = Callable[[BaseException], str]
+SaveFault = Callable[[BaseException], str]
 
 
 def build_session_request(options: ScreenOptions) -> SessionRequest:
@@ -83,7 +80,7 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
     TITLE = "agent-tui"
 
     exit_signals: ExitSignals | None = None
-    keep_fault: KeepFault | None = None
+    save_fault: SaveFault | None = None
     directory = Path()  # that was opened
     is_hung_up = False  # the terminal is gone
 
@@ -120,8 +117,8 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
 
     @contextmanager
     def suspend(self) -> Iterator[None]:
-        """Give the terminal to another program, with the keys that are signals."""
-        with self.exit_signals.leave_keys() if self.exit_signals is not None else nullcontext(), super().suspend():
+        """Give the terminal and its signals to another program."""
+        with self.exit_signals.ignore_signals() if self.exit_signals is not None else nullcontext(), super().suspend():
             yield
 
     def on_mount(self) -> None:
@@ -173,12 +170,12 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
         fault = getattr(self, "_exception", None)
         if isinstance(fault, WorkerFailed):  # the wrapped error has the traceback
             fault = fault.error
-        if self.keep_fault is None or fault is None:
+        if self.save_fault is None or fault is None:
             super()._fatal_error()
             return
         back = format_way_back(self.main.state, self.directory)
         notice = f"agent-tui: the screen failed ({type(fault).__name__}). The session is kept: {back}"
-        self._exit_renderables.append(Text(f"{notice} {self.keep_fault(fault)}\n"))
+        self._exit_renderables.append(Text(f"{notice} {self.save_fault(fault)}\n"))
         self._close_messages_no_wait()
 
     def copy_to_clipboard(self, text: str) -> None:
@@ -217,7 +214,7 @@ def run(
     connect: Callable[[OptionsT, str], Awaitable[Client]],
     *,
     early: EarlyTerminal | None = None,
-    keep_fault: KeepFault | None = None,
+    save_fault: SaveFault | None = None,
 ) -> int:
     """Run the screen until the user leaves. Return the exit code. `connect` opens the session to show, "" = a new
     one. `early`: the terminal, if it displays the first frame."""
@@ -239,7 +236,7 @@ def run(
         with_early = cast("type[Driver]", partial(TerminalDriver, early=early))
         app = AgentApp(client, request, driver=with_early, theme=early.theme, early=early)
     before = get_attributes() if early is None else early.attributes
-    app.exit_signals, app.keep_fault = ExitSignals(app, partial(restore_terminal, before)), keep_fault
+    app.exit_signals, app.save_fault = ExitSignals(app, partial(restore_terminal, before)), save_fault
     app.directory = options.directory
     with restore_on_error(before):
         app.run()

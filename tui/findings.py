@@ -74,11 +74,11 @@ def render_finding(finding: Finding, standing: Piece, line: int, width: int) -> 
             (title, MUTED if is_settled else "bold"),
         ]
     status = fit_line(standing[0] or finding.doubt, max(width - _WORD - 6, 4))
-    told_style = standing[1] if standing[0] else "$text-warning"
+    status_style = standing[1] if standing[0] else "$text-warning"
     room = max(width - _WORD - 8 - measure_text(status), 8)
     number = f":{finding.start}"
     location = shorten_path(finding.path, max(room - len(number), 4)) + number if finding.path else "no place"
-    return [(" " * (_WORD + 4), ""), (location, MUTED), (f" · {status}" if status else "", told_style)]
+    return [(" " * (_WORD + 4), ""), (location, MUTED), (f" · {status}" if status else "", status_style)]
 
 
 def describe_review(review: CodeReview) -> str:

@@ -57,14 +57,14 @@ _CONDITIONS: Final[dict[str, Condition]] = {
 
 
 class RosterEntry(NamedTuple):
-    """One subagent of the roster. `said`: its activity, question or result; `facts`: its usage, the most important
+    """One subagent of the roster. `activity`: its activity, question or result; `facts`: its usage, the most important
     first; `elapsed`: the duration of its run, "" = idle."""
 
     id: str
     title: str
     kind: str
     condition: Condition
-    said: str
+    activity: str
     facts: tuple[str, ...]
     elapsed: str = ""
 
@@ -92,7 +92,7 @@ def _name_subject(request: ApprovalRequested) -> str:
 
 
 def _build_entry(subagent: SubagentState, block: TranscriptBlock, request_text: str) -> RosterEntry:
-    condition = _judge(block, asks=bool(request_text))
+    condition = _determine_condition(block, asks=bool(request_text))
     usage = block.usage
     tokens = usage.prompt_tokens + usage.completion_tokens if usage is not None else 0
     facts = (
@@ -106,14 +106,14 @@ def _build_entry(subagent: SubagentState, block: TranscriptBlock, request_text: 
         title=subagent.title or subagent.todo,
         kind=subagent.agent or subagent.todo,
         condition=condition,
-        said=_describe(block, condition, request_text),
+        activity=_describe(block, condition, request_text),
         facts=tuple(filter(None, facts)),
         # The clock stops while the subagent waits for the user.
         elapsed=format_elapsed(block.duration_ms) if condition == "working" and block.duration_ms >= 1000 else "",
     )
 
 
-def _judge(block: TranscriptBlock, *, asks: bool) -> Condition:
+def _determine_condition(block: TranscriptBlock, *, asks: bool) -> Condition:
     if block.is_running:
         return "asking" if asks else "working"
     if block.level == "conflict":
@@ -142,7 +142,7 @@ def render_entry(entry: RosterEntry, line: int, width: int) -> tuple[list[Piece]
     if line:
         role = "" if entry.condition == "working" else colour if entry.condition != "done" else "$foreground 60%"
         time = f" {entry.elapsed} " if entry.elapsed else ""
-        text = fit_line(entry.said, max(width - 4 - measure_text(time), 8))
+        text = fit_line(entry.activity, max(width - 4 - measure_text(time), 8))
         return [("   ", ""), (text, role)], [(time, "$foreground 60%")] if time else []
     kind = fit_line(entry.kind, max(width // 2, 6)) if entry.kind != entry.title else ""
     name = f"{kind} · {fit_line(entry.title, _LONGEST)}"
@@ -213,7 +213,7 @@ class RosterList(CursorView):
 
     def get_row_text(self, row: int) -> str:
         entry = row // ROWS
-        return f"{self._entries[entry].title}: {self._entries[entry].said}" if entry < len(self._entries) else ""
+        return f"{self._entries[entry].title}: {self._entries[entry].activity}" if entry < len(self._entries) else ""
 
     def render_row(self, row: int, width: int, shift: int) -> Strip:
         if not self._entries:
@@ -378,7 +378,7 @@ def build_entry(agent: BackgroundAgentInfo, now: float) -> RosterEntry:
         title=agent.title,
         kind=agent.state,
         condition=_CONDITIONS[agent.state],
-        said=message,
+        activity=message,
         facts=tuple(filter(None, facts)),
         elapsed=format_elapsed(max(round(now - agent.created), 0)) if is_working else "",
     )

@@ -86,7 +86,7 @@ def _find_clashes(keymap: Mapping[str, str]) -> Iterator[Doubt]:
         for other in KEYS:
             pair = frozenset((own_key.id, other.id))
             both = sorted({*keys_by_id[own_key.id]} & {*keys_by_id[other.id]})
-            if len(pair) < 2 or pair in reported_pairs or not both or not _meet(own_key, other):
+            if len(pair) < 2 or pair in reported_pairs or not both or not _share_scope(own_key, other):
                 continue
             reported_pairs.add(pair)
             does = f"{', '.join(both)} does {other.id} ({other.label.rstrip('…')}) as well"
@@ -94,7 +94,7 @@ def _find_clashes(keymap: Mapping[str, str]) -> Iterator[Doubt]:
             yield ("ui", "keymap", own_key.id), reason, f'Give one of them another key: "{other.id}" = "…".'
 
 
-def _meet(own_key: Key, other: Key) -> bool:
+def _share_scope(own_key: Key, other: Key) -> bool:
     return own_key.scope == other.scope or any(key.scope == "app" and key.has_priority for key in (own_key, other))
 
 

@@ -21,7 +21,7 @@ def typed(*pieces: bytes, apart: float = 0.0) -> TypedText:
 
 
 def kept(text: TypedText) -> bytes:
-    return b"".join(keys.data for keys in text.kept)
+    return b"".join(keys.data for keys in text.buffered)
 
 
 @given(keys=st.lists(st.sampled_from(KEYS), max_size=12), data=st.data())
@@ -58,8 +58,8 @@ def test_answers_of_the_terminal_stop_no_letters():
 
 
 def test_escape_is_a_key_of_its_own_if_nothing_follows_it_soon():
-    assert [keys.data for keys in typed(b"\x1b", b"f", apart=2 * SEQUENCE_GAP).kept] == [b"\x1b", b"f"]
-    assert [keys.data for keys in typed(b"\x1b", b"f").kept] == [b"\x1bf"]
+    assert [keys.data for keys in typed(b"\x1b", b"f", apart=2 * SEQUENCE_GAP).buffered] == [b"\x1b", b"f"]
+    assert [keys.data for keys in typed(b"\x1b", b"f").buffered] == [b"\x1bf"]
 
 
 def test_ctrl_c_is_noticed_wherever_it_comes_but_in_a_paste():

@@ -305,5 +305,5 @@ async def test_whatever_is_struck_undo_brings_the_text_back(stage):
 
 async def strike(prompt, key, letter=None):
     event = Key(key, letter if letter and letter.isprintable() else None)
-    if not prompt._press_for_vim(event) and event.is_printable:
+    if not prompt._press_vim_key(event) and event.is_printable:
         prompt._replace_via_keyboard(event.character, *prompt.selection)

@@ -162,12 +162,12 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
             return
         title, text = self._measure("title", width), self._measure("text", width)
         rows = self._arrange_keys(request, width)
-        detail_rows = self._tell(_format_details(request, width - 2), width)
+        detail_rows = self._show_details(_format_details(request, width - 2), width)
         card = MOST_ROWS - self.gutter.height - title
         if text < MOST_ROWS and text + detail_rows + len(rows) > card and not self._is_unfolded:
             rows = self._arrange_keys(request, width, _MORE)
             max_rows = max(card - text - len(rows), 1)
-            detail_rows = self._tell(_fold_details(request, width - 2, max_rows=max_rows), width)
+            detail_rows = self._show_details(_fold_details(request, width - 2, max_rows=max_rows), width)
         free = int(self.styles.max_height.value) - self.gutter.height - title
         if text + detail_rows + len(rows) > free:
             with_scroll = self._arrange_keys(request, width, "scroll")
@@ -178,7 +178,7 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         self.query_one("#approval-subject").styles.max_height = free - min(detail_rows, details_height)
         self.query_one("#approval-details").styles.max_height = details_height
 
-    def _tell(self, details: Content, width: int) -> int:
+    def _show_details(self, details: Content, width: int) -> int:
         """Show the details of the command. Return the number of their rows."""
         self.query_one("#approval-about", Static).update(details)
         return self._measure("about", width)
@@ -370,8 +370,8 @@ def _list_facts(request: ApprovalRequested) -> list[Fact]:
         few = f"can reach {count('host', len(request.network))}"
         facts.append(Fact(words, "$warning", (few,), is_granted=has_targets and not request.reason))
     if request.permissions and request.kind != "machine":  # its title has the same text
-        is_told = request.permissions == ("network",) and bool(request.network)
-        facts.append(Fact(f"asks for: {', '.join(request.permissions)}", "$warning", is_granted=not is_told))
+        is_named = request.permissions == ("network",) and bool(request.network)
+        facts.append(Fact(f"asks for: {', '.join(request.permissions)}", "$warning", is_granted=not is_named))
     if request.containment:
         containment = fit_line(format_subject(request.containment))
         is_machine = request.kind == "machine"  # an unreviewed change is the subject of the approval

@@ -28,7 +28,7 @@ class PatternChanged(Message, namespace="approval_bar"):
 
 
 @dataclass
-class AnswersGiven(Message, namespace="question_bar"):
+class AnswersSubmitted(Message, namespace="question_bar"):
     """Every question of the bar, or the card of the debug board, has an answer; none: the user dismissed them."""
 
     id: str

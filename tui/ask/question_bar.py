@@ -325,7 +325,7 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
             return
         self._is_sent = True
         answers = tuple(draft.answer for draft in self._drafts if draft.answer is not None)
-        self.post_message(messages.AnswersGiven(self._asked.id, answers))
+        self.post_message(messages.AnswersSubmitted(self._asked.id, answers))
         self.render_bar()
 
     def reopen(self) -> None:
@@ -334,4 +334,4 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
     def action_dismiss_question(self) -> None:
         if self._asked is not None and self._can_answer:
             self._is_sent = True
-            self.post_message(messages.AnswersGiven(self._asked.id, ()))
+            self.post_message(messages.AnswersSubmitted(self._asked.id, ()))

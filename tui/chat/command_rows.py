@@ -33,7 +33,7 @@ MARGIN: Final = 5  # columns for the gutter and the signs
 NOTE_STARTS: Final = ("pending review", "kept beside the review", "not for review")
 
 
-def as_user_command(block: TranscriptBlock) -> documents.TerminalCommandMetadata | None:
+def get_user_command(block: TranscriptBlock) -> documents.TerminalCommandMetadata | None:
     """Return the finished command if the user typed it; None for anything else."""
     document = block.document
     run = document.metadata if isinstance(document, documents.TerminalCommandDocument) else None
@@ -45,7 +45,7 @@ def count_closed_rows(block: TranscriptBlock) -> int:
     run = block.document.metadata if isinstance(block.document, documents.TerminalCommandDocument) else None
     if run is None:
         return 0
-    limit = USER_COMMAND_ROWS + 1 if as_user_command(block) else FAILED_ROWS if run.exit_code else 0
+    limit = USER_COMMAND_ROWS + 1 if get_user_command(block) else FAILED_ROWS if run.exit_code else 0
     return min(_count_lines(run), limit)
 
 
@@ -73,7 +73,7 @@ def render_command(block: TranscriptBlock, width: int, is_open: bool) -> list[Te
         rows += render_lines(expose_text(run.command), width, "strong", OPEN_ROWS)
         rows += render_lines(render_output(run.output), width, "", OPEN_ROWS)
         rows += render_lines(render_prose(run.effects), width, "muted", OPEN_ROWS)
-    elif user_command := as_user_command(block):
+    elif user_command := get_user_command(block):
         rows += _render_user_output(user_command, width)
     elif run and run.exit_code:
         lines = [line for line in run.output.splitlines() if line.strip()]
@@ -91,7 +91,7 @@ def _render_subject(block: TranscriptBlock, run: documents.TerminalCommandMetada
     if block.title == "machine_command" or (run and "all" in run.permissions):
         location = f"in {shorten_path(run.working_directory, 32)} " if run and run.working_directory else ""
         return [("on your machine ", "warn"), (location, "muted"), ("$ ", "accent"), command]
-    if block.title == "user_command" or as_user_command(block):
+    if block.title == "user_command" or get_user_command(block):
         return [("shadow ", "muted"), ("$ ", "accent"), command]
     tool = block.title if block.title == "run_python" else "run_terminal_cmd"
     did_run = block.is_running or run is None or run.exit_code is not None

@@ -81,7 +81,7 @@ class StreamedMarkdown(StreamedRows):
 
         tail = text[self._seen :]
         del self.rows[self.final_rows :]
-        clean_text = self._count_on(render_prose(tail))
+        clean_text = self._continue_numbering(render_prose(tail))
         last = find_units(complete_markdown(clean_text))[-1:]
         if last and clean_text.count("\n") == tail.count("\n"):  # otherwise a line of the change may be invisible
             cut = _find_line(tail, last[0].line)
@@ -92,7 +92,7 @@ class StreamedMarkdown(StreamedRows):
                 self._seen, self.final_rows = self._seen + cut, len(self.rows)
                 self._is_inside_list, self._number = last[0].is_next, last[0].number
                 tail = tail[cut:]
-        self._add(complete_markdown(tail), _leave_plain)
+        self._add(complete_markdown(tail), _split_uncoloured)
         return self.rows
 
     def _add(self, text: str, highlight: Callable[[str, str], list[list[Piece]]]) -> None:
@@ -100,13 +100,13 @@ class StreamedMarkdown(StreamedRows):
 
         width = min(self.width, READING_WIDTH) - 2
         rows = indent_answer(
-            render_markdown(shorten_lines(self._count_on(render_prose(text)), 20_000), width, highlight)
+            render_markdown(shorten_lines(self._continue_numbering(render_prose(text)), 20_000), width, highlight)
         )
         if rows and self.rows and not self._is_inside_list:
             self.rows += indent_answer([TextRow([])])
         self.rows += rows
 
-    def _count_on(self, text: str) -> str:
+    def _continue_numbering(self, text: str) -> str:
         """Return the tail with the number of its first item in the whole list, which overrides the author's."""
         return _NUMBER.sub(str(self._number), text) if self._number else text
 
@@ -116,7 +116,7 @@ class StreamedCode(StreamedRows):
 
     def __init__(self, width: int, language: str) -> None:
         super().__init__(width)
-        self._color = highlight_diff if language.lower() in DIFF_LANGUAGES else _leave_plain
+        self._color = highlight_diff if language.lower() in DIFF_LANGUAGES else _split_uncoloured
         self.rows = render_code_label(language)
         self.final_rows = len(self.rows)
 
@@ -158,7 +158,7 @@ class StreamedReference(StreamedRows):
 _NUMBERLESS: Final[Sequence[Piece]] = [("        ", "")]
 
 
-def _leave_plain(code: str, _: str = "") -> list[list[Piece]]:
+def _split_uncoloured(code: str, _: str = "") -> list[list[Piece]]:
     return [[(line, "")] for line in code.split("\n")]
 
 

@@ -17,7 +17,7 @@ from textual.widgets import Input
 from core.protocol.debug import ProbeRecord
 from core.protocol.documents import QuestionAnswer
 from core.protocol.queries import ProbeLogAnswer, ProbeLogQuery
-from tui.ask.messages import AnswersGiven
+from tui.ask.messages import AnswersSubmitted
 from tui.debug.board_rows import PLAIN, BoardRow, OptionChip, render_card, render_log, render_overview
 from tui.debug.run_comparison import format_comparison, render_comparison
 from tui.keymap import format_first_key, get_bindings, get_keymap, insert_keys
@@ -266,7 +266,7 @@ class DebugBoard(StatePane):
         if request is not None and any(choice.id == option for choice in request.questions[0].options):
             self._view = replace(self._view, question=None)
             answer = QuestionAnswer(question=request.questions[0].id, options=(option,))
-            self.post_message(AnswersGiven(request.id, (answer,)))
+            self.post_message(AnswersSubmitted(request.id, (answer,)))
             self.render_rows()
 
     def action_filter(self) -> None:

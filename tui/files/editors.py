@@ -30,7 +30,7 @@ _FALLBACK: Final = "vi"
 _LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
 
 
-class FilePlace(NamedTuple):
+class FilePosition(NamedTuple):
     """A position in a file, from 1. `path` is relative for files of the project."""
 
     path: str
@@ -38,18 +38,18 @@ class FilePlace(NamedTuple):
     column: int = 1
 
 
-def find_places(text: str, root: str, is_known: Callable[[str], bool]) -> list[FilePlace]:
+def find_positions(text: str, root: str, is_known: Callable[[str], bool]) -> list[FilePosition]:
     """Return the positions in a text, without duplicates and in order, of files below `root` or for which `is_known`
     is true (files that do not exist yet)."""
-    places: dict[FilePlace, None] = {}
+    places: dict[FilePosition, None] = {}
     for match in _REFERENCE.finditer(text):
         form = next(name for name in ("python", "typescript", "path") if match[name])
         path = find_path(match[form], root, is_known)
         if path:
             groups = match.groupdict()
-            places[FilePlace(path, int(groups[f"{form}_line"]) or 1, int(groups.get(f"{form}_column") or 1) or 1)] = (
-                None
-            )
+            places[
+                FilePosition(path, int(groups[f"{form}_line"]) or 1, int(groups.get(f"{form}_column") or 1) or 1)
+            ] = None
         if len(places) == MAX_PLACES:
             break
     return list(places)
@@ -76,7 +76,7 @@ def _list_readings(word: str) -> Iterable[str]:
         yield word[2:]
 
 
-class EditorCall(NamedTuple):
+class EditorCommand(NamedTuple):
     """The commands that open a position, in order. `has_window`: the editor has its own window."""
 
     commands: tuple[tuple[str, ...], ...]
@@ -141,9 +141,9 @@ _FORMS: Final[Mapping[str, _Form]] = {
 _EMACS_IN_TERMINAL: Final = frozenset({"-nw", "--no-window-system", "-t", "--tty", "-nw="})
 
 
-def build_editor_call(
-    editor: Sequence[str], file_place: FilePlace, environment: Mapping[str, str], *, is_blocking: bool = False
-) -> EditorCall:
+def build_editor_command(
+    editor: Sequence[str], file_place: FilePosition, environment: Mapping[str, str], *, is_blocking: bool = False
+) -> EditorCommand:
     """Build the command of an editor for an absolute position. An unknown editor gets the path alone.
 
     `is_blocking`: the command must end when the file is closed. Otherwise, inside nvim's terminal, the outer nvim opens
@@ -155,14 +155,14 @@ def build_editor_call(
     if name == "nvim" and server and not is_blocking:
         remote = (program, "--server", server)
         goes_there = f"cursor({file_place.line},{file_place.column})"
-        return EditorCall(
+        return EditorCommand(
             ((*remote, "--remote", file_place.path), (*remote, "--remote-expr", goes_there)), has_window=True
         )
     form = _FORMS.get(name, _Form(("{path}",)))
     wait = [form.wait] if is_blocking and form.wait and form.wait not in words else []
     arguments = [argument.format(**file_place._asdict()) for argument in form.arguments]
     has_window = form.has_window or (name in {"emacs", "emacsclient"} and _opens_emacs_window(words, environment))
-    return EditorCall(((program, *words, *wait, *arguments),), has_window)
+    return EditorCommand(((program, *words, *wait, *arguments),), has_window)
 
 
 def _opens_emacs_window(words: Sequence[str], environment: Mapping[str, str]) -> bool:

@@ -169,7 +169,7 @@ class TextCursor:
         return self.matches[low : bisect_left(self.matches, line + 1, key=lambda match: match.line)]
 
 
-class TextPlace(NamedTuple):
+class TextPosition(NamedTuple):
     """A position in a text: `line` and `column` from 1, in characters; `name`: the identifier at it."""
 
     line: int
@@ -268,7 +268,7 @@ class FileView(CodeView):
         """Return the diagnostics of the cursor's line."""
         return self._diagnostics.get(self.cursor.line + 1, ()) if self.has_text else ()
 
-    def go_to(self, line: int, column: int = 1, *, end: int = 0) -> None:
+    def move_cursor_to(self, line: int, column: int = 1, *, end: int = 0) -> None:
         """Move the cursor to a position from 1, mark the lines up to `end`, and scroll there."""
         self.cursor.move_to(max(end, line) - 1)
         self.cursor.move_to(line - 1, column - 1, extends=end > line)
@@ -289,12 +289,12 @@ class FileView(CodeView):
         return not self._message
 
     @property
-    def place(self) -> TextPlace:
+    def place(self) -> TextPosition:
         """The name at the cursor, or the cursor's position."""
         line = self.cursor.line
         if (name := self._find_name()) is None:
-            return TextPlace(line + 1, self.cursor.column + 1)
-        return TextPlace(line + 1, name.start + 1, self.cursor.lines[line][name.start : name.end])
+            return TextPosition(line + 1, self.cursor.column + 1)
+        return TextPosition(line + 1, name.start + 1, self.cursor.lines[line][name.start : name.end])
 
     @property
     def marked_lines(self) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from textual.widgets import Input, Static
 
 from core.protocol.commands import Viewing
 from core.protocol.queries import FileAnswer
-from tui.files.file_view import FileView, TextPlace
+from tui.files.file_view import FileView, TextPosition
 from tui.files.messages import BackRequested, LookupRequested, MentionRequested, RenameRequested
 from tui.keymap import get_bindings, get_keymap, insert_keys
 from tui.panes import PaneSource, StatePane
@@ -116,7 +116,7 @@ class FilePreview(StatePane):
         self._is_loading = self._is_stale = self._has_hover = False
         self._reports: DiagnosticReports = NO_REPORTS
         self._find_start = (0, 0)
-        self._renamed: TextPlace | None = None
+        self._renamed: TextPosition | None = None
         self._loading = DelayedLoad(
             self,
             "preview.load",
@@ -199,7 +199,7 @@ class FilePreview(StatePane):
         if path == self._path:
             self._show_file(file)
             if target[0] > 0 and not file.problem:
-                self._view.go_to(*target[:2], end=target[2])
+                self._view.move_cursor_to(*target[:2], end=target[2])
         self._load_again()
 
     def _show_file(self, file: FileAnswer) -> None:
@@ -286,7 +286,7 @@ class FilePreview(StatePane):
         elif (text_place := self._find_name()) is not None:
             self.post_message(LookupRequested(kind, self._path, text_place.line, text_place.column, text_place.name))
 
-    def _find_name(self) -> TextPlace | None:
+    def _find_name(self) -> TextPosition | None:
         """Return the name at the cursor; a notice reports if there is none."""
         text_place = self._view.place if self._file is not None and self._view.has_text else None
         if text_place is not None and text_place.name:
@@ -330,7 +330,7 @@ class FilePreview(StatePane):
         event.stop()
         purpose, text, text_place = self._close_input(), event.value.strip(), self._renamed
         if purpose == "line" and text.isdecimal():
-            self._view.go_to(int(text))
+            self._view.move_cursor_to(int(text))
         elif purpose == "rename" and text_place is not None and text not in {"", text_place.name}:
             self.post_message(RenameRequested(self._path, text_place.line, text_place.column, text_place.name, text))
 

@@ -35,7 +35,7 @@ class KeyFilter:
 
     def __init__(self, app: App[int], find_target: Callable[[], TextTarget]) -> None:
         self._app, self._find_target = app, find_target
-        self.keystrokes = KeystrokeBuffer(act=self._carry_out, write=self._insert_text, wait=self._start_timer)
+        self.keystrokes = KeystrokeBuffer(act=self._execute, write=self._insert_text, wait=self._start_timer)
         self._timer: Timer | None = None
         self._struck_at = self._last_key_at = 0.0
         self.is_by_hand = True
@@ -84,7 +84,7 @@ class KeyFilter:
         if event.is_printable and event.character and has_letter_keys:
             self.keystrokes.add(Keystroke(event.character, event.time, self._classify_key(event), event))
             return False
-        if self.keystrokes.is_holding:
+        if self.keystrokes.is_pending:
             self._end_burst(event)
         return True
 
@@ -113,7 +113,7 @@ class KeyFilter:
         if self._app.screen_stack:  # else the app is about to end
             self.keystrokes.flush()
 
-    def _carry_out(self, stroke: Keystroke) -> None:
+    def _execute(self, stroke: Keystroke) -> None:
         """Forward a key to the widget it was struck for, if that still has the focus and is still visible."""
         event: Any = stroke.event
         visible_focus = self._get_visible_focus()

@@ -46,12 +46,12 @@ class KeystrokeBuffer:
     def __init__(
         self, *, act: Callable[[Keystroke], None], write: Callable[[str], None], wait: Callable[[], None]
     ) -> None:
-        self._act, self._write, self._wait = act, write, wait
+        self._run_binding, self._write, self._wait = act, write, wait
         self._burst: list[Keystroke] = []
         self._held: list[Keystroke] = []
 
     @property
-    def is_holding(self) -> bool:
+    def is_pending(self) -> bool:
         """True while a letter waits for the next key."""
         return bool(self._held)
 
@@ -64,8 +64,8 @@ class KeystrokeBuffer:
             self.write_burst()
             return
         if stroke.kind == "move" and (not self._held or (self._burst[0].kind == "move" and self._are_commands())):
-            self._carry_out_held()
-            self._act(stroke)
+            self._execute_pending()
+            self._run_binding(stroke)
         else:
             self._held.append(stroke)
         self._wait()
@@ -73,7 +73,7 @@ class KeystrokeBuffer:
     def flush(self) -> None:
         """Carry out the delayed letter after a pause, unless a word was typed."""
         if not self._held or self._are_commands():
-            self._carry_out_held()
+            self._execute_pending()
             self._burst.clear()
         else:
             self.write_burst()
@@ -98,20 +98,20 @@ class KeystrokeBuffer:
         too_fast = any(after - before < FASTEST_TYPING for before, after in pairwise(moments))
         return not commands or (len(commands) == 1 and not too_fast)
 
-    def _carry_out_held(self) -> None:
+    def _execute_pending(self) -> None:
         keystrokes, self._held = self._held, []
         for keystroke in keystrokes:
-            self._act(keystroke)
+            self._run_binding(keystroke)
 
 
-class OwnKeys(DOMNode):
+class OrderedBindings(DOMNode):
     """A widget that takes text and carries out its own bindings itself.
 
     Left to Textual a bound key is done when it has come back from the app: after the letters behind it, where a slow
     link brings several keys at a time.
     """
 
-    async def _act(self, key: str) -> bool:
+    async def _run_binding(self, key: str) -> bool:
         """Run the binding of a key on this widget; False if there is none, or none that is enabled."""
         for binding in self._bindings.key_to_bindings.get(key, ()):
             if not binding.priority and await self.app.run_action(binding.action, self):

@@ -11,7 +11,7 @@ from core.protocol.documents import Todo, TodoStatus
 from core.protocol.plans import Plan
 
 
-class PlanWanted(Message, namespace="plan_panel"):
+class PlanRequested(Message, namespace="plan_panel"):
     """One of the project's plans is to be opened."""
 
 

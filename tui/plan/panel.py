@@ -124,7 +124,7 @@ class PlanPanel(StatePane):
         self._is_graph = False
         self._pattern = ""
         self._expected_id = ""  # a todo that was asked for and has not come yet
-        self._found: tuple[str, ...] = ()  # plans of the project, while none is open
+        self._plan_names: tuple[str, ...] = ()  # plans of the project, while none is open
         self._place = USUAL_PLACE
 
     def compose(self) -> ComposeResult:
@@ -173,9 +173,9 @@ class PlanPanel(StatePane):
             if is_other and self.query_one(PlanText).has_focus:
                 self.focus()  # the panel had nothing but a text when it opened
 
-    def show_found(self, names: tuple[str, ...], directory: str) -> None:
+    def show_plan_names(self, names: tuple[str, ...], directory: str) -> None:
         """List the project's plans, to choose from while none is open, and their directory."""
-        self._found, self._place = names, directory
+        self._plan_names, self._place = names, directory
         if self.is_mounted and not (self._plan or self._todos):
             self._render_plan()
 
@@ -191,7 +191,7 @@ class PlanPanel(StatePane):
         self.set_class(not (plan and plan.body.strip()), "-textless")
         self._render_title()
         self._render_todos()
-        message = "" if plan or todos else describe_nothing(self._found, get_keymap(self.app), self._place)
+        message = "" if plan or todos else describe_nothing(self._plan_names, get_keymap(self.app), self._place)
         self.query_one(PlanText).show(plan, message, comments=self._comments, is_same=is_same)
 
     def _render_todos(self) -> None:
@@ -293,7 +293,7 @@ class PlanPanel(StatePane):
     @on(PlanText.Left)
     def _on_text_left(self) -> None:
         if not (self._plan or self._todos):
-            self.post_message(messages.PlanWanted())
+            self.post_message(messages.PlanRequested())
         self.remove_class("-reading")
         self.focus()
 

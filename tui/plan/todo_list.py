@@ -81,9 +81,9 @@ class TodoList(CursorView):
         self._working = name
         self._lay_out()
         self.move_to(index)
-        self._let_dots_move()
+        self._animate_dots()
 
-    def _let_dots_move(self) -> None:
+    def _animate_dots(self) -> None:
         """Run a timer while subagents work and are seen to, and at no other time."""
         moves = self._is_graph and bool(self._facts.activities) and self.is_on_screen and not is_read_out(self.app)
         if moves and self._timer is None:
@@ -94,7 +94,7 @@ class TodoList(CursorView):
 
     def _move_dots(self) -> None:
         if not self.is_on_screen:
-            self._let_dots_move()
+            self._animate_dots()
             return
         self._moment += 1
         for entry, row in enumerate(self._rows):
@@ -103,7 +103,7 @@ class TodoList(CursorView):
         self.redraw()
 
     def on_show(self) -> None:
-        self._let_dots_move()
+        self._animate_dots()
 
     def _lay_out(self) -> None:
         self._width = width = max(self.container_size.width - 1, 20)  # independent of a scroll bar

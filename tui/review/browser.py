@@ -32,7 +32,7 @@ from tui.review.hunk_editor import NumberedLine, find_context
 from tui.review.verdicts import (
     ReviewFrame,
     SentVerdicts,
-    describe_listed,
+    describe_list,
     describe_settled,
     describe_waiting,
     draw_meter,
@@ -138,12 +138,12 @@ class ChangeBrowser(Vertical):
         self.index = paths.index(path) if is_present else max(min(self.index, len(paths) - 1), 0)
         if self.is_mounted:
             self._show_pages("keep" if is_present else "first")
-        if before_undo is not None and self._go_to_restored_hunk(before_undo):
+        if before_undo is not None and self._select_restored_hunk(before_undo):
             return True
         self.return_to_hunk(conflicting)
         return False
 
-    def _go_to_restored_hunk(self, before_undo: frozenset[str]) -> bool:
+    def _select_restored_hunk(self, before_undo: frozenset[str]) -> bool:
         for index, change in enumerate(self.changes if self.is_mounted else ()):
             for number, hunk in enumerate(change.hunks):
                 if hunk.id not in before_undo:
@@ -283,7 +283,7 @@ class ChangeBrowser(Vertical):
         keymap = get_keymap(self.app)
         waiting = describe_waiting(() if self.is_list_shown else self.bulks, len(self.comments), keymap)
         if self.is_list_shown:
-            return [*waiting, *describe_listed(self.changes, self.bulks, self.change_list.pattern)]
+            return [*waiting, *describe_list(self.changes, self.bulks, self.change_list.pattern)]
         if not self.changes:
             return waiting
         room = (self.size.width or UNKNOWN_WIDTH) - measure_pieces(waiting)
@@ -326,8 +326,8 @@ class ChangeBrowser(Vertical):
         if not should_keep and self.is_sent(self.diff_view.current):
             self.go_to_next_unsent()
 
-    @on(DiffView.LinesWanted)
-    def _load_wanted(self, event: DiffView.LinesWanted) -> None:
+    @on(DiffView.LinesRequested)
+    def _load_wanted(self, event: DiffView.LinesRequested) -> None:
         event.stop()
         self.loader.start(self.diff_view)
 

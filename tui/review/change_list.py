@@ -169,7 +169,7 @@ class ChangeList(CursorView):
             return row.kind, row.name, len(row.members), self._generation
         return row.kind, row.name, tuple(hunk.id for hunk in self._changes[row.members[0]].hunks)
 
-    def list_seen_targets(self, top: int, height: int) -> list[Hashable]:
+    def list_visible_targets(self, top: int, height: int) -> list[Hashable]:
         return [self.get_target(row) for row in self._rows[top : top + height]]
 
     def reveal_current(self) -> None:

@@ -58,11 +58,11 @@ def find_context(lines: Sequence[CleanLine], hunk: int) -> tuple[list[NumberedLi
     if not hunk_indices:
         return [], []
     sides = (reversed(lines[: hunk_indices[0]]), iter(lines[hunk_indices[-1] + 1 :]))
-    above, below = (_take_pending(side) for side in sides)
+    above, below = (_collect_pending(side) for side in sides)
     return above[::-1], below
 
 
-def _take_pending(lines: Iterable[CleanLine]) -> list[NumberedLine]:
+def _collect_pending(lines: Iterable[CleanLine]) -> list[NumberedLine]:
     adjacent_lines = takewhile(lambda line: line.kind != "gap", lines)
     return [(line.new, line.text) for line in adjacent_lines if line.new]
 
@@ -88,10 +88,10 @@ class HunkEditor(TextArea):
         return max(super().gutter_width, self.digits + 2)
 
     def on_mount(self) -> None:
-        self._take_colours()
-        self.app.theme_changed_signal.subscribe(self, self._take_colours)
+        self._apply_colours()
+        self.app.theme_changed_signal.subscribe(self, self._apply_colours)
 
-    def _take_colours(self, _: object = None) -> None:
+    def _apply_colours(self, _: object = None) -> None:
         """Take the colours of the diff for the code."""
         sheet, base = self.app.stylesheet, self.visual_style
         inks = {role: (base + sheet.parse_style(name)).rich_style for role, name in SYNTAX.items()}

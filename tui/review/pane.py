@@ -37,7 +37,7 @@ MIN_NAME: Final = 3  # characters from which a name in a prompt is no accident
 MAX_WORDS: Final = 80  # maximum characters of a prompt or a todo in a heading
 
 
-class Wishes(Struct, frozen=True, eq=False):
+class UserRequests(Struct, frozen=True, eq=False):
     """The user's requests: prompts and numbers of turns by turn, texts of todos by id."""
 
     prompts: Mapping[str, str] = {}
@@ -45,16 +45,16 @@ class Wishes(Struct, frozen=True, eq=False):
     todos: Mapping[str, str] = {}
 
 
-def arrange_by_intent(changes: Sequence[Change], wishes: Wishes) -> tuple[tuple[Change, ...], dict[str, str]]:
+def arrange_by_intent(changes: Sequence[Change], requests: UserRequests) -> tuple[tuple[Change, ...], dict[str, str]]:
     """Return the changes in order of their intents, and the intent by path; no intents if all are the same request.
 
     Unrequested changes come first, then turns in their order. Within a group: protected files, risky ones, then
     deletions. Updates during a review (a check, a conflict) don't move a file.
     """
-    names = {change.path: _name_intent(change, wishes) for change in changes}
+    names = {change.path: _name_intent(change, requests) for change in changes}
     ranks: dict[str, tuple[bool, int]] = {}
     for change in changes:
-        turn = wishes.turns.get(change.origin.turn, 0) if change.origin is not None else 0
+        turn = requests.turns.get(change.origin.turn, 0) if change.origin is not None else 0
         rank = (names[change.path] != NOT_ASKED_FOR, turn)
         ranks[names[change.path]] = min(ranks.get(names[change.path], rank), rank)
     order = {name: index for index, name in enumerate(sorted(ranks, key=lambda name: ranks[name]))}
@@ -68,19 +68,19 @@ def _rank_risk(change: Change) -> int:
     return 1 if change.risk else 2 if change.operation == "delete" else 3
 
 
-def _name_intent(change: Change, wishes: Wishes) -> str:
+def _name_intent(change: Change, requests: UserRequests) -> str:
     origin = change.origin
     todo = next((hunk.todo for hunk in change.hunks if hunk.todo), origin.todo if origin is not None else "")
     if todo:
-        return f"todo “{fit_line(wishes.todos.get(todo, todo), MAX_WORDS)}”"
+        return f"todo “{fit_line(requests.todos.get(todo, todo), MAX_WORDS)}”"
     if origin is None:
         return ""
-    prompt = wishes.prompts.get(origin.turn, "")
+    prompt = requests.prompts.get(origin.turn, "")
     if origin.command and prompt and not _is_named(change, prompt):
         return NOT_ASKED_FOR
     if prompt:
         return f"“{fit_line(prompt, MAX_WORDS)}”"
-    return f"turn {wishes.turns[origin.turn]}" if origin.turn in wishes.turns else ""
+    return f"turn {requests.turns[origin.turn]}" if origin.turn in requests.turns else ""
 
 
 def _is_named(change: Change, prompt: str) -> bool:
@@ -155,8 +155,8 @@ class ReviewPane(StatePane):
         todos = {todo.id: todo.content for todo in state.todos}
         diagnostics = state.review.diagnostics
         self.browser.set_surroundings(state.bulks, state.comments, diagnostics, (state.turn_numbers, todos))
-        wishes = Wishes(state.turn_prompts, state.turn_numbers, todos)
-        changes, intents = arrange_by_intent(list_changes(state.changes), wishes)
+        requests = UserRequests(state.turn_prompts, state.turn_numbers, todos)
+        changes, intents = arrange_by_intent(list_changes(state.changes), requests)
         self.browser.set_review(state.judged, intents, can_commit=state.can_commit)
         self.set_changes(changes)
         refusals, state.refusals = state.refusals, {}

@@ -134,13 +134,13 @@ def measure_progress(changes: Sequence[Change], bulks: Sequence[Bulk], records: 
     for record in records:
         if record.bulk is not None:
             counts[record.verdict] += record.bulk.needs_verdict
-        elif not _is_other_half(record):
+        elif not _is_rename_source(record):
             counts[record.verdict] += max(len(record.hunks), 1)
     waiting = sum(max(len(change.hunks), 1) for change in changes) + sum(bulk.needs_verdict for bulk in bulks)
     return Progress(counts["accept"], counts["reject"], waiting)
 
 
-def _is_other_half(record: VerdictRecord) -> bool:
+def _is_rename_source(record: VerdictRecord) -> bool:
     """True for the record of a rename's old path, which accompanies that of the new one."""
     return bool(record.moved_with) and not record.renamed_from
 
@@ -149,7 +149,7 @@ def fold_judged(records: Sequence[VerdictRecord], keymap: Mapping[str, str]) -> 
     """Return a row for every verdict, by path and in the order of lines; the last one names the key that undoes it."""
     folded_hunks: dict[str, list[FoldedHunk]] = {}
     for record in records:
-        if record.bulk is not None or _is_other_half(record):
+        if record.bulk is not None or _is_rename_source(record):
             continue
         line = record.hunks[0].new_start if record.hunks else 0
         name = format_path(record.path.rpartition("/")[2], 60)
@@ -207,7 +207,7 @@ def describe_waiting(bulks: Sequence[Bulk], comments: int, keymap: Mapping[str, 
     return [(insert_keys(f" {' · '.join(parts)} ", keymap), "$text-warning")] if parts else []
 
 
-def describe_listed(changes: Sequence[Change], bulks: Sequence[Bulk], pattern: str) -> list[Part]:
+def describe_list(changes: Sequence[Change], bulks: Sequence[Bulk], pattern: str) -> list[Part]:
     """Describe the size of a list, and the words that filter it."""
     counts = [count("file", len(changes))] if changes else []
     counts += [f"{len(bulks)} in bulk, judged as a whole"] if bulks else []

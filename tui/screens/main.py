@@ -125,7 +125,7 @@ class MainScreen(CurrentLayoutScreen[None]):
         if self._is_loaded and self.app.screen is self:
             self.controllers.questions.place_question()
             self.controllers.focus.move_hidden_focus()
-            self._show_what_waits()
+            self._show_pending_notice()
 
     def _place_toasts(self) -> None:
         """Keep toasts over the conversation, away from the tabs and names of the panes; where one pane has the whole
@@ -141,7 +141,7 @@ class MainScreen(CurrentLayoutScreen[None]):
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
-    def _show_what_waits(self) -> None:
+    def _show_pending_notice(self) -> None:
         """Show a pane again that there is room for, and let the status bar tell of questions that are not visible."""
         if not self._is_loaded:
             return
@@ -232,7 +232,7 @@ class MainScreen(CurrentLayoutScreen[None]):
             self.context.start(partial(self.controllers.panes.show_beside, pane), group="panes")
 
     def _show_blocks(self) -> None:
-        self.state.renew_receipts()
+        self.state.update_receipts()
         self.set_class(not self.state.has_begun, "-empty")
         if not self.state.has_begun:
             self._show_greeting()
@@ -241,7 +241,7 @@ class MainScreen(CurrentLayoutScreen[None]):
     async def _show_questions(self) -> None:
         await self.controllers.questions.show()
         self.controllers.modes.show()
-        self._show_what_waits()
+        self._show_pending_notice()
 
     def report_trouble(self, message: str, hint: str) -> None:
         self.controllers.modes.show("engine away")

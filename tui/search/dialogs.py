@@ -20,7 +20,7 @@ from tui.files.file_view import FileView
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.screens.dialogs.dialog import Dialog
 from tui.search.hit_list import HitList
-from tui.search.progress import describe_meaning, describe_progress
+from tui.search.progress import describe_progress, describe_search_limits
 from tui.text import fit_line, render_prose
 from tui.widgets.input_line import SteadyInput
 from tui.widgets.key_hints import Hint, KeyHints
@@ -123,7 +123,7 @@ class HitDialog(Dialog[HitChoice]):
             view.show_message(f"No preview\n\n{render_prose(file.problem)}")
         else:
             view.show_text(file)
-            view.go_to(hit.start, end=hit.end)
+            view.move_cursor_to(hit.start, end=hit.end)
 
     def on_resize(self, _: events.Resize) -> None:
         self._preview_current()
@@ -285,6 +285,6 @@ class SearchDialog(HitDialog):
         progress = describe_progress(self._status)
         is_partial = self.memory.kind == "meaning" and self._status.embedded < self._status.chunks
         share = f"{self._status.embedded / self._status.chunks:.0%} known by meaning" if is_partial else ""
-        lack = describe_meaning(self._status) if self.memory.kind in {"meaning", "all"} else ""
+        lack = describe_search_limits(self._status) if self.memory.kind in {"meaning", "all"} else ""
         text = " · ".join(filter(None, (hit_count, progress, share, lack)))
         self.show_status(text, is_problem=self._status.state in {"failed", "off"} and bool(progress))

@@ -33,7 +33,7 @@ def format_progress(status: IndexStatus) -> tuple[str, str]:
     return ("indexing", "$foreground 60%") if status.state == "building" else ("", "")
 
 
-def describe_meaning(status: IndexStatus) -> str:
+def describe_search_limits(status: IndexStatus) -> str:
     """Describe the limits of a completed search: why the model of the `embed` route was not used, or the index's
     error; "" = none."""
     if status.state != "ready" or not status.problem:

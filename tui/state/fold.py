@@ -14,7 +14,7 @@ from core.protocol.debug import FIXED_QUESTION, REPRODUCE_QUESTION
 from core.state.fold import SHARED_STEPS, apply_event
 from core.text.counting import count
 from tui.state.transcript import NOTHING, Topic, Topics, TranscriptState
-from tui.state.view import MAX_LIVE_RECORDS, PendingRetry, QuestionPlace, ViewState
+from tui.state.view import MAX_LIVE_RECORDS, PendingRetry, QuestionLocation, ViewState
 
 RETRY_REASONS: Final = {
     "rate_limited": "rate limit",
@@ -134,7 +134,7 @@ def _note_change(view: ViewState, path: str) -> None:
         view.note_origin(change.origin)
 
 
-def _give_verdict(view: ViewState, _: events.Envelope, event: events.VerdictGiven) -> None:
+def _add_verdict(view: ViewState, _: events.Envelope, event: events.VerdictGiven) -> None:
     view.review_verdicts.add(event.verdict.id)
     view.note_origin(event.verdict.origin)
 
@@ -156,14 +156,14 @@ def _touch_paths(view: ViewState, _: events.Envelope, event: events.FilesChanged
 
 
 def _ask(view: ViewState, envelope: events.Envelope, event: events.QuestionAsked) -> None:
-    view.question_places[event.id] = QuestionPlace(envelope.turn, view.transcript.calls.get(event.call, ""))
+    view.question_places[event.id] = QuestionLocation(envelope.turn, view.transcript.calls.get(event.call, ""))
     if event.questions[0].id in {REPRODUCE_QUESTION, FIXED_QUESTION}:
         view.debug.question = event
 
 
 def _answer(view: ViewState, _: events.Envelope, event: events.QuestionAnswered) -> None:
     if event.id in view.questions:
-        view.transcript.show_answers(view.place_of(event.id).block, event.answers, "")
+        view.transcript.show_answers(view.get_question_location(event.id).block, event.answers, "")
     if view.debug.question is not None and view.debug.question.id == event.id:
         view.debug.question = None
 
@@ -176,7 +176,7 @@ def _rewind(view: ViewState, _: events.Envelope, event: events.ConversationRewou
     view.transcript.rewind(event.checkpoint)
     view.suggestion = None
     for question in view.checkpoints[event.checkpoint].questions:
-        view.transcript.show_answers(view.place_of(question.id).block, (), "cancelled")
+        view.transcript.show_answers(view.get_question_location(question.id).block, (), "cancelled")
     return None
 
 
@@ -356,7 +356,7 @@ _SHOWN: Final[Mapping[type[events.Event], tuple[Topics, Step | None]]] = {
     events.ChangeProposed: (_REVIEW, _touch_change),
     events.ChangeRevised: (_REVIEW, _touch_change),
     events.ChangeResolved: (_REVIEW | _BLOCKS, _touch_path),
-    events.VerdictGiven: (_REVIEW | _BLOCKS, _give_verdict),
+    events.VerdictGiven: (_REVIEW | _BLOCKS, _add_verdict),
     events.VerdictUndone: (_REVIEW | _BLOCKS, _undo_verdict),
     events.FileWritten: (_FILES, _touch_path),
     events.FilesChanged: (_FILES, _touch_paths),

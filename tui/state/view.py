@@ -29,7 +29,7 @@ class PendingRetry(NamedTuple):
     reason: str
 
 
-class QuestionPlace(NamedTuple):
+class QuestionLocation(NamedTuple):
     """The turn that a question belongs to, and the block that shows it."""
 
     turn: str
@@ -101,7 +101,7 @@ class ViewState(SessionState):
     review_verdicts: set[str] = field(default_factory=set)
     refusals: dict[str, str] = field(default_factory=dict)
     refused_edits: set[str] = field(default_factory=set)
-    question_places: dict[str, QuestionPlace] = field(default_factory=dict)
+    question_places: dict[str, QuestionLocation] = field(default_factory=dict)
     touched_paths: set[str] = field(default_factory=set)
     is_any_touched: bool = False  # files changed, too many to name
     suggestion: events.PromptSuggested | None = None
@@ -159,7 +159,9 @@ class ViewState(SessionState):
         """The question that the running turn waits for."""
         turn = self.current_turn
         questions = (
-            question for question in self.questions.values() if turn and self.place_of(question.id).turn == turn.id
+            question
+            for question in self.questions.values()
+            if turn and self.get_question_location(question.id).turn == turn.id
         )
         return next(questions, None)
 
@@ -229,7 +231,7 @@ class ViewState(SessionState):
         if origin is not None and origin.turn:
             self.stale_receipts.add(origin.turn)
 
-    def renew_receipts(self) -> None:
+    def update_receipts(self) -> None:
         """Bring the receipts of turns up to date, of which a file or a verdict has changed since."""
         turns = {turn.id: turn for turn in self.turns if turn.id in self.stale_receipts and turn.reason}
         for block in self.blocks if turns else ():
@@ -246,6 +248,6 @@ class ViewState(SessionState):
         queued_texts = [text for key, text in self.pending_steers.items() if self.steering.seqs.get(key, 0) > seq]
         return [*sent_texts, *queued_texts, *(text for text, steer_seq in self.steering.returned if steer_seq > seq)]
 
-    def place_of(self, question: str) -> QuestionPlace:
+    def get_question_location(self, question: str) -> QuestionLocation:
         """Return the location of a question by id; an empty one if it is unknown."""
-        return self.question_places.get(question, QuestionPlace("", ""))
+        return self.question_places.get(question, QuestionLocation("", ""))

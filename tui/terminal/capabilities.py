@@ -57,12 +57,12 @@ def detect_capabilities(environment: Mapping[str, str] = os.environ, encoding: s
         has_unicode=_is_unicode(encoding) and not _is_plain_locale(environment),
         is_dark=_read_background(environment.get("COLORFGBG", "")),
         multiplexer=detect_multiplexer(environment),
-        form=next((form for name, word, form in _FORMS if _says(environment, name, word)), ""),
-        has_progress=any(_says(environment, name, word) for name, word in _PROGRESS),
+        form=next((form for name, word, form in _FORMS if _is_indicated(environment, name, word)), ""),
+        has_progress=any(_is_indicated(environment, name, word) for name, word in _PROGRESS),
     )
 
 
-def _says(environment: Mapping[str, str], name: str, word: str) -> bool:
+def _is_indicated(environment: Mapping[str, str], name: str, word: str) -> bool:
     value = environment.get(name, "")
     return bool(value) and word.lower() in value.lower()
 

@@ -131,9 +131,9 @@ class TerminalDriver(LinuxDriver):
             self._early, self.attrs_before = None, early.attributes
         self.ask_background()
         if self._capabilities.multiplexer == "tmux":
-            self.write_aside(ASK_OTHER_KEYS)
+            self.write_sequence(ASK_OTHER_KEYS)
         if self._title:
-            self.write_aside(PUSH_TITLE + format_title(self._title))
+            self.write_sequence(PUSH_TITLE + format_title(self._title))
         self._report_progress(self._progress)
 
     def write(self, data: str) -> None:
@@ -147,7 +147,7 @@ class TerminalDriver(LinuxDriver):
         elif isinstance(message, events.AppFocus) and self._has_told_background:
             self.ask_background()  # the colours of the desktop may have been changed meanwhile
 
-    def write_aside(self, sequence: str) -> None:
+    def write_sequence(self, sequence: str) -> None:
         """Write a sequence that is not part of the screen."""
         if self._writer_thread is not None and sequence:
             self.write(sequence)
@@ -156,7 +156,7 @@ class TerminalDriver(LinuxDriver):
     def show_title(self, title: str) -> None:
         """Set the title of the window; the previous one is restored at the end."""
         if title != self._title:
-            self.write_aside(("" if self._title else PUSH_TITLE) + format_title(title))
+            self.write_sequence(("" if self._title else PUSH_TITLE) + format_title(title))
             self._title = title
 
     def show_progress(self, state: ProgressState) -> None:
@@ -167,11 +167,11 @@ class TerminalDriver(LinuxDriver):
 
     def _report_progress(self, state: ProgressState) -> None:
         if self._capabilities.has_progress:
-            self.write_aside(format_progress_report(state, self._capabilities.multiplexer))
+            self.write_sequence(format_progress_report(state, self._capabilities.multiplexer))
 
     def ask_background(self) -> None:
         """Ask the terminal for its background; it answers with `TerminalBackground`, or not at all."""
-        self.write_aside(ASK_BACKGROUND)
+        self.write_sequence(ASK_BACKGROUND)
 
     def _exit_app(self) -> None:
         self._app.is_hung_up = True  # type: ignore[attr-defined]  # an attribute of `AgentApp`

@@ -62,7 +62,7 @@ class EarlyOptions(Protocol):
     mode: str | None
 
 
-class KeptKeys(NamedTuple):
+class BufferedKeys(NamedTuple):
     """Bytes as they were typed, and when. `is_command`: a key that does something, which takes a moment."""
 
     at: float
@@ -71,11 +71,11 @@ class KeptKeys(NamedTuple):
 
 
 class TypedText:
-    """Separates letters of the prompt from other keys. `text` is the prompt's text, `kept` the input for the driver."""
+    """Separates letters of the prompt from other keys. `text`: of the prompt; `buffered`: the driver's input."""
 
     def __init__(self) -> None:
         self.text = ""
-        self.kept: list[KeptKeys] = []
+        self.buffered: list[BufferedKeys] = []
         self.is_interrupted = False  # Ctrl+C was struck
         self._has_other_keys = False
         self._decoder = getincrementaldecoder("utf-8")("surrogateescape")
@@ -86,7 +86,7 @@ class TypedText:
         """Process the input of a moment."""
         if self._unfinished == _ESCAPE and timestamp - self._fed_at > SEQUENCE_GAP:
             self._unfinished, self._has_other_keys = "", True
-            self.kept.append(KeptKeys(self._fed_at, _ESCAPE.encode(), is_command=True))
+            self.buffered.append(BufferedKeys(self._fed_at, _ESCAPE.encode(), is_command=True))
         text = self._unfinished + self._decoder.decode(data)
         self._unfinished = ""
         for match in _TOKEN.finditer(text):
@@ -101,7 +101,7 @@ class TypedText:
         self.is_interrupted = self.is_interrupted or letter == _INTERRUPT
         is_text = letter is not None and letter.isprintable()
         if match["answer"] or self._has_other_keys:
-            self._keep(token, timestamp, is_command=not match["answer"] and not is_text)
+            self._buffer(token, timestamp, is_command=not match["answer"] and not is_text)
         elif letter in {"\x7f", "\x08"}:
             self.text = self.text[:-1]
         elif is_text:
@@ -110,16 +110,16 @@ class TypedText:
             self.text += paste
         else:
             self._has_other_keys = True
-            self._keep(token, timestamp, is_command=True)
+            self._buffer(token, timestamp, is_command=True)
 
-    def _keep(self, token: str, timestamp: float, *, is_command: bool) -> None:
-        self.kept.append(KeptKeys(timestamp, token.encode("utf-8", "surrogateescape"), is_command))
+    def _buffer(self, token: str, timestamp: float, *, is_command: bool) -> None:
+        self.buffered.append(BufferedKeys(timestamp, token.encode("utf-8", "surrogateescape"), is_command))
 
     def end(self) -> None:
         """Pass unfinished input to the driver as well, which receives the rest of it."""
         begun_letter, _ = self._decoder.getstate()
         if pending := self._unfinished.encode("utf-8", "surrogateescape") + begun_letter:
-            self.kept.append(KeptKeys(self._fed_at, pending))
+            self.buffered.append(BufferedKeys(self._fed_at, pending))
         self._unfinished = ""
         self._decoder.reset()
 
@@ -173,14 +173,14 @@ class EarlyTerminal:
         _write(_OPEN + (ASK_OTHER_KEYS if self._is_in_tmux else ""))
         _write(self._frame.render() + self._frame.render_prompt(self._typed.text))
 
-    def _give_back(self) -> None:
+    def _restore(self) -> None:
         _write((DROP_OTHER_KEYS if self._is_in_tmux else "") + _CLOSE)
         with contextlib.suppress(termios.error):
             termios.tcsetattr(INPUT, termios.TCSANOW, self.attributes)
 
     def _pause(self, number: int, _: object) -> None:
         """Stop on SIGTSTP, with the terminal restored meanwhile."""
-        self._give_back()
+        self._restore()
         os.kill(os.getpid(), signal.SIGSTOP)
         self._draw()
 
@@ -192,7 +192,7 @@ class EarlyTerminal:
     def _close(self) -> None:
         self._stop_reading()
         if not self._is_adopted:
-            self._give_back()
+            self._restore()
         for number, handler in self._handlers.items():
             if signal.getsignal(number) in (_raise_interrupt, self._pause):  # nobody has taken it over
                 signal.signal(number, handler)
@@ -210,12 +210,12 @@ class EarlyTerminal:
         """Let the driver have the keys: there is a widget that they are for."""
         self._released.set()
 
-    def take_keys(self, exit_event: threading.Event) -> list[KeptKeys]:
+    def take_keys(self, exit_event: threading.Event) -> list[BufferedKeys]:
         """Wait until they are released, or until `exit_event` is set. Return the keys that are not in the text."""
         while not self._released.wait(SEQUENCE_GAP) and not exit_event.is_set():
             continue
         self._stop_reading()
-        return self._typed.kept
+        return self._typed.buffered
 
     def _stop_reading(self) -> None:
         if self._reader.is_alive():

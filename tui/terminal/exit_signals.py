@@ -33,7 +33,7 @@ class ExitSignals:
             loop.add_signal_handler(number, self._end, number)
 
     @contextlib.contextmanager
-    def leave_keys(self) -> Iterator[None]:
+    def ignore_signals(self) -> Iterator[None]:
         """Ignore the terminal's signals while another program has the terminal and the loop is blocked. Signals from
         other sources are handled afterwards."""
         loop = asyncio.get_running_loop()

@@ -221,7 +221,7 @@ class InputParser:
         self._fed_at, before = now, self._paste
         yield from self._read(self._join(text, now, is_struck=is_struck))
         if self._paste is None or self._paste is not before or not is_by_hand:  # or keys would keep a paste open
-            self._waits_until = now + self._get_patience()
+            self._waits_until = now + self._get_timeout()
 
     def tick(self, now: float | None = None) -> Iterator[Message]:
         """Return the messages that silence completes."""
@@ -237,7 +237,7 @@ class InputParser:
             yield from paste.build(is_whole=False)
         elif pending_text.endswith(ESCAPE):
             self._given_up, self._gave_up_at = ESCAPE, now
-            yield from _strike_escape()
+            yield from _emit_escape()
         elif _LONE.fullmatch(pending_text):
             self._given_up, self._gave_up_at = pending_text, now
             yield from read_alt_key(self._parser, pending_text[1])
@@ -246,7 +246,7 @@ class InputParser:
         text = self._decoder.decode(data, is_final)
         return text if text.isascii() else text.translate(_LATIN)
 
-    def _get_patience(self) -> float:
+    def _get_timeout(self) -> float:
         """Return the seconds of silence after which an unfinished sequence is abandoned."""
         if self._held == ESCAPE:
             return ESCAPE_TIMEOUT
@@ -292,11 +292,11 @@ class InputParser:
             case "alt":
                 return read_alt_key(self._parser, token[1])
             case "letters":
-                return _strike_escape() if token == ESCAPE else read_letters(self._parser, token)
+                return _emit_escape() if token == ESCAPE else read_letters(self._parser, token)
         return ()
 
 
-def _strike_escape() -> Iterator[Message]:
+def _emit_escape() -> Iterator[Message]:
     yield events.Key("escape", ESCAPE)
 
 

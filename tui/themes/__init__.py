@@ -1,1 +1,1 @@
-"""The appearance of the screen: palettes, themes, and their adaption to the terminal."""
+"""The appearance of the screen: palettes, themes, and their adaptation to the terminal."""

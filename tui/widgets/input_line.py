@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widgets import Input
 
-from tui.input.keystrokes import OwnKeys
+from tui.input.keystrokes import OrderedBindings
 from tui.keymap import get_bindings
 from tui.widgets.key_hints import Hint
 
@@ -23,14 +23,14 @@ class InputPurpose(NamedTuple):
     cancel: str = "back"
 
 
-class SteadyInput(Input, OwnKeys):
+class SteadyInput(Input, OrderedBindings):
     """An input that takes keys in their order, and whose cursor does not blink, since that would write to the terminal
     while nothing happens."""
 
     cursor_blink = reactive(False, init=False)
 
     async def _on_key(self, event: events.Key) -> None:
-        if not event.is_printable and await self._act(event.key):
+        if not event.is_printable and await self._run_binding(event.key):
             event.stop()
             event.prevent_default()
 

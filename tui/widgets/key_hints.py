@@ -27,25 +27,25 @@ class HintsChanged(Message):
 
 class KeyHints(Widget):
     """Shows hints in as many rows as they need. Beyond `most_rows` (0 = no limit) the last hints are replaced by a
-    hint at the help, except those in `kept`."""
+    hint at the help; `fixed_hints` always stay."""
 
     DEFAULT_CSS = "KeyHints { height: auto; }"
 
     def __init__(self, hints: Iterable[Hint] = (), *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, classes=classes)
-        self._hints, self._kept, self._most_rows = tuple(hints), tuple[Hint, ...](), 0
+        self._hints, self._fixed_hints, self._most_rows = tuple(hints), tuple[Hint, ...](), 0
 
     def show(self, hints: Iterable[Hint], *, fixed_hints: Iterable[Hint] = (), most_rows: int = 0) -> None:
         state = (tuple(hints), tuple(fixed_hints), most_rows)
-        if state != (self._hints, self._kept, self._most_rows):
-            self._hints, self._kept, self._most_rows = state
+        if state != (self._hints, self._fixed_hints, self._most_rows):
+            self._hints, self._fixed_hints, self._most_rows = state
             self.refresh(layout=True)
 
     def _arrange(self, width: int) -> list[Content]:
-        keymap, hints, fixed_hints = get_keymap(self.app), self._hints, self._kept
+        keymap, hints, fixed_hints = get_keymap(self.app), self._hints, self._fixed_hints
         rows = arrange_hints((*hints, *fixed_hints), keymap, width)
         while 0 < self._most_rows < len(rows) and hints:
-            hints, fixed_hints = hints[:-1], (MORE_HINT, *self._kept)
+            hints, fixed_hints = hints[:-1], (MORE_HINT, *self._fixed_hints)
             rows = arrange_hints((*hints, *fixed_hints), keymap, width)
         return rows
 

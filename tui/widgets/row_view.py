@@ -64,7 +64,7 @@ class RowView(ScrollView, can_focus=True):
         """Cells of a row that are seen; a scrollbar covers the last one."""
         return max(self.size.width - self.show_vertical_scrollbar * self.scrollbar_size_vertical, 0)
 
-    def list_seen_targets(self, top: int, height: int) -> Iterable[Hashable]:
+    def list_visible_targets(self, top: int, height: int) -> Iterable[Hashable]:
         """Return the targets that are wholly visible in `height` rows from `top` on."""
         return ()
 
@@ -73,7 +73,7 @@ class RowView(ScrollView, can_focus=True):
     def render_lines(self, crop: Region) -> list[Strip]:
         strips = super().render_lines(crop)
         if get_visibility(self) == "seen":
-            self.visibility.note_visible(self.list_seen_targets(self.scroll_offset.y, self.size.height))
+            self.visibility.note_visible(self.list_visible_targets(self.scroll_offset.y, self.size.height))
         return strips
 
     def on_hide(self) -> None:

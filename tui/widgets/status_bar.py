@@ -48,11 +48,11 @@ _MIN_MODEL_WIDTH: Final = 20  # minimum columns of a model's name before facts a
 
 class StatusFact(NamedTuple):
     """A fact of the bar. The lowest rank is left out first; without `parts` it appears on the page of `/status`
-    only. `told`: a sentence for the page and the tooltip; `way`: a command or the id of a key for more."""
+    only. `sentence`: a sentence for the page and the tooltip; `way`: a command or the id of a key for more."""
 
     rank: int
     parts: list[Part]
-    told: str
+    sentence: str
     way: str = PAGE
 
 
@@ -195,7 +195,7 @@ class StatusBar(Widget):
         self._timer: Timer | None = None
         self._retry_at = 0.0  # when a model call is tried again
         self._is_calling = False
-        self._told = ""  # the fact under the pointer
+        self._hovered_text = ""  # the fact under the pointer
         self._command_started_at: float | None = None  # when the user's own command was seen to run
 
     def show(self, state: ViewState, note: str) -> None:
@@ -238,7 +238,7 @@ class StatusBar(Widget):
         """Describe the current activity, None = idle."""
         state, keymap = self._state, get_keymap(self.app)
 
-        def tell(text: str, description: str, reference: str) -> StatusFact:
+        def build_fact(text: str, description: str, reference: str) -> StatusFact:
             return StatusFact(WAITING_RANK + 1, [(text, MUTED)], description, reference)
 
         turn = state.current_turn
@@ -246,16 +246,16 @@ class StatusBar(Widget):
             if self._command_started_at is None:
                 return None
             seconds = f"{monotonic() - self._command_started_at:.0f} s"
-            return tell(f" command {seconds}", "A command of yours runs", PAGE)
+            return build_fact(f" command {seconds}", "A command of yours runs", PAGE)
         if working := len(state.transcript.find_running_subagents()):
             key = format_first_key("app.agents", keymap).upper()
-            return tell(f" {working} at work · {key}", f"{count('subagent', working)} at work", "app.agents")
+            return build_fact(f" {working} at work · {key}", f"{count('subagent', working)} at work", "app.agents")
         if (remaining_seconds := self._retry_at - monotonic()) > 0 and state.retry is not None:
             key = format_first_key("app.interrupt", keymap).replace("escape", "esc").capitalize()
             text = f" {state.retry.reason}: again in {ceil(remaining_seconds)} s · {key} stops"
-            return tell(text, "The model is asked again in a moment", "/models")
+            return build_fact(text, "The model is asked again in a moment", "/models")
         limit_note = f" of {state.limits.max_steps}" if state.limits.by == "user" and state.limits.max_steps else ""
-        return tell(f" step {turn.step}{limit_note}" if turn.step else "", "The agent is at work", "/limits")
+        return build_fact(f" step {turn.step}{limit_note}" if turn.step else "", "The agent is at work", "/limits")
 
     def _render_left(self, room: int) -> Content:
         """Return mode and model, the start of a long model name cut."""
@@ -291,9 +291,9 @@ class StatusBar(Widget):
     # The pointer
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        description = event.style.meta.get("told", "")
-        if description != self._told:
-            self._told = description
+        description = event.style.meta.get("sentence", "")
+        if description != self._hovered_text:
+            self._hovered_text = description
             self.tooltip = Content(description) if description else None
 
     async def on_click(self, event: events.Click) -> None:
@@ -306,4 +306,4 @@ class StatusBar(Widget):
 
 def _draw(fact: StatusFact) -> Content:
     """Draw a fact with its tooltip and click action."""
-    return Content.assemble(*fact.parts).stylize(Style.from_meta({"way": fact.way, "told": fact.told}))
+    return Content.assemble(*fact.parts).stylize(Style.from_meta({"way": fact.way, "sentence": fact.sentence}))

@@ -100,7 +100,7 @@ class Prompt(CompletingEditor):
             )  # not bubbled: it would wait for the empty prompt's layout
             self.text = ""
             self.pastes.clear()
-            self.begin_anew()
+            self.accept_letters()
         else:
             self.post_message(self.SuggestionRequested())
 
@@ -120,13 +120,13 @@ class Prompt(CompletingEditor):
         """End a `hold` and insert its `labels` ("" = none). A delayed send goes out if it `is_whole`."""
         self._hold_count = max(self._hold_count - 1, 0)
         if labels:
-            self.insert_apart(labels)
+            self.insert_separated(labels)
         self._is_send_waiting = self._is_send_waiting and is_whole
         if self._is_send_waiting and not self._hold_count:
             self._is_send_waiting = False
             self.submit()
 
-    def insert_apart(self, words: str) -> None:
+    def insert_separated(self, words: str) -> None:
         """Insert words at the cursor, with a space before and after them."""
         before = self.before_cursor
         self.insert(f"{' ' if before and not before[-1].isspace() else ''}{words} ")
@@ -187,7 +187,7 @@ class Prompt(CompletingEditor):
         event.prevent_default()
         event.stop()
         self._insert_pasted_newlines()
-        self.begin_anew()
+        self.accept_letters()
         if not event.text.strip():  # some terminals paste nothing where a picture is on the clipboard
             self._request_attachment(self.AttachRequested())
         elif paths := resolve_existing(parse_pasted_paths(event.text, wsl=is_wsl())):
@@ -233,10 +233,10 @@ class Prompt(CompletingEditor):
         if event.is_printable:
             self._insert_pasted_newlines()
             if event.character and not self.text and not self.is_searching:
-                self._notice_lone(event.character)
+                self._interpret_prefix(event.character)
         await super()._on_key(event)
 
-    def _notice_lone(self, character: str) -> None:
+    def _interpret_prefix(self, character: str) -> None:
         """Interpret the first character as a command if no text follows it."""
         if character == HELP_SIGN:
             self._ask_for_help_soon()

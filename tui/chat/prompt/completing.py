@@ -73,7 +73,7 @@ class PromptHistory:
         return ghost if len(ghost) <= MAX_GHOST and "\n" not in ghost else ""
 
 
-def take_word(ghost: str) -> str:
+def get_next_word(ghost: str) -> str:
     """Return the next word of a ghost text, with the blanks before it."""
     end = len(ghost) - len(ghost.lstrip())
     while end < len(ghost) and not ghost[end].isspace():
@@ -186,7 +186,7 @@ class CompletingEditor(PromptEditor):
         if self.is_completing:
             self.post_message(self.CompletionKey("accept"))
         elif self.suggestion:
-            self.take_ghost()
+            self.accept_ghost()
         else:
             self.screen.focus_next()
 
@@ -222,19 +222,19 @@ class CompletingEditor(PromptEditor):
         if self.suggestion and not self.is_at_end:
             self.suggestion = ""
 
-    def take_ghost(self, *, by_word: bool = False) -> None:
+    def accept_ghost(self, *, by_word: bool = False) -> None:
         """Insert the ghost, or its next word."""
-        self.insert(take_word(self.suggestion) if by_word else self.suggestion)
+        self.insert(get_next_word(self.suggestion) if by_word else self.suggestion)
 
     def action_cursor_line_end(self, select: bool = False) -> None:
         if self.suggestion and not select:
-            self.take_ghost()
+            self.accept_ghost()
         else:
             super().action_cursor_line_end(select)
 
     def action_cursor_word_right(self, select: bool = False) -> None:
         if self.suggestion and not select:
-            self.take_ghost(by_word=True)
+            self.accept_ghost(by_word=True)
         else:
             super().action_cursor_word_right(select)
 
@@ -254,7 +254,7 @@ class CompletingEditor(PromptEditor):
         if self.is_searching:
             self.post_message(self.CompletionKey("next"))
             return
-        self.begin_anew()
+        self.accept_letters()
         self.searched_from, self._completed_word = self.text, NO_WORD
         self.suggestion = ""
         self.set_placeholder(SEARCH_PLACEHOLDER)

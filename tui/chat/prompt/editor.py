@@ -12,7 +12,7 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import Location, Selection
 
 from core.protocol.attachment_labels import LABEL_PATTERN
-from tui.input.keystrokes import OwnKeys
+from tui.input.keystrokes import OrderedBindings
 
 if TYPE_CHECKING:
     from rich.style import Style
@@ -126,7 +126,7 @@ def queue_action(action: Callable[[EditorT], None]) -> Callable[[EditorT], None]
     return queue
 
 
-class PromptEditor(TextArea, OwnKeys):
+class PromptEditor(TextArea, OrderedBindings):
     """A text area with chips for long pastes, and either its default keys or Vim's."""
 
     def __init__(self, *, id: str | None = None, placeholder: str = "") -> None:  # noqa: A002
@@ -185,8 +185,8 @@ class PromptEditor(TextArea, OwnKeys):
     # Keys
 
     async def _on_key(self, event: events.Key) -> None:
-        is_done = self.vim is not None and self._press_for_vim(event)
-        if is_done or (not event.is_printable and await self._act(event.key)):
+        is_done = self.vim is not None and self._press_vim_key(event)
+        if is_done or (not event.is_printable and await self._run_binding(event.key)):
             event.stop()
             event.prevent_default()
         elif event.key != "enter":  # sending has its own binding; a remapped one leaves enter without effect
@@ -304,7 +304,7 @@ class PromptEditor(TextArea, OwnKeys):
         self.border_subtitle = Content(title)
         self.set_class(not self.takes_letters, "-commanded")
 
-    def begin_anew(self) -> None:
+    def accept_letters(self) -> None:
         """Take letters as text, as an empty prompt does."""
         if self.vim is not None:
             self.vim.insert()
@@ -323,7 +323,7 @@ class PromptEditor(TextArea, OwnKeys):
     def handle_request(self, request: Request) -> None:
         """Carry out a request of a Vim key to the prompt."""
 
-    def _press_for_vim(self, event: events.Key) -> bool:
+    def _press_vim_key(self, event: events.Key) -> bool:
         """Let Vim's keys have a key. False: it has the meaning that it has without them."""
         assert self.vim is not None
         key = event.character if event.is_printable and event.character and event.character != " " else event.key

@@ -19,7 +19,7 @@ from tui.chat.prompt.vim_motions import (
 VimMode = Literal["insert", "normal", "visual", "lines"]
 Request = Literal["older", "newer", "search"]  # an action of the prompt instead of an edit
 MAX_PUT: Final = 100_000  # characters that one key can put into the text
-Action = Callable[["Desk", str], None]
+Action = Callable[["VimBuffer", str], None]
 REDO: Final = "\x12"
 MAX_COUNT: Final = 999
 _NAMED_KEYS: Final = {
@@ -63,7 +63,7 @@ class Yank(NamedTuple):
     is_lines: bool = False
 
 
-class Desk:
+class VimBuffer:
     """The text, cursor and mode during a key. `anchor`: the other end of the selection; `repeats`: how often
     inserted text is repeated."""
 
@@ -100,118 +100,123 @@ class Desk:
         return start, min(end + 1, len(self.text))
 
 
-def operate(desk: Desk, operator: str, start: int, end: int, *, is_lines: bool = False) -> None:
+def operate(buffer: VimBuffer, operator: str, start: int, end: int, *, is_lines: bool = False) -> None:
     """Delete (`d`), change (`c`) or copy (`y`) a part of the text, which the register holds then."""
     if is_lines:
-        start, end = find_line_start(desk.text, start), find_line_end(desk.text, max(start, end))
+        start, end = find_line_start(buffer.text, start), find_line_end(buffer.text, max(start, end))
     if start >= end and not is_lines:
         if operator == "c":
-            desk.begin_insert(start)
+            buffer.begin_insert(start)
         return
-    desk.register = Yank(desk.text[start:end], is_lines)
+    buffer.register = Yank(buffer.text[start:end], is_lines)
     if operator == "y":
-        desk.cursor = desk.cursor if is_lines and start <= desk.cursor <= end else start
+        buffer.cursor = buffer.cursor if is_lines and start <= buffer.cursor <= end else start
     elif operator == "c":
-        desk.put(start, end, "")
-        desk.begin_insert(start)
+        buffer.put(start, end, "")
+        buffer.begin_insert(start)
     elif is_lines:
-        _delete_lines(desk, start, end)
+        _delete_lines(buffer, start, end)
     else:
-        desk.put(start, end, "")
+        buffer.put(start, end, "")
 
 
-def _delete_lines(desk: Desk, start: int, end: int) -> None:
-    if end < len(desk.text):
-        desk.put(start, end + 1, "")
+def _delete_lines(buffer: VimBuffer, start: int, end: int) -> None:
+    if end < len(buffer.text):
+        buffer.put(start, end + 1, "")
     else:
-        desk.put(max(start - 1, 0), end, "")
-    desk.cursor = find_first_letter(desk.text, min(desk.cursor, len(desk.text)))
+        buffer.put(max(start - 1, 0), end, "")
+    buffer.cursor = find_first_letter(buffer.text, min(buffer.cursor, len(buffer.text)))
 
 
-def _delete_letters(desk: Desk, key: str) -> None:
-    start, end = desk.line
+def _delete_letters(buffer: VimBuffer, key: str) -> None:
+    start, end = buffer.line
     if key == "X":
-        operate(desk, "d", max(desk.cursor - desk.count, start), desk.cursor)
+        operate(buffer, "d", max(buffer.cursor - buffer.count, start), buffer.cursor)
     else:
-        operate(desk, "c" if key == "s" else "d", desk.cursor, min(desk.cursor + desk.count, end))
+        operate(buffer, "c" if key == "s" else "d", buffer.cursor, min(buffer.cursor + buffer.count, end))
 
 
-def _take_rest(desk: Desk, key: str) -> None:
+def _operate_on_rest(buffer: VimBuffer, key: str) -> None:
     """Apply `D` and `C` to the rest of the line, `S` and `Y` to whole lines."""
-    last = move_line(desk.text, desk.cursor, desk.count - 1, 0)
+    last = move_line(buffer.text, buffer.cursor, buffer.count - 1, 0)
     if key in "SY":
-        operate(desk, "c" if key == "S" else "y", desk.cursor, last, is_lines=True)
+        operate(buffer, "c" if key == "S" else "y", buffer.cursor, last, is_lines=True)
     else:
-        operate(desk, key.lower(), desk.cursor, find_line_end(desk.text, last))
+        operate(buffer, key.lower(), buffer.cursor, find_line_end(buffer.text, last))
 
 
-def _put(desk: Desk, key: str) -> None:
-    text, is_lines = desk.register
-    count = min(desk.count, MAX_PUT // max(len(text), 1))
-    start, end = desk.line
+def _put(buffer: VimBuffer, key: str) -> None:
+    text, is_lines = buffer.register
+    count = min(buffer.count, MAX_PUT // max(len(text), 1))
+    start, end = buffer.line
     if not count or not (text or is_lines):
         return
     if not is_lines:
-        offset = desk.cursor if key == "P" or start == end else desk.cursor + 1
-        desk.put(offset, offset, text * count)
-        desk.cursor -= 1
+        offset = buffer.cursor if key == "P" or start == end else buffer.cursor + 1
+        buffer.put(offset, offset, text * count)
+        buffer.cursor -= 1
         return
     block = "\n".join([text] * count)
-    desk.put(*((start, start, f"{block}\n") if key == "P" else (end, end, f"\n{block}")))
-    desk.cursor = find_first_letter(desk.text, start if key == "P" else end + 1)
+    buffer.put(*((start, start, f"{block}\n") if key == "P" else (end, end, f"\n{block}")))
+    buffer.cursor = find_first_letter(buffer.text, start if key == "P" else end + 1)
 
 
-def _begin_insert(desk: Desk, key: str) -> None:
-    start, end = desk.line
-    places = {"i": desk.cursor, "a": min(desk.cursor + 1, end), "I": find_first_letter(desk.text, start), "A": end}
-    desk.begin_insert(places[key], repeats=True)
+def _begin_insert(buffer: VimBuffer, key: str) -> None:
+    start, end = buffer.line
+    places = {
+        "i": buffer.cursor,
+        "a": min(buffer.cursor + 1, end),
+        "I": find_first_letter(buffer.text, start),
+        "A": end,
+    }
+    buffer.begin_insert(places[key], repeats=True)
 
 
-def _open_line(desk: Desk, key: str) -> None:
-    start, end = desk.line
+def _open_line(buffer: VimBuffer, key: str) -> None:
+    start, end = buffer.line
     offset = end if key == "o" else start
-    desk.put(offset, offset, "\n")
-    desk.begin_insert(end + 1 if key == "o" else start)
+    buffer.put(offset, offset, "\n")
+    buffer.begin_insert(end + 1 if key == "o" else start)
 
 
-def _join(desk: Desk, _: str) -> None:
-    for _time in range(max(desk.count - 1, 1)):
-        end = find_line_end(desk.text, desk.cursor)
-        if end == len(desk.text):
+def _join(buffer: VimBuffer, _: str) -> None:
+    for _time in range(max(buffer.count - 1, 1)):
+        end = find_line_end(buffer.text, buffer.cursor)
+        if end == len(buffer.text):
             return
-        below = find_first_letter(desk.text, end + 1)
-        is_apart = end > 0 and not desk.text[end - 1].isspace() and below < find_line_end(desk.text, end + 1)
-        desk.put(end, below, " " if is_apart else "")
-        desk.cursor = end
+        below = find_first_letter(buffer.text, end + 1)
+        is_apart = end > 0 and not buffer.text[end - 1].isspace() and below < find_line_end(buffer.text, end + 1)
+        buffer.put(end, below, " " if is_apart else "")
+        buffer.cursor = end
 
 
-def _swap_case(desk: Desk, _: str) -> None:
-    end = min(desk.cursor + desk.count, desk.line[1])
-    desk.put(desk.cursor, end, desk.text[desk.cursor : end].swapcase())
+def _swap_case(buffer: VimBuffer, _: str) -> None:
+    end = min(buffer.cursor + buffer.count, buffer.line[1])
+    buffer.put(buffer.cursor, end, buffer.text[buffer.cursor : end].swapcase())
 
 
-def _overwrite(desk: Desk, key: str) -> None:
-    end = desk.cursor + desk.count
-    if end <= desk.line[1]:
-        desk.put(desk.cursor, end, key[1] * desk.count)
-        desk.cursor -= 1
+def _overwrite(buffer: VimBuffer, key: str) -> None:
+    end = buffer.cursor + buffer.count
+    if end <= buffer.line[1]:
+        buffer.put(buffer.cursor, end, key[1] * buffer.count)
+        buffer.cursor -= 1
 
 
-def _undo(desk: Desk, key: str) -> None:
-    desk.undone = desk.count if key == "u" else -desk.count
+def _undo(buffer: VimBuffer, key: str) -> None:
+    buffer.undone = buffer.count if key == "u" else -buffer.count
 
 
-def _select(desk: Desk, key: str) -> None:
-    desk.anchor, desk.mode = desk.cursor, "visual" if key == "v" else "lines"
+def _select(buffer: VimBuffer, key: str) -> None:
+    buffer.anchor, buffer.mode = buffer.cursor, "visual" if key == "v" else "lines"
 
 
-def _search_history(desk: Desk, _: str) -> None:
-    desk.request = "search"
+def _search_history(buffer: VimBuffer, _: str) -> None:
+    buffer.request = "search"
 
 
 NORMAL_ACTIONS: Final[Mapping[str, Action]] = {
     **dict.fromkeys("xXs", _delete_letters),
-    **dict.fromkeys("SDCY", _take_rest),
+    **dict.fromkeys("SDCY", _operate_on_rest),
     **dict.fromkeys("pP", _put),
     **dict.fromkeys("iIaA", _begin_insert),
     **dict.fromkeys("oO", _open_line),
@@ -224,43 +229,43 @@ NORMAL_ACTIONS: Final[Mapping[str, Action]] = {
 }
 
 
-def _operate_on_selection(desk: Desk, key: str) -> None:
+def _operate_on_selection(buffer: VimBuffer, key: str) -> None:
     operator = {"x": "d", "s": "c"}.get(key.lower(), key.lower())
-    (start, end), is_lines = desk.selected, desk.mode == "lines" or key in "XY"
-    desk.mode = "normal"
-    operate(desk, operator, start, end, is_lines=is_lines)
-    desk.cursor = start if operator == "y" else desk.cursor
+    (start, end), is_lines = buffer.selected, buffer.mode == "lines" or key in "XY"
+    buffer.mode = "normal"
+    operate(buffer, operator, start, end, is_lines=is_lines)
+    buffer.cursor = start if operator == "y" else buffer.cursor
 
 
-def _put_over(desk: Desk, _: str) -> None:
-    (start, end), is_lines, put = desk.selected, desk.mode == "lines", desk.register
+def _put_over(buffer: VimBuffer, _: str) -> None:
+    (start, end), is_lines, put = buffer.selected, buffer.mode == "lines", buffer.register
     text = put.text if is_lines or not put.is_lines else f"\n{put.text}\n"
-    desk.register = Yank(desk.text[start:end], is_lines)
-    desk.put(start, end, text)
-    desk.cursor, desk.mode = max(desk.cursor - 1, start), "normal"
+    buffer.register = Yank(buffer.text[start:end], is_lines)
+    buffer.put(start, end, text)
+    buffer.cursor, buffer.mode = max(buffer.cursor - 1, start), "normal"
 
 
-def _change_selected(desk: Desk, key: str) -> None:
-    (start, end), change = desk.selected, _CASES.get(key[0])
-    text = desk.text[start:end]
+def _change_selected(buffer: VimBuffer, key: str) -> None:
+    (start, end), change = buffer.selected, _CASES.get(key[0])
+    text = buffer.text[start:end]
     new = change(text) if change else "".join(char if char == "\n" else key[1] for char in text)
-    desk.put(start, end, new)
-    desk.cursor, desk.mode = start, "normal"
+    buffer.put(start, end, new)
+    buffer.cursor, buffer.mode = start, "normal"
 
 
-def _join_selected(desk: Desk, key: str) -> None:
-    start, end = desk.selected
-    desk.count, desk.cursor, desk.mode = desk.text[start:end].count("\n") + 1, start, "normal"
-    _join(desk, key)
+def _join_selected(buffer: VimBuffer, key: str) -> None:
+    start, end = buffer.selected
+    buffer.count, buffer.cursor, buffer.mode = buffer.text[start:end].count("\n") + 1, start, "normal"
+    _join(buffer, key)
 
 
-def _turn_round(desk: Desk, _: str) -> None:
-    desk.anchor, desk.cursor = desk.cursor, desk.anchor
+def _swap_selection_ends(buffer: VimBuffer, _: str) -> None:
+    buffer.anchor, buffer.cursor = buffer.cursor, buffer.anchor
 
 
-def _select_otherwise(desk: Desk, key: str) -> None:
+def _switch_visual_mode(buffer: VimBuffer, key: str) -> None:
     mode = "visual" if key == "v" else "lines"
-    desk.mode = "normal" if desk.mode == mode else mode  # type: ignore[assignment]
+    buffer.mode = "normal" if buffer.mode == mode else mode  # type: ignore[assignment]
 
 
 _CASES: Final[Mapping[str, Callable[[str], str]]] = {"~": str.swapcase, "u": str.lower, "U": str.upper}
@@ -270,9 +275,9 @@ VISUAL_ACTIONS: Final[Mapping[str, Action]] = {
     **dict.fromkeys("dxXcsyY", _operate_on_selection),
     **dict.fromkeys("pP", _put_over),
     **dict.fromkeys("~uUr", _change_selected),
-    **dict.fromkeys("vV", _select_otherwise),
+    **dict.fromkeys("vV", _switch_visual_mode),
     "J": _join_selected,
-    "o": _turn_round,
+    "o": _swap_selection_ends,
 }
 
 
@@ -332,89 +337,93 @@ class VimKeys:
     def _read(self, letter: str, text: str, cursor: int, anchor: int | None) -> Reaction:
         is_visual = self.mode in {"visual", "lines"}
         self.begun += letter
-        desk = Desk(text, cursor, anchor=cursor if anchor is None else anchor, mode=self.mode, register=self._register)
+        buffer = VimBuffer(
+            text, cursor, anchor=cursor if anchor is None else anchor, mode=self.mode, register=self._register
+        )
         if match := (_VISUAL if is_visual else _NORMAL).fullmatch(self.begun):
             keys, self.begun = self.begun, ""
-            self._run(desk, match, keys)
+            self._run(buffer, match, keys)
         elif not (_BEGUN_VISUAL if is_visual else _BEGUN).fullmatch(self.begun):
             self.begun = ""
-        return self._settle(desk)
+        return self._adopt_buffer(buffer)
 
-    def _settle(self, desk: Desk) -> Reaction:
+    def _adopt_buffer(self, buffer: VimBuffer) -> Reaction:
         """Adopt the state of the desk, and move the cursor to a valid position."""
-        if desk.mode == "insert":
-            self._inserting = (desk.text, desk.cursor, desk.count if desk.repeats else 1)
-        self.mode, self._register = desk.mode, desk.register
-        cursor = min(desk.cursor, len(desk.text)) if desk.mode == "insert" else clamp(desk.text, desk.cursor)
-        anchor = clamp(desk.text, desk.anchor) if desk.mode in {"visual", "lines"} else None
-        return Reaction(cursor, tuple(desk.edits), anchor, desk.undone, desk.request)
+        if buffer.mode == "insert":
+            self._inserting = (buffer.text, buffer.cursor, buffer.count if buffer.repeats else 1)
+        self.mode, self._register = buffer.mode, buffer.register
+        cursor = min(buffer.cursor, len(buffer.text)) if buffer.mode == "insert" else clamp(buffer.text, buffer.cursor)
+        anchor = clamp(buffer.text, buffer.anchor) if buffer.mode in {"visual", "lines"} else None
+        return Reaction(cursor, tuple(buffer.edits), anchor, buffer.undone, buffer.request)
 
-    def _run(self, desk: Desk, match: re.Match[str], keys: str) -> None:
+    def _run(self, buffer: VimBuffer, match: re.Match[str], keys: str) -> None:
         parts = match.groupdict()
         counts = [int(digits[:6]) for digits in (parts["count"], parts.get("inner")) if digits]
-        desk.count, desk.is_counted = 1, bool(counts)
+        buffer.count, buffer.is_counted = 1, bool(counts)
         for count in counts:
-            desk.count = min(desk.count * count, MAX_COUNT)
+            buffer.count = min(buffer.count * count, MAX_COUNT)
         is_vertical = (parts["motion"] or "") in {"j", "k"}
         self._column = self._column if is_vertical else None
-        if desk.mode in {"visual", "lines"}:
-            self._run_visual(desk, parts)
+        if buffer.mode in {"visual", "lines"}:
+            self._run_visual(buffer, parts)
             return
         if parts["action"] == ".":
-            self._repeat(desk)
+            self._repeat(buffer)
         elif operator := parts["operator"]:
-            self._run_operator(desk, operator, parts)
+            self._run_operator(buffer, operator, parts)
         elif motion := parts["motion"]:
-            self._run_motion(desk, motion)
+            self._run_motion(buffer, motion)
         else:
-            NORMAL_ACTIONS[parts["action"][0]](desk, parts["action"])
-        if desk.mode == "insert" or (desk.edits and parts["action"] != "."):
+            NORMAL_ACTIONS[parts["action"][0]](buffer, parts["action"])
+        if buffer.mode == "insert" or (buffer.edits and parts["action"] != "."):
             self._change, self._typed = keys, ""
 
-    def _run_motion(self, desk: Desk, motion: str) -> None:
-        cursor = desk.cursor
-        target = self._find(desk, motion)
+    def _run_motion(self, buffer: VimBuffer, motion: str) -> None:
+        cursor = buffer.cursor
+        target = self._find(buffer, motion)
         if target is not None:
-            desk.cursor = target
-        is_at_edge = target is not None and m.find_line_start(desk.text, target) == m.find_line_start(desk.text, cursor)
-        if motion in {"j", "k"} and is_at_edge and desk.mode == "normal":
-            desk.cursor, desk.request = cursor, "older" if motion == "k" else "newer"
+            buffer.cursor = target
+        is_at_edge = target is not None and m.find_line_start(buffer.text, target) == m.find_line_start(
+            buffer.text, cursor
+        )
+        if motion in {"j", "k"} and is_at_edge and buffer.mode == "normal":
+            buffer.cursor, buffer.request = cursor, "older" if motion == "k" else "newer"
 
-    def _find(self, desk: Desk, motion: str) -> int | None:
-        text, cursor, count = desk.text, desk.cursor, desk.count
+    def _find(self, buffer: VimBuffer, motion: str) -> int | None:
+        text, cursor, count = buffer.text, buffer.cursor, buffer.count
         if motion in {"j", "k"}:
             self._column = cursor - m.find_line_start(text, cursor) if self._column is None else self._column
             return m.move_line(text, cursor, count if motion == "j" else -count, self._column)
         if motion in {"gg", "G"}:
-            return m.go_to_line(text, count if desk.is_counted or motion == "gg" else MAX_COUNT)
+            return m.go_to_line(text, count if buffer.is_counted or motion == "gg" else MAX_COUNT)
         if motion in {";", ","}:
             if self._search is None:
                 return None
-            search = self._search if motion == ";" else self._search.turn_round()
+            search = self._search if motion == ";" else self._search.reverse()
             return m.find_letter(text, cursor, count, search, is_repeated=True)
         if motion[0] in "fFtT":
             self._search = m.LetterSearch(motion[0], motion[1])
             return m.find_letter(text, cursor, count, self._search)
         return m.MOTIONS[motion](text, cursor, count)
 
-    def _run_operator(self, desk: Desk, operator: str, parts: dict[str, str | None]) -> None:
+    def _run_operator(self, buffer: VimBuffer, operator: str, parts: dict[str, str | None]) -> None:
         """Carry out `d`, `c` or `y` over an object, the way of a motion, or whole lines."""
-        text, cursor = desk.text, desk.cursor
+        text, cursor = buffer.text, buffer.cursor
         if parts["line"]:
-            operate(desk, operator, cursor, m.move_line(text, cursor, desk.count - 1, 0), is_lines=True)
+            operate(buffer, operator, cursor, m.move_line(text, cursor, buffer.count - 1, 0), is_lines=True)
         elif name := parts["object"]:
             if span := find_object(text, cursor, name):
-                operate(desk, operator, *span, is_lines=name[1] == "p")
+                operate(buffer, operator, *span, is_lines=name[1] == "p")
         elif motion := parts["moved"]:
-            self._operate_to(desk, operator, motion)
+            self._operate_to(buffer, operator, motion)
 
-    def _operate_to(self, desk: Desk, operator: str, motion: str) -> None:
-        text, cursor = desk.text, desk.cursor
+    def _operate_to(self, buffer: VimBuffer, operator: str, motion: str) -> None:
+        text, cursor = buffer.text, buffer.cursor
         if operator == "c" and motion in {"w", "W"} and text[cursor : cursor + 1].strip():
-            end = m.MOTIONS[motion.replace("w", "e").replace("W", "E")](text, cursor - 1, desk.count) + 1
-            operate(desk, operator, cursor, max(end, cursor))
+            end = m.MOTIONS[motion.replace("w", "e").replace("W", "E")](text, cursor - 1, buffer.count) + 1
+            operate(buffer, operator, cursor, max(end, cursor))
             return
-        if (target := self._find(desk, motion)) is None:
+        if (target := self._find(buffer, motion)) is None:
             return
         is_lines = motion in m.LINEWISE
         start, end = sorted((cursor, target))
@@ -423,47 +432,47 @@ class VimKeys:
             end += 1
         if motion in {"w", "W"} and "\n" in text[cursor:end]:
             end = cursor + (len(text[cursor:end].rstrip()) or text[cursor:end].index("\n"))
-        operate(desk, operator, start, min(end, len(text)), is_lines=is_lines)
+        operate(buffer, operator, start, min(end, len(text)), is_lines=is_lines)
 
-    def _run_visual(self, desk: Desk, parts: dict[str, str | None]) -> None:
+    def _run_visual(self, buffer: VimBuffer, parts: dict[str, str | None]) -> None:
         if motion := parts["motion"]:
-            self._run_motion(desk, motion)
+            self._run_motion(buffer, motion)
         elif name := parts["object"]:
-            span = find_object(desk.text, desk.cursor, name)
+            span = find_object(buffer.text, buffer.cursor, name)
             if span and span[0] < span[1]:
-                desk.anchor, desk.cursor = span[0], span[1] - 1
+                buffer.anchor, buffer.cursor = span[0], span[1] - 1
         elif action := parts["action"]:
-            VISUAL_ACTIONS[action[0]](desk, action)
+            VISUAL_ACTIONS[action[0]](buffer, action)
 
-    def _repeat(self, desk: Desk) -> None:
+    def _repeat(self, buffer: VimBuffer) -> None:
         """Repeat the last change, with its inserted text."""
         match = _NORMAL.fullmatch(self._change) if self._change else None
         if match is None:
             return
-        keys, typed_text, times = self._change, self._typed, desk.count
+        keys, typed_text, times = self._change, self._typed, buffer.count
         for _ in range(min(times, 50)):
-            self._run(desk, match, keys)
-            if desk.mode == "insert":
-                insertion = typed_text * (desk.count if desk.repeats else 1)
-                desk.put(desk.cursor, desk.cursor, insertion)
-                desk.cursor = max(desk.cursor - 1, m.find_line_start(desk.text, desk.cursor))
-                desk.mode = "normal"
-            desk.cursor = clamp(desk.text, desk.cursor)
+            self._run(buffer, match, keys)
+            if buffer.mode == "insert":
+                insertion = typed_text * (buffer.count if buffer.repeats else 1)
+                buffer.put(buffer.cursor, buffer.cursor, insertion)
+                buffer.cursor = max(buffer.cursor - 1, m.find_line_start(buffer.text, buffer.cursor))
+                buffer.mode = "normal"
+            buffer.cursor = clamp(buffer.text, buffer.cursor)
         self._change, self._typed = keys, typed_text
 
     def _leave_insert(self, text: str, cursor: int) -> Reaction:
         """Change from insert to normal mode; the inserted text is the growth of the text since."""
-        desk = Desk(text, min(cursor, len(text)), anchor=cursor, mode="normal", register=self._register)
+        buffer = VimBuffer(text, min(cursor, len(text)), anchor=cursor, mode="normal", register=self._register)
         if self._inserting is not None:
             before, offset, count = self._inserting
             growth = len(text) - len(before)
             if growth >= 0 and text.startswith(before[:offset]) and text[offset + growth :] == before[offset:]:
                 self._typed = text[offset : offset + growth]
-                desk.put(desk.cursor, desk.cursor, self._typed * (count - 1))
+                buffer.put(buffer.cursor, buffer.cursor, self._typed * (count - 1))
         self._inserting = None
         self.mode, self.begun, self._column = "normal", "", None
-        desk.cursor = max(desk.cursor - 1, m.find_line_start(desk.text, desk.cursor))
-        return Reaction(clamp(desk.text, desk.cursor), tuple(desk.edits))
+        buffer.cursor = max(buffer.cursor - 1, m.find_line_start(buffer.text, buffer.cursor))
+        return Reaction(clamp(buffer.text, buffer.cursor), tuple(buffer.edits))
 
 
 def clamp(text: str, cursor: int) -> int:

@@ -24,7 +24,7 @@ class LetterSearch(NamedTuple):
     key: str
     letter: str
 
-    def turn_round(self) -> LetterSearch:
+    def reverse(self) -> LetterSearch:
         return LetterSearch(self.key.swapcase(), self.letter)
 
 

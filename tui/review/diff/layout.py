@@ -79,7 +79,9 @@ class DiffLayout(NamedTuple):
     end_rows: Sequence[int]
 
 
-def find_seen_targets(diff: ChangeDiff, layout: DiffLayout, current: int, visible_rows: range) -> list[tuple[str, ...]]:
+def find_visible_targets(
+    diff: ChangeDiff, layout: DiffLayout, current: int, visible_rows: range
+) -> list[tuple[str, ...]]:
     """Return the targets that can be judged among the visible rows: the buttons of hunk `current` (-1 = none), and
     path and id of each hunk that is fully visible, or partly if it is taller than the view."""
     targets: list[tuple[str, ...]] = []

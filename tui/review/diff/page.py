@@ -21,7 +21,7 @@ from tui.review.diff.layout import (
     build_folded_row,
     clean_lines,
     count_changed,
-    find_seen_targets,
+    find_visible_targets,
     layout_diff,
 )
 from tui.review.verdicts import SentVerdicts
@@ -69,7 +69,7 @@ class DiffPage:
         return change.hunks if change is not None else ()
 
     @property
-    def is_wanted(self) -> bool:
+    def is_unloaded(self) -> bool:
         """True if the lines have to be loaded or reloaded."""
         if self.change is None or self.problem:
             return False
@@ -152,7 +152,7 @@ class DiffPage:
         if self.diff is None or self.problem:
             return []
         inside = range(visible_rows.start - len(self.lead), visible_rows.stop - len(self.lead))
-        return find_seen_targets(self.diff, self._layout, current, inside)
+        return find_visible_targets(self.diff, self._layout, current, inside)
 
     def get_source_line(self, index: int) -> DiffLine:
         """Return the original text of a line of the diff."""

@@ -59,7 +59,7 @@ class DiffView(CodeView):
 
         path: str
 
-    class LinesWanted(Message):
+    class LinesRequested(Message):
         """Files with unloaded lines are in view."""
 
     def __init__(self, *, clock: Callable[[], float] = monotonic, id: str | None = None) -> None:  # noqa: A002
@@ -111,7 +111,7 @@ class DiffView(CodeView):
 
     def show_pages(self, pages: list[DiffPage], index: int, current: int | None = None) -> None:
         """Show files, with the cursor on hunk `current` of one; None = at its old hunk or position."""
-        position, before = self._find_place(), self.page
+        position, before = self._find_anchor(), self.page
         self.pages, self._text = pages, ""
         self.at = max(min(index, len(pages) - 1), 0)
         page = self.page
@@ -130,7 +130,7 @@ class DiffView(CodeView):
 
     def set_lines(self, page: DiffPage, diff: ChangeDiff) -> None:
         """Set the loaded lines of a file without moving the lines in view."""
-        is_new, hunks, position = page.diff is None, page.hunks, self._find_place()
+        is_new, hunks, position = page.diff is None, page.hunks, self._find_anchor()
         page.set_diff(diff)
         if page is self.page:
             self.current = find_matching_hunk(hunks, self.current, page.hunks)
@@ -162,14 +162,14 @@ class DiffView(CodeView):
     def lay_out_again(self, pages: Sequence[DiffPage] | None = None) -> None:
         """Lay out changed pages without moving the lines in view. A comment below the current hunk is scrolled into
         view with it."""
-        position, was_in_sight = self._find_place(), self._is_current_in_sight()
+        position, was_in_sight = self._find_anchor(), self._is_current_in_sight()
         self.lay_out(pages)
         self._restore(position)
         if was_in_sight and not self._is_current_in_sight():
             self.reveal_current()
 
-    def set_split(self, is_wanted: bool) -> None:
-        self.is_split_wanted = is_wanted
+    def set_split(self, is_unloaded: bool) -> None:
+        self.is_split_wanted = is_unloaded
         self.lay_out_again()
 
     # Positions
@@ -186,7 +186,7 @@ class DiffView(CodeView):
         first, last = page.find_hunk_rows(hunk) or (0, page.height)
         return top + first, top + last
 
-    def _find_place(self) -> Place | None:
+    def _find_anchor(self) -> Place | None:
         """Return the anchor that must not move: the visible head of the current hunk, else the top row."""
         if not self.pages:
             return None
@@ -210,15 +210,15 @@ class DiffView(CodeView):
             row = top + (hunk_rows[0] if hunk_rows is not None else 0)
         self.scroll_to(y=row - offset, animate=False, force=True)
 
-    def list_seen_pages(self) -> list[DiffPage]:
+    def list_visible_pages(self) -> list[DiffPage]:
         """Return the files of which something is in sight, or will be with the next screenful."""
         top, height = self.scroll_offset.y, max(self.size.height, 1)
         last = min(bisect_right(self._tops, top + 2 * height), len(self.pages))
         return self.pages[max(bisect_right(self._tops, top - height) - 1, 0) : last]
 
-    def list_seen_targets(self, top: int, height: int) -> list[tuple[str, ...]]:
+    def list_visible_targets(self, top: int, height: int) -> list[tuple[str, ...]]:
         targets: list[tuple[str, ...]] = []
-        first = top + self._is_header_kept(top)
+        first = top + self._is_header_sticky(top)
         for index in range(max(bisect_right(self._tops, top) - 1, 0), len(self.pages)):
             if self._tops[index] >= top + height:
                 break
@@ -287,11 +287,11 @@ class DiffView(CodeView):
 
     def _is_in_sight(self, rows: tuple[int, int]) -> bool:
         top = self.scroll_offset.y
-        return top + self._is_header_kept(top) <= rows[0] and rows[1] <= top + self.size.height
+        return top + self._is_header_sticky(top) <= rows[0] and rows[1] <= top + self.size.height
 
     # Drawing
 
-    def _is_header_kept(self, top: int) -> bool:
+    def _is_header_sticky(self, top: int) -> bool:
         """True if a file's header sticks to the top of the view, over its lines."""
         if not self.pages:
             return False
@@ -316,7 +316,7 @@ class DiffView(CodeView):
         return page.lines[index].text if index >= 0 else diff_row.text
 
     def render_line(self, y: int) -> Strip:
-        if y == 0 and self._is_header_kept(self.scroll_offset.y):
+        if y == 0 and self._is_header_sticky(self.scroll_offset.y):
             page, _ = self.find_page(self.scroll_offset.y)
             self._prepare(page)
             strip = self.painter.draw_header(page, self.row_width)
@@ -344,16 +344,16 @@ class DiffView(CodeView):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        if any(page.is_wanted for page in self.list_seen_pages()):
-            self.post_message(self.LinesWanted())
+        if any(page.is_unloaded for page in self.list_visible_pages()):
+            self.post_message(self.LinesRequested())
 
     def on_resize(self, _: events.Resize) -> None:
         self.lay_out_again()
-        if not self._keep_tall_hunk():
+        if not self._is_reading_tall_hunk():
             self.reveal_current()
-        self.post_message(self.LinesWanted())
+        self.post_message(self.LinesRequested())
 
-    def _keep_tall_hunk(self) -> bool:
+    def _is_reading_tall_hunk(self) -> bool:
         """True if a hunk taller than the view is being read; its end stays visible when the view gets lower."""
         if self.page is None or self.current < 0:
             return False
@@ -389,7 +389,7 @@ class DiffView(CodeView):
         page, diff_row = self._get_shown(row)
         if proof := meta.get("proof"):
             self.post_message(self.ProofClicked(proof))
-        elif diff_row.kind == "file" or (event.y == 0 and self._is_header_kept(row)):
+        elif diff_row.kind == "file" or (event.y == 0 and self._is_header_sticky(row)):
             self.select_hunk(0, self.pages.index(page))
             self.post_message(self.CursorMoved(page.path))
         elif diff_row.hunk >= 0 and (diff_row.hunk, page) != (self.current, self.page):
@@ -411,13 +411,13 @@ class PageLoader:
         self._filled_rows = -1  # the height of all files when more context was asked for
 
     def start(self, view: DiffView) -> None:
-        if not self._is_running and self._find_wanted(view) is not None:
+        if not self._is_running and self._find_unloaded(view) is not None:
             self._is_running = True
             _ = start_worker(view, self._run, view, group="review.load", exit_on_error=False)
 
     async def _run(self, view: DiffView) -> None:
         try:
-            while (page := self._find_wanted(view)) is not None:
+            while (page := self._find_unloaded(view)) is not None:
                 await self._load_page(view, page)
         finally:
             self._is_running = False
@@ -439,14 +439,14 @@ class PageLoader:
             view.lay_out_again([page])
         self._note_loaded(page)
 
-    def _find_wanted(self, view: DiffView) -> DiffPage | None:
+    def _find_unloaded(self, view: DiffView) -> DiffPage | None:
         if not view.is_attached or not view.pages:
             return None
-        seen_pages = view.list_seen_pages()
+        seen_pages = view.list_visible_pages()
         candidates = seen_pages if view.page is None else [view.page, *seen_pages]
-        next_page = next((page for page in candidates if page.is_wanted), None)
+        next_page = next((page for page in candidates if page.is_unloaded), None)
         if next_page is None and self._fill_view(view):
-            return next((page for page in view.pages if page.is_wanted), None)
+            return next((page for page in view.pages if page.is_unloaded), None)
         return next_page
 
     def _fill_view(self, view: DiffView) -> bool:

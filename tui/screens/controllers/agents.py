@@ -42,7 +42,7 @@ class AgentController(Controller):
     async def action_try_several(self, text: str = "") -> None:
         """Try a prompt with several candidates; without words, compare those of the last one."""
         if text:
-            await self._try(text)
+            await self._run_best(text)
             return
         answer = await self.context.query(queries.CandidatesQuery(), queries.CandidatesAnswer)
         if answer is None or not answer.candidates:
@@ -51,7 +51,7 @@ class AgentController(Controller):
         if picks := await self.context.ask(BestDialog(answer)):
             await self.context.submit(commands.BestTake(picks=picks))
 
-    async def _try(self, text: str) -> None:
+    async def _run_best(self, text: str) -> None:
         """Run the task of `/best`; a rejected one returns to the prompt."""
         command_line = f"/best {text}"
         self.context.prompt.past.add(command_line)
@@ -67,7 +67,7 @@ class AgentController(Controller):
 
     @on(AgentList.Opened)
     def _open(self, event: AgentList.Opened) -> None:
-        self._read(event.id)
+        self._show_conversation(event.id)
 
     @on(AgentList.Stopped)
     def _stop_marked(self, event: AgentList.Stopped) -> None:
@@ -79,7 +79,7 @@ class AgentController(Controller):
             self.context.submit_soon(commands.TurnInterrupt(session=name))
 
     @in_worker("agents")
-    async def _read(self, name: str) -> None:
+    async def _show_conversation(self, name: str) -> None:
         """Show a subagent's conversation, and stop it at the user's request."""
         subagent, block = self.context.state.subagents.get(name), self.context.state.transcript.subagents.get(name)
         if subagent is None or block is None:  # its turn was taken back meanwhile

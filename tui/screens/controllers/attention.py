@@ -106,9 +106,9 @@ class AttentionController(Controller):
         ):  # an old session is read: nothing of it is new
             return
         if new := question_keys - known_keys:
-            self._call(self._describe_question(new))
+            self._notify(self._describe_question(new))
         elif before.is_working and not self._situation.is_working and not self._situation.questions:
-            self._call(" · ".join(filter(None, ("Done", self._situation.describe()))))
+            self._notify(" · ".join(filter(None, ("Done", self._situation.describe()))))
 
     def _describe_question(self, new: frozenset[str]) -> str:
         state = self.context.state
@@ -136,13 +136,13 @@ class AttentionController(Controller):
         if self.settings.progress:
             terminal.show_progress(self._situation.progress)
 
-    def _call(self, body: str) -> None:
+    def _notify(self, body: str) -> None:
         self._announce(f"{body}.")
         settings, title = self.settings, self._format_title()
         if settings.when == "never" or (settings.when == "unfocused" and self.context.screen.app.app_focus):
             return
         if (terminal := self._terminal) is not None:
-            terminal.write_aside(format_notification(settings.terminal, title, body, self._capabilities))
+            terminal.write_sequence(format_notification(settings.terminal, title, body, self._capabilities))
         if settings.command:
             words = (*settings.command, clean_line(title, MAX_TITLE), clean_line(body, MAX_BODY))
             self.context.start(self._run_command, words, group="notifying", exclusive=True)

@@ -39,7 +39,7 @@ class CopyController(Controller):
             self.context.notify_user("There is nothing to copy here.")
             return
         driver = self.context.screen.app._driver
-        report = await copy_text(text, driver.write_aside if isinstance(driver, TerminalDriver) else None)
+        report = await copy_text(text, driver.write_sequence if isinstance(driver, TerminalDriver) else None)
         size = count("line", text.count("\n") + 1) if "\n" in text else count("character", len(text))
         if report.taken_by:
             self.context.notify_user(f"Copied {size}: {', '.join(report.taken_by)}.")

@@ -109,7 +109,7 @@ HINTS: Final = (
 )
 
 
-def leads_on(action: str, triggers: tuple[str, ...]) -> bool:
+def completes_step(action: str, triggers: tuple[str, ...]) -> bool:
     """True if an action that is carried out is one of these keys or commands."""
     return any(action == trigger or action.startswith(f"{trigger}(") for trigger in map(_find_action, triggers))
 
@@ -147,7 +147,7 @@ class GuideController(Controller):
         self._file = answer.file or _FALLBACK
         if answer.tour:
             self._step = next((step for step in TOUR if step.id == answer.tour), TOUR[0])
-            self._keep_step()
+            self._save_step()
         self.update()
 
     def note_chosen(self, entry: str) -> None:
@@ -158,7 +158,7 @@ class GuideController(Controller):
     def action_begin(self, _: str = "") -> None:
         """Begin the tour, from its first step."""
         self._is_loaded, self._step = True, TOUR[0]
-        self._keep_step()
+        self._save_step()
         self.update()
 
     def update(self) -> None:
@@ -178,11 +178,11 @@ class GuideController(Controller):
         step = self._step
         if step is not None and action == "turn.interrupt":
             if self.context.prompt.has_focus and not self.context.state.is_running and not self.context.prompt.text:
-                self._go_on(None)
-        elif step is not None and leads_on(action, step.by):
-            self._go_on(step)
+                self._advance(None)
+        elif step is not None and completes_step(action, step.by):
+            self._advance(step)
         for hint in HINTS:
-            if self._is_loaded and hint.id not in self._used and leads_on(action, hint.by):
+            if self._is_loaded and hint.id not in self._used and completes_step(action, hint.by):
                 self._used.add(hint.id)
                 self.context.submit_soon(commands.GuideKeep(used=hint.id))
                 self.update()
@@ -191,16 +191,16 @@ class GuideController(Controller):
     def _note_typing(self) -> None:
         step = self._step
         if step is not None and step.typed and step.typed in self.context.prompt.text:
-            self._go_on(step)
+            self._advance(step)
 
-    def _go_on(self, step: TourStep | None) -> None:
+    def _advance(self, step: TourStep | None) -> None:
         """Go to the step after this one; None ends the tour."""
         position = TOUR.index(step) + 1 if step is not None else len(TOUR)
         self._step = TOUR[position] if position < len(TOUR) else None
-        self._keep_step()
+        self._save_step()
         self.update()
 
-    def _keep_step(self) -> None:
+    def _save_step(self) -> None:
         self.context.submit_soon(commands.GuideKeep(tour=self._step.id if self._step is not None else DONE))
 
     def _describe(self) -> str:

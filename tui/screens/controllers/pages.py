@@ -153,9 +153,9 @@ class PageController(Controller):
         elif answer is not None:
             app: Any = self.context.screen.app
             themes = (*FAMILIES, *sorted(app.available_themes))
-            self.context.show(SettingsDialog(answer, self._keep_setting, {"ui.theme": themes}))
+            self.context.show(SettingsDialog(answer, self._save_setting, {"ui.theme": themes}))
 
-    async def _keep_setting(self, command: commands.SettingKeep) -> queries.ConfigAnswer | commands.Reject:
+    async def _save_setting(self, command: commands.SettingKeep) -> queries.ConfigAnswer | commands.Reject:
         """Save a setting; apply it if it concerns the screen."""
         if command.key == "ui.syntax" and command.text and read_pygments_style(command.text) is None:
             message = f"ui.syntax: Pygments has no style {command.text!r}."
@@ -220,16 +220,16 @@ class PageController(Controller):
         """Show the MCP servers, and switch them and their tools."""
         answer = await self.context.query(queries.ServersQuery(), queries.ServersAnswer, "There are no servers yet.")
         if answer is not None:
-            self.context.show(ServersDialog(answer, self._control_server, self._look_at_servers))
+            self.context.show(ServersDialog(answer, self._control_server, self._show_servers))
 
-    async def _look_at_servers(self) -> queries.ServersAnswer | None:
+    async def _show_servers(self) -> queries.ServersAnswer | None:
         return await self.context.query(queries.ServersQuery(), queries.ServersAnswer)
 
     async def _control_server(self, command: commands.ServerControl) -> queries.ServersAnswer | None:
         if not await self.context.submit(command):
             return None
         await self.context.query(queries.IdleQuery(), queries.IdleAnswer)
-        return await self._look_at_servers()
+        return await self._show_servers()
 
     @in_worker("picker")
     async def action_explain_call(self, text: str = "") -> None:

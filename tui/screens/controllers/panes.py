@@ -150,7 +150,7 @@ class PaneController(Controller):
         self.context.screen.add_class("-side")
         if name != "review":
             self.context.screen.remove_class("-whole")
-        self._feed_side(frozenset({"review", "plan", "debug", "agents"}))
+        self._update_side(frozenset({"review", "plan", "debug", "agents"}))
         if name == "review":
             pane.browser.start_grace()
         if focus:
@@ -170,7 +170,7 @@ class PaneController(Controller):
             files = FilePane(self._load_tree, self._find_files, id="left")
             _ = screen.query_one("#body").mount(files, before="#centre")
         await wait_until_mounted(screen.query_one("#left"))
-        self._feed_tree(frozenset())  # the task that mounted it may have been cancelled before its update
+        self._update_tree(frozenset())  # the task that mounted it may have been cancelled before its update
         screen.add_class("-files")
 
     async def ensure_shown(self, name: str) -> None:
@@ -264,11 +264,11 @@ class PaneController(Controller):
         if "files" in topics or "review" in topics:
             paths, state.touched_paths = frozenset(state.touched_paths), set()
             is_any, state.is_any_touched = state.is_any_touched, False
-            self._feed_tree(paths, is_any=is_any)
+            self._update_tree(paths, is_any=is_any)
             if (preview := self.preview) is not None:
                 preview.refresh_paths(frozenset() if is_any else paths)
                 preview.set_diagnostics(state.review.diagnostics)
-        self._feed_side(topics)
+        self._update_side(topics)
         panes = SCREEN_MODES[state.mode].panes
         self._auto_shown -= {pane.name for pane in panes if not pane.is_due(state)}
         due = next((pane for pane in panes if not self.is_narrow and self._is_due(pane, topics)), None)
@@ -286,7 +286,7 @@ class PaneController(Controller):
             return self._get_pane(pane.name) is None
         return pane.repeats == "always" or pane.name not in self._auto_shown
 
-    def _feed_tree(self, paths: frozenset[str], *, is_any: bool = False) -> None:
+    def _update_tree(self, paths: frozenset[str], *, is_any: bool = False) -> None:
         state = self.context.state
         for tree in self.context.screen.query("FileTree"):
             file_tree: Any = tree
@@ -297,7 +297,7 @@ class PaneController(Controller):
             elif paths:
                 file_tree.refresh_paths(paths)
 
-    def _feed_side(self, topics: frozenset[Topic]) -> None:
+    def _update_side(self, topics: frozenset[Topic]) -> None:
         side, state = self.side, self.context.state
         if side is None:
             return
@@ -362,11 +362,11 @@ class FocusController(Controller):
                 return
             if widget is not self._refuge:
                 self._displaced = widget
-            self._focus_refuge()
+            self._focus_fallback()
         elif self._displaced is not None and get_visibility(self._displaced) == "seen":
             self._restore_focus(widget)
         elif widget is None:
-            self._focus_refuge()
+            self._focus_fallback()
 
     def _restore_focus(self, widget: Widget | None) -> None:
         """Give a prompt the focus back from where it was put meanwhile; a pane with commands only if nothing has it."""
@@ -375,7 +375,7 @@ class FocusController(Controller):
             self.context.screen.set_focus(displaced_widget, scroll_visible=False)
             self._displaced = self._refuge = None
 
-    def _focus_refuge(self) -> None:
+    def _focus_fallback(self) -> None:
         """Focus the first visible one of the prompt, the side pane and the files."""
         refuges = [self.context.prompt, *self._panes.list_focusable()]
         self._refuge = next((refuge for refuge in refuges if get_visibility(refuge) == "seen"), None)

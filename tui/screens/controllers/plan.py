@@ -63,18 +63,18 @@ class PlanController(Controller):
         if path and await self.context.submit(commands.PlanEdit(path=path)):
             await self._panes.show("plan")
 
-    @on(messages.PlanWanted)
+    @on(messages.PlanRequested)
     def _open_wanted_plan(self) -> None:
         self.action_choose_plan()
 
     @on(SidePane.PaneShown)
     @in_worker("plans")
-    async def _name_plans(self, event: SidePane.PaneShown) -> None:
+    async def _show_plan_names(self, event: SidePane.PaneShown) -> None:
         """Let a panel without a plan say which ones the project has."""
         if event.name == "plan" and self.context.state.current_plan is None:
             answer = await self._list_plans()
             if answer is not None and (panel := self._panes.plan) is not None:
-                panel.show_found(tuple(map(_get_plan_name, answer.paths)), answer.place)
+                panel.show_plan_names(tuple(map(_get_plan_name, answer.paths)), answer.place)
 
     async def _list_plans(self) -> queries.PlanFilesAnswer | None:
         return await self.context.query(queries.PlanFilesQuery(), queries.PlanFilesAnswer, "The plans can't be listed.")

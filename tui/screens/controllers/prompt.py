@@ -53,7 +53,7 @@ class ChipRow:
     def __init__(self, context: ScreenContext) -> None:
         self._context = context
         self._removed: set[str] = set()
-        self._found = queries.PromptContextAnswer()
+        self._context_answer = queries.PromptContextAnswer()
         self._timer: Timer | None = None
 
     def refresh_soon(self) -> None:
@@ -86,7 +86,7 @@ class ChipRow:
             self._show(answer)
 
     def _show(self, answer: queries.PromptContextAnswer) -> None:
-        self._found = answer
+        self._context_answer = answer
         if isinstance(row := self._context.find_bar("context"), ContextChips):
             items = [context_item for context_item in answer.items if context_item.key not in self._removed]
             row.show(items, [problem for problem in answer.problems if problem.key not in self._removed])
@@ -99,7 +99,7 @@ class ChipRow:
     def remove(self, key: str) -> None:
         """Leave a chip out of the prompt; behind the last one, the prompt has the focus again."""
         self._removed.add(key)
-        self._show(self._found)
+        self._show(self._context_answer)
 
     def take_excluded(self) -> tuple[str, ...]:
         """Return and reset the keys of removed chips, for the prompt to send."""
@@ -207,36 +207,36 @@ class PromptController(Controller):
         if (alias := parse_alias(text)) is not None:
             self.context.start(self._run_alias, event, *alias, group="slash")
         elif problem := describe_unknown_command(text):
-            self.context.start(self._send_called, event, problem, group="prompts")
+            self.context.start(self._send_command_prompt, event, problem, group="prompts")
         else:
             self._take_text(event)
 
     async def _run_command(self, command: SlashCommand, argument: str) -> None:
         """Carry a command of the screen out; one that the engine has to answer waits for its session."""
         if not command.is_for_screen:
-            self._tell_wait("command is carried out")
+            self._report_wait("command is carried out")
             await self.context.bridge.wait_until_caught_up()
         await self.context.screen.run_action(f"{command.action}({argument!r})")
 
     async def _run_alias(self, event: Prompt.Submitted, command: SlashCommand, argument: str) -> None:
         """Run an alias of another agent's command, unless the user has a command of this name."""
-        if not command.is_for_screen and await self._calls_own(event.text):
+        if not command.is_for_screen and await self._is_user_command(event.text):
             self._take_text(event)
         else:
             await self._run_command(command, argument)
 
-    async def _calls_own(self, text: str) -> bool:
+    async def _is_user_command(self, text: str) -> bool:
         await self.context.bridge.wait_until_caught_up()
         answer = await self.context.query(queries.CommandsQuery(), queries.CommandsAnswer)
         return is_called(text, [command.name for command in answer.commands] if answer else [])
 
-    def _tell_wait(self, subject: str) -> None:
+    def _report_wait(self, subject: str) -> None:
         if not self.context.state.session_id:
             self._modes.show(f"starting… your {subject} when the engine is ready")
 
-    async def _send_called(self, event: Prompt.Submitted, problem: str) -> None:
+    async def _send_command_prompt(self, event: Prompt.Submitted, problem: str) -> None:
         """Send a prompt that calls a user's command; an unknown one returns to the input."""
-        if await self._calls_own(event.text):
+        if await self._is_user_command(event.text):
             self._take_text(event)
         else:
             self.context.notify_user(insert_keys(problem, get_keymap(self.context.screen.app)), is_error=True)
@@ -247,24 +247,24 @@ class PromptController(Controller):
         self.context.prompt.past.add(text)
         self.context.transcript.follow_end()
         if note := parse_note(text):
-            self.context.start(self._remember, text, note, group="prompts")
+            self.context.start(self._save_note, text, note, group="prompts")
         elif (task := text.removeprefix(BACKGROUND_PREFIX).strip()) != text.strip() and task:
             self.context.submit_soon(commands.BackgroundStart(text=task))
         elif text.startswith(MACHINE_PREFIX) and (machine_command := text.removeprefix(MACHINE_PREFIX).strip()):
-            self.context.start(self._ask_about_machine, text, machine_command, group="prompts")
+            self.context.start(self._confirm_unsandboxed, text, machine_command, group="prompts")
         elif shell_command := parse_command(text, takes_commands=self.context.state.takes_commands):
             self.context.submit_soon(commands.CommandRun(command=shell_command))
         elif not self._questions.answer_with_text(text):
             self.context.start(self._send, text, event.pasted, self.chips.take_excluded(), group="prompts")
 
-    async def _remember(self, text: str, note: str) -> None:
+    async def _save_note(self, text: str, note: str) -> None:
         """Save a note about the project; a rejected one returns to the prompt."""
         if await self.context.submit(commands.MemoryAdd(text=note)):
             self.context.notify_user("Kept for later sessions.", "/memory lists what is kept.")
         else:
             self.return_text(text)
 
-    async def _ask_about_machine(self, text: str, command: str) -> None:
+    async def _confirm_unsandboxed(self, text: str, command: str) -> None:
         """Run a command outside the sandbox after confirmation of the command and its directory; otherwise it
         returns to the prompt."""
         await self.context.bridge.wait_until_caught_up()
@@ -292,13 +292,13 @@ class PromptController(Controller):
             return
         url = address if "://" in address else f"https://{address}"
         self.context.focus_prompt()
-        self.context.prompt.insert_apart(f"@{url}")
+        self.context.prompt.insert_separated(f"@{url}")
 
     async def _send(self, text: str, pasted_spans: Spans = (), excluded_keys: tuple[str, ...] = ()) -> None:
         from tui.chat.block_rows import preload_markdown
 
         self.context.screen.run_worker(preload_markdown, thread=True, group="warm-up", exclusive=True)
-        self._tell_wait("prompt is sent")
+        self._report_wait("prompt is sent")
         async with self._send_lock:  # preserves the order of input
             reply = await self._submit(text, pasted_spans, excluded_keys)
         if isinstance(reply, commands.Reject):
@@ -421,7 +421,7 @@ class PromptController(Controller):
     def _insert_mention(self, event: MentionRequested) -> None:
         self._panes.uncover_prompt()
         self.context.focus_prompt()
-        self.context.prompt.insert_apart(format_mention(event.path, event.start, event.end))
+        self.context.prompt.insert_separated(format_mention(event.path, event.start, event.end))
 
     # Attachments
 

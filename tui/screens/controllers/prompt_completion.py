@@ -131,16 +131,16 @@ class CompletionController(Controller):
     # The end of a path, dim behind the text
 
     @on(Prompt.Changed)
-    def _look_for_path_soon(self) -> None:
+    def _search_path_soon(self) -> None:
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
         prompt = self.context.prompt
         if self.context.state.session_id and prompt.is_at_end and find_typed_path(prompt.before_cursor):
-            self._timer = self.context.screen.set_timer(GHOST_WAIT, self._look_for_path)
+            self._timer = self.context.screen.set_timer(GHOST_WAIT, self._search_path)
 
     @in_worker("ghost")
-    async def _look_for_path(self) -> None:
+    async def _search_path(self) -> None:
         text, typed_path = self.context.prompt.text, find_typed_path(self.context.prompt.before_cursor)
         if not typed_path:
             return

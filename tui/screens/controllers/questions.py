@@ -159,9 +159,9 @@ class QuestionController(Controller):
     def _postpone_question(self) -> None:
         self.context.focus_prompt()
 
-    @on(messages.AnswersGiven)
+    @on(messages.AnswersSubmitted)
     @in_worker("commands", exclusive=False)
-    async def _answer_question(self, event: messages.AnswersGiven) -> None:
+    async def _answer_question(self, event: messages.AnswersSubmitted) -> None:
         is_taken = await self.context.submit(commands.QuestionReply(id=event.id, answers=event.answers))
         if not is_taken and self._question is not None:
             self._question.reopen()

@@ -145,8 +145,8 @@ class ReviewController(Controller):
         state, side = self.context.state, self._panes.side
         is_waiting = bool(state.changes) or any(bulk.needs_verdict for bulk in state.bulks)
         is_over, self._has_waited = self._has_waited and not is_waiting, is_waiting
-        is_told = side is not None and side.current == "review"
-        if is_over and not is_told and state.branch and state.can_commit:
+        is_review_open = side is not None and side.current == "review"
+        if is_over and not is_review_open and state.branch and state.can_commit:
             self.context.notify_user("Nothing waits any more.", "/commit commits what you accepted.")
 
     # Bulks
@@ -463,7 +463,7 @@ class CommitController(Controller):
         is_at_work = self._dialog.is_at_work
         for event in (end for end in ends if is_at_work or not isinstance(end, ErrorRaised)):
             if self._dialog is not None:
-                self._dialog.show_end(event)
+                self._dialog.show_result(event)
 
 
 def _begin(text: str) -> str:

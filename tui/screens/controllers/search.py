@@ -103,7 +103,7 @@ class NameController(Controller):
     @on(LookupRequested)
     @in_worker("names")
     async def _look_up(self, event: LookupRequested) -> None:
-        timer = self.context.screen.set_timer(PATIENCE, self._show_patience)
+        timer = self.context.screen.set_timer(PATIENCE, self._show_waiting_notice)
         try:
             match event.kind:
                 case "hover":
@@ -115,7 +115,7 @@ class NameController(Controller):
         finally:
             timer.stop()
 
-    def _show_patience(self) -> None:
+    def _show_waiting_notice(self) -> None:
         self._show_below("Asking the language server…")
 
     def _show_below(self, text: str) -> None:

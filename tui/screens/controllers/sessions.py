@@ -269,11 +269,11 @@ class SessionController(Controller):
             explanation = "What is kept, `agent-tui review` shows."
             self._question = dialog = PickerDialog(title, options, explanation=explanation)
             answer = await self.context.ask(dialog)
-            if answer is None or (answer == KEEP and not await self._keep_changes(sessions)):
+            if answer is None or (answer == KEEP and not await self._save_changes(sessions)):
                 return
         self.context.screen.app.exit()
 
-    async def _keep_changes(self, sessions: list[str]) -> bool:
+    async def _save_changes(self, sessions: list[str]) -> bool:
         """Retain the pending changes of private sessions. Return False for a rejection, which was displayed."""
         for session in sessions:
             if not await self.context.submit(commands.PendingKeep(session=session)):

@@ -214,7 +214,7 @@ class QueueDialog(ListingDialog[QueueChoice]):
         index = self.marked
         if index is not None and index < len(self._texts):
             lines = self._texts[index].count("\n")
-            self.tell(f"and {count('more line', lines)}" if lines else "")
+            self.show_note(f"and {count('more line', lines)}" if lines else "")
 
     def action_choose(self, action: QueueAction) -> None:
         if self.marked is not None:

@@ -62,7 +62,7 @@ _MAX_SUBJECTS: Final = 12  # subjects
 
 class DraftDialog(Dialog[None]):
     """Edits a text that one key sends. `submit` sends a command; `edit` opens a text with a file suffix in the
-    user's editor. Results of the command are passed to `show_end`."""
+    user's editor. Results of the command are passed to `show_result`."""
 
     shape = "wide draft"
     asks_consent = True
@@ -131,7 +131,7 @@ class DraftDialog(Dialog[None]):
         self.query_one("#draft-output", Static).update(to_content(render_output(text[-MAX_OUTPUT:]).rstrip()))
         log.scroll_end(animate=False)
 
-    def show_end(self, event: AnyEvent) -> None:
+    def show_result(self, event: AnyEvent) -> None:
         """Show the result of the command; after a failure it can be sent again."""
         if isinstance(event, CommitFailed | ErrorRaised):
             self.is_busy = False
@@ -178,7 +178,7 @@ class CommitDialog(DraftDialog):
 
     def __init__(self, answer: CommitAnswer, submit: Submit, edit: Edit, preview: Preview, *, drafts: bool) -> None:
         super().__init__("Commit what you accepted", submit, edit)
-        self._found, self._preview, self._drafts = answer, preview, drafts
+        self._answer, self._preview, self._drafts = answer, preview, drafts
         self._split: CommitSplit = "none"
         self._hooks: HookPlace = "box"
         self._texts: dict[Edits, str] = {}
@@ -186,7 +186,7 @@ class CommitDialog(DraftDialog):
         self._asked: tuple[Edits, ...] = ()  # whose messages a model writes now; (): it sorts
         self._had_written: set[Edits] = set()  # whose messages it was asked for
         self._topics: tuple[CommitTopic, ...] | None = None  # as a model has sorted the edits; None: it was not asked
-        self._at = self._made = 0
+        self._at = self._commit_count = 0
 
     def set_up(self) -> None:
         super().set_up()
@@ -194,19 +194,19 @@ class CommitDialog(DraftDialog):
 
     @property
     def _group(self) -> CommitGroup:
-        return self._found.groups[self._at]
+        return self._answer.groups[self._at]
 
     def show_preview(self, answer: CommitAnswer) -> None:
         """Show the commits as they are planned now."""
         if answer.refused:
             self.notify(f"{answer.refused} {answer.hint}".strip(), markup=False)
             return
-        self._keep_text()
-        self._found, self._at = answer, 0
+        self._save_text()
+        self._answer, self._at = answer, 0
         self._show_groups()
 
     def _show_groups(self) -> None:
-        for group in self._found.groups:
+        for group in self._answer.groups:
             self._texts.setdefault(group.edits, group.message)
             self._proposed.setdefault(group.edits, group.message)
         self._show_group()
@@ -216,10 +216,10 @@ class CommitDialog(DraftDialog):
         self.show_text(self._texts[self._group.edits])
         self._show_head()
         self.show_keys()
-        self.show_facts(render_files(self._group.files, self._found.left_out, self.size.width))
+        self.show_facts(render_files(self._group.files, self._answer.left_out, self.size.width))
 
     def _show_head(self) -> None:
-        answer, total = self._found, len(self._found.groups)
+        answer, total = self._answer, len(self._answer.groups)
         parts = [f"on {answer.branch or 'a detached HEAD'}", _SPLIT_WORDS[self._split]]
         if answer.hooks:
             parts.append(f"{', '.join(answer.hooks)} {_HOOK_WORDS[self._hooks]}")
@@ -234,26 +234,26 @@ class CommitDialog(DraftDialog):
         self.show_head(head)
 
     def list_useless(self) -> tuple[str, ...]:
-        answer = self._found
+        answer = self._answer
         return (
             *(() if len(answer.groups) > 1 else ("commit.next",)),
             *(() if answer.hooks else ("commit.hooks",)),
         )
 
-    def _keep_text(self) -> None:
+    def _save_text(self) -> None:
         self._texts[self._group.edits] = self.editor.text
 
     def action_make(self) -> None:
-        self._keep_text()
-        edit_groups = [group.edits for group in self._found.groups]
+        self._save_text()
+        edit_groups = [group.edits for group in self._answer.groups]
         commits = tuple(PlannedCommit(message=self._texts[edits], edits=edits) for edits in edit_groups)
-        self._made = 0
-        self.send(CommitMake(head=self._found.head, commits=commits, hooks=self._hooks))
+        self._commit_count = 0
+        self.send(CommitMake(head=self._answer.head, commits=commits, hooks=self._hooks))
 
     def action_draft(self) -> None:
         if not self.is_busy and not self._is_drafting:
             self._is_drafting = True
-            self._asked = tuple(group.edits for group in self._found.groups)
+            self._asked = tuple(group.edits for group in self._answer.groups)
             self._had_written.update(self._asked)
             self._submit(CommitDraft(groups=self._asked))
             self._show_head()
@@ -262,9 +262,9 @@ class CommitDialog(DraftDialog):
         """Request the next missing part of the current split from a model, one at a time."""
         if self._split == "topic" and self._topics is None and not self._is_drafting:
             self._is_drafting, self._asked = True, ()
-            self._submit(CommitSort(edits=tuple(edit for group in self._found.groups for edit in group.edits)))
+            self._submit(CommitSort(edits=tuple(edit for group in self._answer.groups for edit in group.edits)))
             self._show_head()
-        elif self._drafts and not self._had_written.issuperset(group.edits for group in self._found.groups):
+        elif self._drafts and not self._had_written.issuperset(group.edits for group in self._answer.groups):
             self.action_draft()
 
     def action_split(self) -> None:
@@ -283,16 +283,16 @@ class CommitDialog(DraftDialog):
 
     def action_hooks(self) -> None:
         places: tuple[HookPlace, ...] = get_args(HookPlace)
-        if self._found.hooks and not self.is_busy:
+        if self._answer.hooks and not self.is_busy:
             self._hooks = places[(places.index(self._hooks) + 1) % len(places)]
             self._show_head()
 
     def action_show(self, step: int) -> None:
-        self._keep_text()
-        self._at = (self._at + step) % len(self._found.groups)
+        self._save_text()
+        self._at = (self._at + step) % len(self._answer.groups)
         self._show_group()
 
-    def show_end(self, event: AnyEvent) -> None:
+    def show_result(self, event: AnyEvent) -> None:
         self._is_drafting = self._is_drafting and not isinstance(event, CommitDrafted | CommitSorted | ErrorRaised)
         if isinstance(event, CommitDrafted):
             self._take_draft(event.messages)
@@ -304,16 +304,16 @@ class CommitDialog(DraftDialog):
             self._split = "none"
             self._show_split()
         elif isinstance(event, CommitMade):
-            self._made += 1
-            if self._made == len(self._found.groups):
+            self._commit_count += 1
+            if self._commit_count == len(self._answer.groups):
                 _ = self.dismiss(None)
                 return
-        super().show_end(event)
+        super().show_result(event)
         self._show_head()
 
     def _take_draft(self, messages: Sequence[str]) -> None:
         """Take the messages of a model, but for those that the user has begun to write."""
-        self._keep_text()
+        self._save_text()
         for edits, text in zip(self._asked, messages, strict=False):
             if self._texts[edits] == self._proposed[edits]:
                 self._texts[edits] = text
@@ -351,14 +351,14 @@ class PullRequestDialog(DraftDialog):
 
     def __init__(self, answer: PullRequestAnswer, submit: Submit, edit: Edit, *, drafts: bool) -> None:
         super().__init__("Pull request", submit, edit)
-        self._found, self._drafts = answer, drafts
+        self._answer, self._drafts = answer, drafts
         self._is_draft = False
 
     def set_up(self) -> None:
         super().set_up()
-        self.show_text(f"{self._found.title}\n\n{self._found.body}")
-        commit_lines = [f"· {fit_line(commit, 100)}" for commit in self._found.commits[:_MAX_SUBJECTS]]
-        remaining = len(self._found.commits) - _MAX_SUBJECTS
+        self.show_text(f"{self._answer.title}\n\n{self._answer.body}")
+        commit_lines = [f"· {fit_line(commit, 100)}" for commit in self._answer.commits[:_MAX_SUBJECTS]]
+        remaining = len(self._answer.commits) - _MAX_SUBJECTS
         facts = "\n".join([*commit_lines, *([f"… {remaining} more"] if remaining > 0 else [])])
         self.show_facts(Content.from_text(facts, markup=False).stylize("$foreground 60%"))
         self._show_head()
@@ -366,7 +366,7 @@ class PullRequestDialog(DraftDialog):
             self.action_draft()
 
     def _show_head(self) -> None:
-        answer = self._found
+        answer = self._answer
         ways = f"git push {answer.remote} HEAD:{answer.branch} · {fit_line(answer.url, 100)}"
         state = " as not ready for review" if self._is_draft else ""
         opens = f"then {answer.program} opens it{state}" if answer.program else "only pushed: no gh or glab here for it"
@@ -376,7 +376,7 @@ class PullRequestDialog(DraftDialog):
 
     def action_open(self) -> None:
         title, _, body = self.editor.text.strip().partition("\n")
-        answer = self._found
+        answer = self._answer
         self.send(
             PullRequestOpen(
                 branch=answer.branch,
@@ -398,12 +398,12 @@ class PullRequestDialog(DraftDialog):
         self._is_draft = not self._is_draft
         self._show_head()
 
-    def show_end(self, event: AnyEvent) -> None:
+    def show_result(self, event: AnyEvent) -> None:
         self._is_drafting = False
         if isinstance(event, PullRequestOpened):
             _ = self.dismiss(None)
             return
         if isinstance(event, PullRequestDrafted) and not self.is_touched:
             self.show_text(f"{event.title}\n\n{event.body}")
-        super().show_end(event)
+        super().show_result(event)
         self._show_head()

@@ -191,7 +191,7 @@ def build_status_page(facts: Iterable[StatusFact], keymap: Mapping[str, str]) ->
     for fact in facts:
         shortcut = fact.way if fact.way.startswith("/") else format_first_key(fact.way, keymap)
         suffix = f"  {shortcut}" if fact.way != PAGE else ""
-        parts += [(render_prose(fact.told), ""), (f"{suffix}\n", "$accent")]
+        parts += [(render_prose(fact.sentence), ""), (f"{suffix}\n", "$accent")]
     return PageDialog("Status", Content.assemble(*parts))
 
 

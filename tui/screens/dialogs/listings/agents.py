@@ -38,42 +38,44 @@ class AgentsDialog(ListingDialog[tuple[str, str]]):
 
     def __init__(self, answer: AgentsAnswer) -> None:
         super().__init__("Subagents")
-        self._found = answer
+        self._answer = answer
 
     def set_up(self) -> None:
         self.show_keys(_KIND_HINTS)
-        agents = self._found.agents
+        agents = self._answer.agents
         width = min(max((len(agent.name) for agent in agents), default=0), _LONGEST)
         rows = [_format_agent(agent, width) for agent in agents]
         rows += [
             Content.assemble(("! ", "$text-warning"), shorten_path(extension.path, 60))
-            for extension in self._found.skipped
+            for extension in self._answer.skipped
         ]
-        notes = (_OWN,) if self._found.is_trusted else (_UNTRUSTED,)
+        notes = (_OWN,) if self._answer.is_trusted else (_UNTRUSTED,)
         self.show_rows(f"{count('kind', len(agents))}; the agent gives them tasks, or you do: @agent-NAME", rows, notes)
 
     @property
     def _agent(self) -> LoadedAgent | None:
         index = self.marked
-        return self._found.agents[index] if index is not None and index < len(self._found.agents) else None
+        return self._answer.agents[index] if index is not None and index < len(self._answer.agents) else None
 
     def show_reason(self) -> None:
         index, agent = self.marked, self._agent
         if agent is not None:
             wrong = f"It does not start: {agent.refusal}." if agent.refusal else agent.problem
-            self.tell(_explain(agent), "$text-warning" if wrong else "$foreground 60%")
+            self.show_note(_explain(agent), "$text-warning" if wrong else "$foreground 60%")
         elif index is not None:
-            self.tell(f"No subagent: {self._found.skipped[index - len(self._found.agents)].reason}", "$text-warning")
+            self.show_note(
+                f"No subagent: {self._answer.skipped[index - len(self._answer.agents)].reason}", "$text-warning"
+            )
 
     def action_open(self) -> None:
         index, agent = self.marked, self._agent
         if index is None:
             return
-        path = agent.path if agent is not None else self._found.skipped[index - len(self._found.agents)].path
+        path = agent.path if agent is not None else self._answer.skipped[index - len(self._answer.agents)].path
         if not path:
-            self.tell("It is built in.", "$text-warning")
+            self.show_note("It is built in.", "$text-warning")
         elif path.startswith(("/", "~", "../")):
-            self.tell(f"It lies outside of the project: {path}", "$text-warning")
+            self.show_note(f"It lies outside of the project: {path}", "$text-warning")
         else:
             self.answer(("open", path))
 

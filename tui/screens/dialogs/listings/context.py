@@ -91,18 +91,20 @@ class ContextDialog(ListingDialog[None]):
         if self._asked and part.id == self._asked:
             key = format_first_key("context.drop", get_keymap(self.app))
             text = f"{key} again leaves out {part.tokens:,} tokens; what the provider has cached is lost from there on."
-            self.tell(text, "$text-warning")
+            self.show_note(text, "$text-warning")
             return
         self._asked = ""
         objection = f" It can't be left out: {part.problem}." if part.problem else ""
-        self.tell(f"{part.reason[:1].upper()}{part.reason[1:]}.{objection}" if part.reason else objection)
+        self.show_note(f"{part.reason[:1].upper()}{part.reason[1:]}.{objection}" if part.reason else objection)
 
     def action_drop(self) -> None:
         part = self._part
         if part is None:
             return
         if part.problem or not part.id:
-            self.tell(f"It can't be left out: {part.problem or 'it is no part of the conversation'}.", "$text-warning")
+            self.show_note(
+                f"It can't be left out: {part.problem or 'it is no part of the conversation'}.", "$text-warning"
+            )
         elif self._asked != part.id:
             self._asked = part.id
             self.show_reason()
@@ -150,18 +152,18 @@ class RulesDialog(ListingDialog[str]):
     def show_reason(self) -> None:
         rule = self._rule
         if rule is None:
-            self.tell(_NO_RULES if self._is_trusted else "")
+            self.show_note(_NO_RULES if self._is_trusted else "")
             return
         message = ". ".join(filter(None, (f"Why: {rule.reason}" if rule.reason else "", rule.note)))
-        self.tell(message, "$text-warning" if rule.note else "$foreground 60%")
+        self.show_note(message, "$text-warning" if rule.note else "$foreground 60%")
 
     def action_open(self) -> None:
         if (rule := self._rule) is None:
             return
         if rule.kind == "memory":
-            self.tell("A note that you accepted. /memory shows and changes it.")
+            self.show_note("A note that you accepted. /memory shows and changes it.")
         elif rule.path.startswith(("/", "~", "../")):
-            self.tell(f"It lies outside of the project: {rule.path}", "$text-warning")
+            self.show_note(f"It lies outside of the project: {rule.path}", "$text-warning")
         else:
             self.answer(rule.path)
 
@@ -192,7 +194,7 @@ class MemoryDialog(ListingDialog[None]):
     def __init__(self, notes: Sequence[MemoryNote], judge: Judge) -> None:
         super().__init__("Memory of the project")
         self._notes = _sort(notes)
-        self._judge = judge
+        self._send_verdicts = judge
         self._asked = ""  # id of the stored note that the key was pressed for once
 
     def compose_body(self) -> ComposeResult:
@@ -216,15 +218,17 @@ class MemoryDialog(ListingDialog[None]):
     def show_reason(self) -> None:
         note = self._note
         if note is None:
-            self.tell(_NO_NOTES)
+            self.show_note(_NO_NOTES)
             return
         if note.id == self._asked:
-            self.tell(f"{format_first_key('memory.reject', get_keymap(self.app))} again forgets it.", "$text-warning")
+            self.show_note(
+                f"{format_first_key('memory.reject', get_keymap(self.app))} again forgets it.", "$text-warning"
+            )
             return
         self._asked = ""
         day = time.strftime("%Y-%m-%d", time.localtime(note.at / 1000))
         reason = f": {note.why}" if note.why else ""
-        self.tell(f"{'Kept' if note.is_kept else 'Proposed'} {day}{reason}")
+        self.show_note(f"{'Kept' if note.is_kept else 'Proposed'} {day}{reason}")
 
     def action_accept(self) -> None:
         if (note := self._note) is not None and not note.is_kept:
@@ -267,7 +271,7 @@ class MemoryDialog(ListingDialog[None]):
 
     async def _submit(self, verdicts: Sequence[MemoryJudge]) -> None:
         index = self.marked or 0
-        if (notes := await self._judge(verdicts)) is not None and self.is_attached:
+        if (notes := await self._send_verdicts(verdicts)) is not None and self.is_attached:
             self._notes, self._asked = _sort(notes), ""
             self._show(index)
 
@@ -288,10 +292,10 @@ class SkillsDialog(ListingDialog[str]):
 
     def __init__(self, answer: SkillsAnswer) -> None:
         super().__init__("Skills")
-        self._found = answer
+        self._answer = answer
 
     def set_up(self) -> None:
-        skills = self._found.skills
+        skills = self._answer.skills
         visible_count = sum(skill.state != "hidden" for skill in skills)
         self.show_keys(_SKILL_HINTS)
         room = max(self.size.width - _SKILL_MARGIN, _MIN_SKILL_ROWS)
@@ -299,9 +303,9 @@ class SkillsDialog(ListingDialog[str]):
         rows = [_format_skill(skill, width) for skill in skills]
         rows += [
             Content.assemble(("! ", "$text-warning"), shorten_path(extension.path, 60))
-            for extension in self._found.skipped
+            for extension in self._answer.skipped
         ]
-        notes = () if self._found.is_trusted else (_UNTRUSTED_SKILL,)
+        notes = () if self._answer.is_trusted else (_UNTRUSTED_SKILL,)
         self.show_rows(
             f"{count('skill', len(skills))}, {visible_count:,} told; the agent opens one when it fits", rows, notes
         )
@@ -309,7 +313,7 @@ class SkillsDialog(ListingDialog[str]):
     @property
     def _path(self) -> str:
         """The path of the marked row, "" = there is none."""
-        index, skills, skipped_extensions = self.marked, self._found.skills, self._found.skipped
+        index, skills, skipped_extensions = self.marked, self._answer.skills, self._answer.skipped
         return (
             ""
             if index is None
@@ -319,19 +323,19 @@ class SkillsDialog(ListingDialog[str]):
         )
 
     def show_reason(self) -> None:
-        index, skills = self.marked, self._found.skills
+        index, skills = self.marked, self._answer.skills
         if index is None:
-            self.tell(_NO_SKILLS if self._found.is_trusted else "")
+            self.show_note(_NO_SKILLS if self._answer.is_trusted else "")
         elif index < len(skills):
-            self.tell(_explain(skills[index]), "$text-warning" if skills[index].note else "$foreground 60%")
+            self.show_note(_explain(skills[index]), "$text-warning" if skills[index].note else "$foreground 60%")
         else:
-            self.tell(f"No skill: {self._found.skipped[index - len(skills)].reason}", "$text-warning")
+            self.show_note(f"No skill: {self._answer.skipped[index - len(skills)].reason}", "$text-warning")
 
     def action_open(self) -> None:
         if not (path := self._path):
             return
         if path.startswith(("/", "~", "../")):
-            self.tell(f"It lies outside of the project: {path}", "$text-warning")
+            self.show_note(f"It lies outside of the project: {path}", "$text-warning")
         else:
             self.answer(path)
 
@@ -341,10 +345,10 @@ def _explain(skill: LoadedSkill) -> str:
 
 
 def _format_skill(skill: LoadedSkill, width: int) -> Content:
-    is_told = skill.state != "hidden"
-    style = "" if is_told else "$foreground 60%"
+    is_visible = skill.state != "hidden"
+    style = "" if is_visible else "$foreground 60%"
     return Content.assemble(
-        ("+ " if is_told else "- ", "$accent" if is_told else style),
+        ("+ " if is_visible else "- ", "$accent" if is_visible else style),
         (shorten_path(skill.name, width).ljust(width), style),
         (" !" if skill.note else "  ", "$text-warning"),
         (f" {STATES[skill.state]} · {skill.scope}, {shorten_path(skill.source, 20)}", "$foreground 60%"),

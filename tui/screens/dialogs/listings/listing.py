@@ -66,7 +66,7 @@ class ListingDialog(Dialog[T]):
     def show_reason(self) -> None:
         """Show the details of the current row."""
 
-    def tell(self, text: str, style: str = "$foreground 60%") -> None:
+    def show_note(self, text: str, style: str = "$foreground 60%") -> None:
         self.query_one("#listing-reason", Static).update(Content.styled(fit_line(text, _LONGEST_REASON), style))
 
     def action_move(self, step: int) -> None:

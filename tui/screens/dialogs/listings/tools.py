@@ -70,7 +70,7 @@ class ToolsDialog(ListingDialog[None]):
             tool = self._tools[self.marked]
             names = f"also {', '.join(tool.aliases)}" if tool.aliases else ""
             message = ". ".join(filter(None, (f"{tool.name} {tool.reason}" if tool.reason else "", names)))
-            self.tell(message, "$text-warning" if tool.state == "absent" else "$foreground 60%")
+            self.show_note(message, "$text-warning" if tool.state == "absent" else "$foreground 60%")
 
 
 def _format_tool(tool: ToolRow, width: int) -> Content:
@@ -90,7 +90,7 @@ class PermissionsDialog(ListingDialog[None]):
 
     def __init__(self, answer: PermissionsAnswer, remove: Remove) -> None:
         super().__init__("Permissions")
-        self._found = answer
+        self._answer = answer
         self._remove = remove
 
     def set_up(self) -> None:
@@ -98,27 +98,27 @@ class PermissionsDialog(ListingDialog[None]):
         self._show(0)
 
     def _show(self, index: int) -> None:
-        trust = "This project is trusted" if self._found.trusted else "This project is not trusted"
-        hosts = f"hosts: {', '.join(map(expose_text, self._found.hosts)) or 'none'}"
-        services = ", ".join(map(expose_text, self._found.services)) or "none"
+        trust = "This project is trusted" if self._answer.trusted else "This project is not trusted"
+        hosts = f"hosts: {', '.join(map(expose_text, self._answer.hosts)) or 'none'}"
+        services = ", ".join(map(expose_text, self._answer.services)) or "none"
         notes = [f"Commands can reach {hosts} · services of your machine: {services}"]
-        self.show_rows(f"{trust}.", [_format(permission) for permission in self._found.kept], notes, index)
+        self.show_rows(f"{trust}.", [_format(permission) for permission in self._answer.kept], notes, index)
 
     @property
     def _permission(self) -> SavedPermission | None:
-        permissions = self._found.kept
+        permissions = self._answer.kept
         return permissions[self.marked] if self.marked is not None and self.marked < len(permissions) else None
 
     def show_reason(self) -> None:
         permission = self._permission
         if permission is None:
-            self.tell(NOTHING)
+            self.show_note(NOTHING)
         elif not permission.id:
-            self.tell(f"It stands in {permission.source}: take it out there.")
+            self.show_note(f"It stands in {permission.source}: take it out there.")
         elif permission.source == SESSION:
-            self.tell(f"For this session. {self._format_key()} takes it back at once: no new connection is made.")
+            self.show_note(f"For this session. {self._format_key()} takes it back at once: no new connection is made.")
         else:
-            self.tell(f"For good, until {self._format_key()}; or /permissions remove {permission.id}")
+            self.show_note(f"For good, until {self._format_key()}; or /permissions remove {permission.id}")
 
     def _format_key(self) -> str:
         return format_first_key("permissions.remove", get_keymap(self.app))
@@ -130,7 +130,7 @@ class PermissionsDialog(ListingDialog[None]):
     async def _submit(self, identity: str) -> None:
         index = self.marked or 0
         if (answer := await self._remove(identity)) is not None and self.is_attached:
-            self._found = answer
+            self._answer = answer
             self._show(index)
 
 
@@ -153,13 +153,13 @@ class HooksDialog(ListingDialog[str]):
 
     def __init__(self, answer: HooksAnswer) -> None:
         super().__init__("Hooks")
-        self._found = answer
+        self._answer = answer
 
     def set_up(self) -> None:
-        hooks = self._found.hooks
+        hooks = self._answer.hooks
         untrusted_count = sum(hook.trust == "held" for hook in hooks)
         total = f"{count('hook', len(hooks))}{f', {untrusted_count:,} of them not trusted' if untrusted_count else ''}"
-        problems = self._found.problems
+        problems = self._answer.problems
         hidden_count = len(problems) - _MAX_PROBLEMS
         notes = (
             *problems[:_MAX_PROBLEMS],
@@ -171,13 +171,13 @@ class HooksDialog(ListingDialog[str]):
 
     @property
     def _hook(self) -> HookRow | None:
-        hooks = self._found.hooks
+        hooks = self._answer.hooks
         return hooks[self.marked] if self.marked is not None and self.marked < len(hooks) else None
 
     def show_reason(self) -> None:
         hook = self._hook
         if hook is None:
-            self.tell(_NONE)
+            self.show_note(_NONE)
             return
         parts = [hook.command] if self.size.width < _NARROW else []
         parts += [f"{hook.source} ({TRUST[hook.trust]})", f"at most {hook.timeout:g} s"]
@@ -185,13 +185,13 @@ class HooksDialog(ListingDialog[str]):
         parts += [hook.problem] if hook.problem else []
         if hook.last is not None and (message := hook.last.message or hook.last.effects):
             parts.append(f"it said: {message}")
-        self.tell(". ".join(parts), "$text-warning" if hook.problem or hook.trust == "held" else "$foreground 60%")
+        self.show_note(". ".join(parts), "$text-warning" if hook.problem or hook.trust == "held" else "$foreground 60%")
 
     def action_open(self) -> None:
         if (hook := self._hook) is None:
             return
         if hook.source.startswith(("/", "~", "../")):
-            self.tell(f"It lies outside of the project: {hook.source}", "$text-warning")
+            self.show_note(f"It lies outside of the project: {hook.source}", "$text-warning")
         else:
             self.answer(hook.source)
 
