@@ -33,7 +33,7 @@ class AutoPane:
 REVIEW: Final = AutoPane(
     name="review",
     topics=frozenset({"review", "debug"}),
-    is_due=lambda state: bool(state.changes) or any(each.needs_verdict for each in state.bulks),
+    is_due=lambda state: bool(state.changes) or any(bulk.needs_verdict for bulk in state.bulks),
     repeats="when_due_again",
 )
 FINDINGS: Final = AutoPane(

@@ -87,7 +87,9 @@ def test_cost_is_told_of_the_turn_and_of_the_session_and_once_while_they_are_the
 
 
 def told_of_cache(state) -> list[str]:
-    return [fact.sentence.split()[1] for fact in list_facts(state) if fact.sentence.startswith("Cache") and not fact.parts]
+    return [
+        fact.sentence.split()[1] for fact in list_facts(state) if fact.sentence.startswith("Cache") and not fact.parts
+    ]
 
 
 def test_cache_hits_are_those_of_the_last_turn_and_stand_on_the_page_alone():

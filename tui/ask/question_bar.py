@@ -45,7 +45,7 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
-        self._asked: QuestionAsked | None = None
+        self._request: QuestionAsked | None = None
         self._drafts: list[AnswerDraft] = []
         self._index = 0
         self._is_awaited = False
@@ -65,8 +65,8 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
 
     def show(self, request: QuestionAsked | None, *, is_awaited: bool = True) -> bool:
         """Show questions, None hides the bar. True if they are new. `is_awaited`: a turn waits for them."""
-        is_new = request is not None and (self._asked is None or request.id != self._asked.id)
-        self._asked, self._is_awaited = request, is_awaited
+        is_new = request is not None and (self._request is None or request.id != self._request.id)
+        self._request, self._is_awaited = request, is_awaited
         self.place()
         if is_new and request is not None:
             self._drafts = [AnswerDraft.from_question(question) for question in request.questions]
@@ -79,11 +79,11 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
     def place(self, *, is_elsewhere: bool | None = None) -> None:
         """Show the bar while a question is open, unless another part of the screen shows it; None: as before."""
         self._is_elsewhere = self._is_elsewhere if is_elsewhere is None else is_elsewhere
-        self.display = self._asked is not None and not self._is_elsewhere
+        self.display = self._request is not None and not self._is_elsewhere
 
     @property
     def question(self) -> Question | None:
-        request = self._asked
+        request = self._request
         return request.questions[self._index] if request and self._index < len(request.questions) else None
 
     @property
@@ -108,7 +108,7 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
     @on(events.Resize)
     def render_bar(self) -> None:
         """Lay out the bar for its current width."""
-        question, request = self.question, self._asked
+        question, request = self.question, self._request
         if question is None or request is None or not self.is_mounted:
             return
         width = max(self.size.width - 3, 12)
@@ -314,7 +314,7 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
             self._record_answer(QuestionAnswer(question=question.id, text=text))
 
     def _record_answer(self, answer: QuestionAnswer) -> None:
-        assert self._asked is not None
+        assert self._request is not None
         self._draft.answer = answer
         self._is_writing = False
         after = [*range(self._index + 1, len(self._drafts)), *range(self._index)]
@@ -325,13 +325,13 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
             return
         self._is_sent = True
         answers = tuple(draft.answer for draft in self._drafts if draft.answer is not None)
-        self.post_message(messages.AnswersSubmitted(self._asked.id, answers))
+        self.post_message(messages.AnswersSubmitted(self._request.id, answers))
         self.render_bar()
 
     def reopen(self) -> None:
         self._is_sent = False
 
     def action_dismiss_question(self) -> None:
-        if self._asked is not None and self._can_answer:
+        if self._request is not None and self._can_answer:
             self._is_sent = True
-            self.post_message(messages.AnswersSubmitted(self._asked.id, ()))
+            self.post_message(messages.AnswersSubmitted(self._request.id, ()))

@@ -63,7 +63,7 @@ class StreamedRows:
         self.width = width
         self.rows: list[TextRow] = []
         self.final_rows = 0
-        self._seen = 0  # characters that the final rows show
+        self._final_length = 0  # characters in the final rows
 
     def update(self, text: str) -> list[TextRow]:
         """Return all rows of `text`, which begins with the text of the call before."""
@@ -79,7 +79,7 @@ class StreamedMarkdown(StreamedRows):
     def update(self, text: str) -> list[TextRow]:
         from tui.widgets.markdown_rows import find_units
 
-        tail = text[self._seen :]
+        tail = text[self._final_length :]
         del self.rows[self.final_rows :]
         clean_text = self._continue_numbering(render_prose(tail))
         last = find_units(complete_markdown(clean_text))[-1:]
@@ -89,7 +89,7 @@ class StreamedMarkdown(StreamedRows):
                 cut = max(tail.rfind("\n") + 1, cut)
             if cut:
                 self._add(tail[:cut], highlight_code)
-                self._seen, self.final_rows = self._seen + cut, len(self.rows)
+                self._final_length, self.final_rows = self._final_length + cut, len(self.rows)
                 self._is_inside_list, self._number = last[0].is_next, last[0].number
                 tail = tail[cut:]
         self._add(complete_markdown(tail), _split_uncoloured)
@@ -121,14 +121,14 @@ class StreamedCode(StreamedRows):
         self.final_rows = len(self.rows)
 
     def update(self, text: str) -> list[TextRow]:
-        if not self._seen:
-            self._seen = len(text) - len(text.lstrip("\n"))
-        cut = max(text.rstrip("\n").rfind("\n") + 1, self._seen)
+        if not self._final_length:
+            self._final_length = len(text) - len(text.lstrip("\n"))
+        cut = max(text.rstrip("\n").rfind("\n") + 1, self._final_length)
         del self.rows[self.final_rows :]
-        if cut > self._seen:
-            self._add(text[self._seen : cut - 1])
-            self._seen, self.final_rows = cut, len(self.rows)
-        self._add(text[self._seen :].rstrip("\n"))
+        if cut > self._final_length:
+            self._add(text[self._final_length : cut - 1])
+            self._final_length, self.final_rows = cut, len(self.rows)
+        self._add(text[self._final_length :].rstrip("\n"))
         return self.rows
 
     def _add(self, code: str) -> None:

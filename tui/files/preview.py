@@ -283,14 +283,14 @@ class FilePreview(StatePane):
     def action_look_up(self, kind: Literal["definition", "references", "hover"]) -> None:
         if kind == "hover" and self._has_hover:
             self.show_hover("")
-        elif (text_place := self._find_name()) is not None:
-            self.post_message(LookupRequested(kind, self._path, text_place.line, text_place.column, text_place.name))
+        elif (position := self._find_name()) is not None:
+            self.post_message(LookupRequested(kind, self._path, position.line, position.column, position.name))
 
     def _find_name(self) -> TextPosition | None:
         """Return the name at the cursor; a notice reports if there is none."""
-        text_place = self._view.place if self._file is not None and self._view.has_text else None
-        if text_place is not None and text_place.name:
-            return text_place
+        position = self._view.place if self._file is not None and self._view.has_text else None
+        if position is not None and position.name:
+            return position
         self.app.notify("There is no name in this line.", markup=False)
         return None
 
@@ -328,11 +328,11 @@ class FilePreview(StatePane):
     @on(Input.Submitted)
     def _on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        purpose, text, text_place = self._close_input(), event.value.strip(), self._renamed
+        purpose, text, position = self._close_input(), event.value.strip(), self._renamed
         if purpose == "line" and text.isdecimal():
             self._view.move_cursor_to(int(text))
-        elif purpose == "rename" and text_place is not None and text not in {"", text_place.name}:
-            self.post_message(RenameRequested(self._path, text_place.line, text_place.column, text_place.name, text))
+        elif purpose == "rename" and position is not None and text not in {"", position.name}:
+            self.post_message(RenameRequested(self._path, position.line, position.column, position.name, text))
 
     @on(PreviewInput.Cancelled)
     def _on_input_cancelled(self) -> None:

@@ -125,7 +125,7 @@ class PlanPanel(StatePane):
         self._pattern = ""
         self._expected_id = ""  # a todo that was asked for and has not come yet
         self._plan_names: tuple[str, ...] = ()  # plans of the project, while none is open
-        self._place = USUAL_PLACE
+        self._plan_directory = USUAL_PLACE
 
     def compose(self) -> ComposeResult:
         yield Static(classes="plan--title")
@@ -175,7 +175,7 @@ class PlanPanel(StatePane):
 
     def show_plan_names(self, names: tuple[str, ...], directory: str) -> None:
         """List the project's plans, to choose from while none is open, and their directory."""
-        self._plan_names, self._place = names, directory
+        self._plan_names, self._plan_directory = names, directory
         if self.is_mounted and not (self._plan or self._todos):
             self._render_plan()
 
@@ -191,7 +191,9 @@ class PlanPanel(StatePane):
         self.set_class(not (plan and plan.body.strip()), "-textless")
         self._render_title()
         self._render_todos()
-        message = "" if plan or todos else describe_nothing(self._plan_names, get_keymap(self.app), self._place)
+        message = (
+            "" if plan or todos else describe_nothing(self._plan_names, get_keymap(self.app), self._plan_directory)
+        )
         self.query_one(PlanText).show(plan, message, comments=self._comments, is_same=is_same)
 
     def _render_todos(self) -> None:

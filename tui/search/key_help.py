@@ -100,7 +100,7 @@ class KeyHelpDialog(Dialog[None]):
 
     def __init__(self, keymap: Mapping[str, str], local_scopes: Sequence[str]) -> None:
         super().__init__("Help")
-        self._keymap, self._here = keymap, local_scopes
+        self._keymap, self._local_scopes = keymap, local_scopes
 
     def compose_body(self) -> ComposeResult:
         yield SteadyInput(placeholder="type to search", compact=True, select_on_focus=False)
@@ -119,7 +119,9 @@ class KeyHelpDialog(Dialog[None]):
             return
         width = self.query_one(VerticalScroll).scrollable_content_region.width
         words = self.query_one(Input).value
-        self.query_one("#keyhelp-text", Static).update(render_keys(self._keymap, max(width, 20), self._here, words))
+        self.query_one("#keyhelp-text", Static).update(
+            render_keys(self._keymap, max(width, 20), self._local_scopes, words)
+        )
 
     def action_scroll_by(self, rows: int) -> None:
         self.query_one(VerticalScroll).scroll_relative(y=rows, animate=False)

@@ -31,7 +31,7 @@ class PromptHistory:
 
     def __init__(self) -> None:
         self._prompts: list[str] = []
-        self._place = 0
+        self._index = 0
         self._draft = ""
 
     def set(self, prompts: Sequence[str]) -> None:
@@ -39,27 +39,27 @@ class PromptHistory:
         known_prompts = set(prompts)
         recent_prompts = [prompt for prompt in self._prompts if prompt not in known_prompts]
         self._prompts = [*prompts, *recent_prompts][-MAX_HISTORY:]
-        self._place = len(self._prompts)
+        self._index = len(self._prompts)
 
     def add(self, text: str) -> None:
         if text and (not self._prompts or self._prompts[-1] != text):
             self._prompts.append(text)
-        self._place = len(self._prompts)
+        self._index = len(self._prompts)
 
     @property
     def is_at_draft(self) -> bool:
-        return self._place >= len(self._prompts)
+        return self._index >= len(self._prompts)
 
     @property
     def is_at_oldest(self) -> bool:
-        return self._place == 0
+        return self._index == 0
 
     def step(self, direction: int, text: str) -> str:
         """Return the previous (-1) or next (1) prompt; `text` is saved if it is the draft."""
         if self.is_at_draft:
             self._draft = text
-        self._place = min(max(self._place + direction, 0), len(self._prompts))
-        return self._draft if self.is_at_draft else self._prompts[self._place]
+        self._index = min(max(self._index + direction, 0), len(self._prompts))
+        return self._draft if self.is_at_draft else self._prompts[self._index]
 
     def find_ghost(self, text: str) -> str:
         """Return the rest of the newest prompt that starts with `text`; "" = none. The rest is a single line, as

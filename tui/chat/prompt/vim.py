@@ -44,8 +44,8 @@ _VISUAL: Final = re.compile(
     rf"(?P<count>[1-9]\d*)?(?:(?P<object>{_OBJECT})|(?P<motion>{_MOTION})|(?P<action>r.|[dxXcsyYpPuUJ~ovV]))",
     re.DOTALL,
 )
-_BEGUN: Final = re.compile(r"(?:[1-9]\d*)?(?:[dcy](?:[1-9]\d*)?[iafFtTg]?|[fFtTgr])?")
-_BEGUN_VISUAL: Final = re.compile(r"(?:[1-9]\d*)?[iafFtTgr]?")
+_NORMAL_PREFIX: Final = re.compile(r"(?:[1-9]\d*)?(?:[dcy](?:[1-9]\d*)?[iafFtTg]?|[fFtTgr])?")
+_VISUAL_PREFIX: Final = re.compile(r"(?:[1-9]\d*)?[iafFtTgr]?")
 
 
 class Edit(NamedTuple):
@@ -297,7 +297,7 @@ class VimKeys:
 
     def __init__(self) -> None:
         self.mode: VimMode = "insert"
-        self.begun = ""
+        self.pending_keys = ""
         self._register = Yank()
         self._search: m.LetterSearch | None = None
         self._change = ""  # the keys of the last change, and the text that it inserted
@@ -309,11 +309,11 @@ class VimKeys:
     def title(self) -> str:
         """The mode in Vim's words, with the pending keys; "" in insert mode."""
         names = {"insert": "", "normal": "NORMAL", "visual": "VISUAL", "lines": "VISUAL LINE"}
-        return f"{names[self.mode]} {self.begun}".strip()
+        return f"{names[self.mode]} {self.pending_keys}".strip()
 
     def insert(self) -> None:
         """Begin as a new text does."""
-        self.mode, self.begun, self._inserting = "insert", "", None
+        self.mode, self.pending_keys, self._inserting = "insert", "", None
 
     def press(self, key: str, text: str, cursor: int, anchor: int | None = None) -> Reaction | None:
         """React to a key, named as Textual does or a character. None: it has no meaning here, the widget's counts."""
@@ -325,26 +325,26 @@ class VimKeys:
         if len(sign) != 1:
             return None
         # A letter that is awaited behind r, f or t may be a blank
-        letter = " " if key == "space" and self.begun[-1:] in tuple("rfFtT") else sign
+        letter = " " if key == "space" and self.pending_keys[-1:] in tuple("rfFtT") else sign
         return self._read(letter, text, min(cursor, len(text)), anchor)
 
     def _leave(self, text: str, cursor: int) -> Reaction | None:
         """Cancel pending keys, then the selection; a third Escape is left to the program."""
-        was_idle = self.mode == "normal" and not self.begun
-        self.mode, self.begun = "normal", ""
+        was_idle = self.mode == "normal" and not self.pending_keys
+        self.mode, self.pending_keys = "normal", ""
         return None if was_idle else Reaction(clamp(text, cursor))
 
     def _read(self, letter: str, text: str, cursor: int, anchor: int | None) -> Reaction:
         is_visual = self.mode in {"visual", "lines"}
-        self.begun += letter
+        self.pending_keys += letter
         buffer = VimBuffer(
             text, cursor, anchor=cursor if anchor is None else anchor, mode=self.mode, register=self._register
         )
-        if match := (_VISUAL if is_visual else _NORMAL).fullmatch(self.begun):
-            keys, self.begun = self.begun, ""
+        if match := (_VISUAL if is_visual else _NORMAL).fullmatch(self.pending_keys):
+            keys, self.pending_keys = self.pending_keys, ""
             self._run(buffer, match, keys)
-        elif not (_BEGUN_VISUAL if is_visual else _BEGUN).fullmatch(self.begun):
-            self.begun = ""
+        elif not (_VISUAL_PREFIX if is_visual else _NORMAL_PREFIX).fullmatch(self.pending_keys):
+            self.pending_keys = ""
         return self._adopt_buffer(buffer)
 
     def _adopt_buffer(self, buffer: VimBuffer) -> Reaction:
@@ -470,7 +470,7 @@ class VimKeys:
                 self._typed = text[offset : offset + growth]
                 buffer.put(buffer.cursor, buffer.cursor, self._typed * (count - 1))
         self._inserting = None
-        self.mode, self.begun, self._column = "normal", "", None
+        self.mode, self.pending_keys, self._column = "normal", "", None
         buffer.cursor = max(buffer.cursor - 1, m.find_line_start(buffer.text, buffer.cursor))
         return Reaction(clamp(buffer.text, buffer.cursor), tuple(buffer.edits))
 

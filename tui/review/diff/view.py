@@ -406,7 +406,7 @@ class PageLoader:
 
     def __init__(self, load: LoadLines, *, missing_text: str, on_loaded: Callable[[DiffPage], None]) -> None:
         self.load = load
-        self._gone, self._note_loaded = missing_text, on_loaded
+        self._missing_text, self._note_loaded = missing_text, on_loaded
         self._is_running = False
         self._filled_rows = -1  # the height of all files when more context was asked for
 
@@ -435,7 +435,7 @@ class PageLoader:
         if diff is not None:
             view.set_lines(page, diff)
         else:
-            page.problem = insert_keys(self._gone, get_keymap(view.app))
+            page.problem = insert_keys(self._missing_text, get_keymap(view.app))
             view.lay_out_again([page])
         self._note_loaded(page)
 

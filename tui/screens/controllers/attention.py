@@ -85,7 +85,7 @@ class AttentionController(Controller):
         self.settings = NotificationSettings()
         self._capabilities = detect_capabilities()
         self._situation = Situation()
-        self._asked: frozenset[str] | None = None
+        self._known_questions: frozenset[str] | None = None
 
     def adopt(self, settings: NotificationSettings) -> None:
         """Adopt the user's settings, and apply them."""
@@ -97,7 +97,7 @@ class AttentionController(Controller):
         before, self._situation = self._situation, Situation.read(self.context.state)
         state = self.context.state
         question_keys = frozenset((*state.approvals, *state.questions))
-        known_keys, self._asked = self._asked, question_keys
+        known_keys, self._known_questions = self._known_questions, question_keys
         self._show()
         if before.is_working != self._situation.is_working and self._situation.is_working:
             self._announce("The agent works.")

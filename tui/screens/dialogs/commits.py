@@ -57,7 +57,7 @@ _SIGNS: Final = {"create": "+", "edit": "~", "delete": "-"}
 _MAX_FILES: Final = 200
 Edits = tuple[str, ...]  # of a commit; it keeps its message by them, however the others are split
 Preview = Callable[[CommitSplit, Sequence[CommitTopic]], None]
-_MAX_SUBJECTS: Final = 12  # subjects
+_MAX_SUBJECTS: Final = 12
 
 
 class DraftDialog(Dialog[None]):
@@ -183,10 +183,10 @@ class CommitDialog(DraftDialog):
         self._hooks: HookPlace = "box"
         self._texts: dict[Edits, str] = {}
         self._proposed: dict[Edits, str] = {}  # a text that differs is the user's
-        self._asked: tuple[Edits, ...] = ()  # whose messages a model writes now; (): it sorts
-        self._had_written: set[Edits] = set()  # whose messages it was asked for
+        self._drafted_edits: tuple[Edits, ...] = ()  # of the current request for messages; (): for a sort
+        self._requested_edits: set[Edits] = set()  # with requested messages
         self._topics: tuple[CommitTopic, ...] | None = None  # as a model has sorted the edits; None: it was not asked
-        self._at = self._commit_count = 0
+        self._index = self._commit_count = 0
 
     def set_up(self) -> None:
         super().set_up()
@@ -194,7 +194,7 @@ class CommitDialog(DraftDialog):
 
     @property
     def _group(self) -> CommitGroup:
-        return self._answer.groups[self._at]
+        return self._answer.groups[self._index]
 
     def show_preview(self, answer: CommitAnswer) -> None:
         """Show the commits as they are planned now."""
@@ -202,7 +202,7 @@ class CommitDialog(DraftDialog):
             self.notify(f"{answer.refused} {answer.hint}".strip(), markup=False)
             return
         self._save_text()
-        self._answer, self._at = answer, 0
+        self._answer, self._index = answer, 0
         self._show_groups()
 
     def _show_groups(self) -> None:
@@ -226,10 +226,10 @@ class CommitDialog(DraftDialog):
         if answer.staged:
             parts.append(f"{count('file', answer.staged)} of yours staged: stays so")
         if self._is_drafting:
-            parts.append("a model writes the message…" if self._asked else "a model sorts by topic…")
+            parts.append("a model writes the message…" if self._drafted_edits else "a model sorts by topic…")
         head = Content.from_text(" · ".join(parts), markup=False).stylize("$foreground 60%")
         if total > 1:
-            title = f"{self._at + 1} of {total}  {fit_line(self._group.title, 60)}\n"
+            title = f"{self._index + 1} of {total}  {fit_line(self._group.title, 60)}\n"
             head = Content.assemble((title, "bold"), head)
         self.show_head(head)
 
@@ -253,18 +253,18 @@ class CommitDialog(DraftDialog):
     def action_draft(self) -> None:
         if not self.is_busy and not self._is_drafting:
             self._is_drafting = True
-            self._asked = tuple(group.edits for group in self._answer.groups)
-            self._had_written.update(self._asked)
-            self._submit(CommitDraft(groups=self._asked))
+            self._drafted_edits = tuple(group.edits for group in self._answer.groups)
+            self._requested_edits.update(self._drafted_edits)
+            self._submit(CommitDraft(groups=self._drafted_edits))
             self._show_head()
 
     def _ask_model(self) -> None:
         """Request the next missing part of the current split from a model, one at a time."""
         if self._split == "topic" and self._topics is None and not self._is_drafting:
-            self._is_drafting, self._asked = True, ()
+            self._is_drafting, self._drafted_edits = True, ()
             self._submit(CommitSort(edits=tuple(edit for group in self._answer.groups for edit in group.edits)))
             self._show_head()
-        elif self._drafts and not self._had_written.issuperset(group.edits for group in self._answer.groups):
+        elif self._drafts and not self._requested_edits.issuperset(group.edits for group in self._answer.groups):
             self.action_draft()
 
     def action_split(self) -> None:
@@ -289,7 +289,7 @@ class CommitDialog(DraftDialog):
 
     def action_show(self, step: int) -> None:
         self._save_text()
-        self._at = (self._at + step) % len(self._answer.groups)
+        self._index = (self._index + step) % len(self._answer.groups)
         self._show_group()
 
     def show_result(self, event: AnyEvent) -> None:
@@ -314,7 +314,7 @@ class CommitDialog(DraftDialog):
     def _take_draft(self, messages: Sequence[str]) -> None:
         """Take the messages of a model, but for those that the user has begun to write."""
         self._save_text()
-        for edits, text in zip(self._asked, messages, strict=False):
+        for edits, text in zip(self._drafted_edits, messages, strict=False):
             if self._texts[edits] == self._proposed[edits]:
                 self._texts[edits] = text
             self._proposed[edits] = text

@@ -158,7 +158,7 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
         super().__init__()
         self._sides = sides
         self._choices: list[ConflictChoice | None] = [None] * len(sides.clashes)
-        self._at = 0
+        self._index = 0
 
     def compose_body(self) -> ComposeResult:
         yield ConflictView(self._name_sides())
@@ -184,11 +184,11 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
         self.query_one(ConflictView).focus()
 
     def _refresh(self) -> None:
-        clash, choice = self._sides.clashes[self._at], self._choices[self._at]
+        clash, choice = self._sides.clashes[self._index], self._choices[self._index]
         count, undecided_count = len(self._choices), self._choices.count(None)
         title = [("Conflict  ", "bold $text-warning"), (format_path(self._sides.path, 60), "bold")]
         location = "the whole file" if self._sides.whole else f"line {clash.start}"
-        title.append((f"  {self._at + 1} of {count}, {location}", "$foreground 60%"))
+        title.append((f"  {self._index + 1} of {count}, {location}", "$foreground 60%"))
         texts = TODO_CHOICE_TEXTS if self._sides.theirs_is else CHOICE_TEXTS
         title.append((f"  {texts[choice.take]}", "$text-success") if choice else ("  not decided", "$text-warning"))
         self.query_one(".dialog-title", Static).update(Content.assemble(*title))
@@ -212,14 +212,14 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
         self._decide(ConflictChoice(take="mine" if side == "mine" else "theirs" if side == "theirs" else "both"))
 
     def _decide(self, choice: ConflictChoice) -> None:
-        self._choices[self._at] = choice
+        self._choices[self._index] = choice
         count = len(self._choices)
-        following = [index % count for index in range(self._at + 1, self._at + count)]
-        self._at = next((index for index in following if self._choices[index] is None), self._at)
+        following = [index % count for index in range(self._index + 1, self._index + count)]
+        self._index = next((index for index in following if self._choices[index] is None), self._index)
         self._refresh()
 
     def action_move(self, step: int) -> None:
-        self._at = (self._at + step) % len(self._choices)
+        self._index = (self._index + step) % len(self._choices)
         self._refresh()
 
     def action_edit(self) -> None:
@@ -227,7 +227,7 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
         editor = self.query_one(PlaceEditor)
         if self._sides.whole or editor.display:
             return
-        clash, choice = self._sides.clashes[self._at], self._choices[self._at]
+        clash, choice = self._sides.clashes[self._index], self._choices[self._index]
         text = choice.text if choice and choice.take == "text" else "\n".join((*clash.mine, *clash.theirs))
         editor.load_text(text)
         self.query_one(ConflictView).display = False
@@ -251,5 +251,5 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
         if len(choices) == len(self._choices):
             self.answer(choices)
         else:
-            self._at = self._choices.index(None)
+            self._index = self._choices.index(None)
             self._refresh()

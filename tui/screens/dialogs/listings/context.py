@@ -67,7 +67,7 @@ class ContextDialog(ListingDialog[None]):
     def __init__(self, report: ContextAnswer, drop: DropPart) -> None:
         super().__init__("Context")
         self._report, self._drop = report, drop
-        self._asked = ""  # the id of the part that the key was struck for once
+        self._confirming_id = ""  # id of the part that the key was pressed for once
 
     def set_up(self) -> None:
         self.show_keys(_CONTEXT_HINTS)
@@ -88,12 +88,12 @@ class ContextDialog(ListingDialog[None]):
         part = self._part
         if part is None:
             return
-        if self._asked and part.id == self._asked:
+        if self._confirming_id and part.id == self._confirming_id:
             key = format_first_key("context.drop", get_keymap(self.app))
             text = f"{key} again leaves out {part.tokens:,} tokens; what the provider has cached is lost from there on."
             self.show_note(text, "$text-warning")
             return
-        self._asked = ""
+        self._confirming_id = ""
         objection = f" It can't be left out: {part.problem}." if part.problem else ""
         self.show_note(f"{part.reason[:1].upper()}{part.reason[1:]}.{objection}" if part.reason else objection)
 
@@ -105,11 +105,11 @@ class ContextDialog(ListingDialog[None]):
             self.show_note(
                 f"It can't be left out: {part.problem or 'it is no part of the conversation'}.", "$text-warning"
             )
-        elif self._asked != part.id:
-            self._asked = part.id
+        elif self._confirming_id != part.id:
+            self._confirming_id = part.id
             self.show_reason()
         else:
-            self._asked = ""
+            self._confirming_id = ""
             start_worker(self, self._leave_out, part.id, group="drop")
 
     async def _leave_out(self, part: str) -> None:
@@ -195,7 +195,7 @@ class MemoryDialog(ListingDialog[None]):
         super().__init__("Memory of the project")
         self._notes = _sort(notes)
         self._send_verdicts = judge
-        self._asked = ""  # id of the stored note that the key was pressed for once
+        self._confirming_id = ""  # id of the stored note that the key was pressed for once
 
     def compose_body(self) -> ComposeResult:
         yield from super().compose_body()
@@ -220,12 +220,12 @@ class MemoryDialog(ListingDialog[None]):
         if note is None:
             self.show_note(_NO_NOTES)
             return
-        if note.id == self._asked:
+        if note.id == self._confirming_id:
             self.show_note(
                 f"{format_first_key('memory.reject', get_keymap(self.app))} again forgets it.", "$text-warning"
             )
             return
-        self._asked = ""
+        self._confirming_id = ""
         day = time.strftime("%Y-%m-%d", time.localtime(note.at / 1000))
         reason = f": {note.why}" if note.why else ""
         self.show_note(f"{'Kept' if note.is_kept else 'Proposed'} {day}{reason}")
@@ -240,8 +240,8 @@ class MemoryDialog(ListingDialog[None]):
     def action_reject(self) -> None:
         if (note := self._note) is None:
             return
-        if note.is_kept and self._asked != note.id:
-            self._asked = note.id
+        if note.is_kept and self._confirming_id != note.id:
+            self._confirming_id = note.id
             self.show_reason()
         else:
             self._carry_out(MemoryJudge(id=note.id, verdict="reject"))
@@ -272,7 +272,7 @@ class MemoryDialog(ListingDialog[None]):
     async def _submit(self, verdicts: Sequence[MemoryJudge]) -> None:
         index = self.marked or 0
         if (notes := await self._send_verdicts(verdicts)) is not None and self.is_attached:
-            self._notes, self._asked = _sort(notes), ""
+            self._notes, self._confirming_id = _sort(notes), ""
             self._show(index)
 
 
