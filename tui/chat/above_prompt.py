@@ -1,4 +1,4 @@
-"""The lists above the prompt: candidates that complete a word, and messages that no model was sent yet."""
+"""The lists above the prompt: completion candidates, and messages that were not sent to a model yet."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ LONGEST_WORD: Final = 44  # columns that words are aligned in; a longer one push
 
 
 class CompletionList(OptionList, can_focus=False):
-    """Shows candidates; the prompt keeps the focus and passes the keys on. It takes the room that the conversation has,
-    and never that of the line which is being typed."""
+    """Shows candidates; the prompt has the focus and passes keys to this list. It takes its room from the
+    conversation, never from the line that is being typed."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, compact=True)

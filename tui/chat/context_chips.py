@@ -18,8 +18,8 @@ from core.protocol.queries import ContextItem, ContextProblem
 from tui.keymap import get_bindings
 from tui.text import fit_line
 
-LABEL_LENGTHS: Final = (44, 32, 24, 20)  # characters of a chip at most: as many as let all of them be in view
-CROWDED_LENGTH: Final = 24  # where nothing lets them
+LABEL_LENGTHS: Final = (44, 32, 24, 20)  # maximum characters of a chip, if that lets all chips be visible
+CROWDED_LENGTH: Final = 24  # otherwise
 MIN_REASON: Final = 16  # columns without which a reason is not worth showing
 _CLOSE: Final = " ✕"
 _GAP: Final = " "

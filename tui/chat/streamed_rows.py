@@ -24,7 +24,7 @@ from tui.chat.tool_call_rows import (
 from tui.text import format_path, render_prose, shorten_lines
 from tui.widgets.text_rows import Piece, TextRow, wrap_pieces
 
-LONG_PARAGRAPH: Final = 8_000  # characters: a longer one is cut at a line, so that a frame stays short
+LONG_PARAGRAPH: Final = 8_000  # characters; a longer line is split, to bound the time of a frame
 # Starts whose meaning is still open: an item's mark, a rule, a heading, an emphasis, the head of a table.
 _UNDECIDED: Final = re.compile(
     r"(?:^|(?<=\n))[ \t>]*(?:[-+*=#_~`|: ]+|\d{1,9}[.)]?)\Z|[*_~`]+\Z|!?\[\Z|(?:^|(?<=\n\n))\|[^\n]*(?:\n[-|: ]*)?\Z"

@@ -84,8 +84,8 @@ class EditorCommand(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """The arguments of an editor, where `path`, `line` and `column` are filled in. `wait`: lets it end when the file is
-    closed; "" = it does so anyway."""
+    """The arguments of an editor, with `path`, `line` and `column` to fill in. `wait`: makes it block until the file
+    is closed; "" = it always does."""
 
     arguments: tuple[str, ...]
     has_window: bool = False

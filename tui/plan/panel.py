@@ -289,7 +289,7 @@ class PlanPanel(StatePane):
 
     @on(TodoList.TextRequested)
     def _on_text_requested(self) -> None:
-        self.add_class("-reading")  # the text gets the room, and the todos have it again when they are gone back to
+        self.add_class("-reading")  # the text gets the room until the user returns to the todos
         self.query_one(PlanText).focus()
 
     @on(PlanText.Left)

@@ -291,6 +291,6 @@ def _render_lanes(before: Sequence[str], after: Sequence[str], joined_keys: set[
 
 
 def _pad_lanes(line: str, width: int, *, is_incomplete: bool) -> str:
-    """Pad to `width` and draw the line on to the todo; `is_incomplete`: mark that not all lines are drawn."""
+    """Pad to `width` and extend the line to the todo; `is_incomplete`: mark that lines are missing."""
     padded_line = line + ("─" if line.endswith("─") else " ") * (width - len(line))
     return f"{padded_line[:-1]}{UNDRAWN_MARK}" if is_incomplete else padded_line

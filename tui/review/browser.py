@@ -192,7 +192,7 @@ class ChangeBrowser(Vertical):
     on_descendant_blur = on_descendant_focus
 
     def is_too_early(self, *, by_mouse: bool = False) -> bool:
-        """True if the key was meant for something that was here before."""
+        """True if the key was meant for earlier content."""
         return self.attention.is_too_early(get_seconds_since_struck(self), by_mouse=by_mouse)
 
     def is_unseen(self, *, by_mouse: bool = False) -> bool:
@@ -232,7 +232,7 @@ class ChangeBrowser(Vertical):
 
     @property
     def is_settled(self) -> bool:
-        """True if nothing waits for a verdict."""
+        """True if no change or bulk is pending."""
         return not measure_progress(self.changes, self.bulks, self._judged).waiting
 
     @property
@@ -294,7 +294,7 @@ class ChangeBrowser(Vertical):
         return describe_change(change, *self._origin_names, room) if change is not None else []
 
     async def load_around(self, hunk: HunkAnswer) -> tuple[list[NumberedLine], list[NumberedLine]]:
-        """Return the lines above and below a hunk, as many as the pane is high; none if the change is gone."""
+        """Return the lines above and below a hunk, as many as fit the pane; none if the change is gone."""
         try:
             diff = await self.loader.load(hunk.path, self.size.height)
         except AgentTuiError:  # the lines around an edited text are only for orientation

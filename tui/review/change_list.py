@@ -24,7 +24,7 @@ from tui.widgets.text_rows import measure_pieces
 
 GROUPED_FROM: Final = 25  # files from which they are grouped by directory
 HEADED_FROM: Final = 4  # number of files from which a grouped list shows a row for their directory
-DELETED_GROUP_FROM: Final = 3  # deleted files of one directory that are summed up in a line
+DELETED_GROUP_FROM: Final = 3  # number of deleted files in a directory that are summed up in a row
 
 
 FILE_HINTS: Final[tuple[Hint, ...]] = (

@@ -53,7 +53,7 @@ class SentVerdicts:
         self._sent_at = self._clock()
 
     def add_bulk(self, root: str) -> bool:
-        """Take note that a verdict on a bulk was sent. False if one is under way already."""
+        """Record that a verdict on a bulk was sent. Return False if one is already under way."""
         if root in self.bulks:
             return False
         self.bulks.add(root)

@@ -200,7 +200,7 @@ class MainScreen(CurrentLayoutScreen[None]):
             self.context.notify_user(self._pending_notice)
 
     def show_changes(self, topics: frozenset[Topic]) -> None:
-        if not self.query(Transcript):  # the screen is gone, and the bridge still waits for the engine's last words
+        if not self.query(Transcript):  # the screen is gone, and the bridge waits for the engine's end
             return
         if "blocks" in topics:
             self._show_blocks()

@@ -80,8 +80,8 @@ def _detect_depth(environment: Mapping[str, str]) -> ColorDepth:
 
 
 def _is_plain_locale(environment: Mapping[str, str]) -> bool:
-    """True if ASCII was asked for by name, or the terminal is a console with one small font. Python itself takes UTF-8
-    for a locale that is only missing, and so do most terminals."""
+    """True if the locale explicitly requests ASCII, or the terminal is a console with one small font. Python and
+    most terminals use UTF-8 if the locale is missing."""
     return environment.get("LC_ALL", "") in {"C", "POSIX"} or environment.get("TERM") == "linux"
 
 

@@ -52,7 +52,7 @@ def find_copy_tools(
     platform: str = sys.platform,
     find_executable: Callable[[str], str | None] = shutil.which,
 ) -> list[CopyTool]:
-    """Find the tools at hand: tmux's, and one of the desktop's."""
+    """Find the available tools: tmux's, and one of the desktop's."""
     candidates = (*_TOOLS, _APPLE) if platform == "darwin" else _TOOLS
     tools = [
         tool

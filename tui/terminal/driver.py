@@ -193,7 +193,7 @@ class TerminalDriver(LinuxDriver):
         """Process the early input key by key, with the times at which the keys were pressed."""
         for timestamp, data, is_command in self._early.take_keys(self.exit_event) if self._early is not None else ():
             self._process(self._parser.feed(data), timestamp)
-            if is_command:  # letters that follow at once would overtake it, or be one with it
+            if is_command:  # letters that follow at once would overtake it, or merge with it
                 self.exit_event.wait(SEQUENCE_GAP if data == b"\x1b" else COMMAND_PAUSE)
                 self._process(self._parser.tick(), timestamp)
 

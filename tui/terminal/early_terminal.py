@@ -63,7 +63,7 @@ class EarlyOptions(Protocol):
 
 
 class BufferedKeys(NamedTuple):
-    """Bytes as they were typed, and when. `is_command`: a key that does something, which takes a moment."""
+    """Typed bytes and their time. `is_command`: a key with an action, which takes a moment."""
 
     at: float
     data: bytes
@@ -76,7 +76,7 @@ class TypedText:
     def __init__(self) -> None:
         self.text = ""
         self.buffered: list[BufferedKeys] = []
-        self.is_interrupted = False  # Ctrl+C was struck
+        self.is_interrupted = False  # Ctrl+C was pressed
         self._has_other_keys = False
         self._decoder = getincrementaldecoder("utf-8")("surrogateescape")
         self._unfinished = ""

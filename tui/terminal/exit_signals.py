@@ -1,7 +1,7 @@
-"""The signals that mean the end: the app exits as by `ctrl+q`, its engine too, and by force if that takes too long.
+"""Signals that end the app: it exits as by `ctrl+q`, with its engine, and by force after a timeout.
 
-While another program has the terminal, such as an editor, its Ctrl+C and Ctrl+\\ are signals to us as well: they are
-that program's keys, and nothing ends by them here.
+While another program such as an editor has the terminal, its Ctrl+C and Ctrl+\\ reach this process as signals, too:
+they belong to that program and are ignored here.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class FirstFrame:
         self._placeholder, self._is_empty = mode.placeholder, is_empty
 
     def render(self) -> str:
-        """Return the whole frame, for a screen of which nothing is known."""
+        """Return the whole frame, for a screen with unknown content."""
         looks, parts = self._looks, []
         room = self._rows - PROMPT_ROWS - 1  # the status bar
         greeting = self._list_greeting()[:room] if self._is_empty else []

@@ -39,7 +39,7 @@ ESCAPE_TIMEOUT: Final = constants.ESCAPE_DELAY  # seconds; until then an Escape 
 REST_TIMEOUT: Final = 1.0  # seconds of silence for which the rest of a sequence or a paste is awaited
 STRING_TIMEOUT: Final = 2.0  # and of an answer, which a slow line cuts
 LATE_TIMEOUT: Final = 5.0  # seconds during which the rest of an abandoned sequence is recognized
-STRUCK_GAP: Final = 0.25  # seconds of silence before a key that is struck by hand
+STRUCK_GAP: Final = 0.25  # seconds of silence before a key that is typed by hand
 BULK: Final = 16  # characters that no hand types at once
 MAX_HELD: Final = 4_096  # characters of a sequence that is not at its end
 _BODY: Final = r"[^\x00-\x1f]"
@@ -73,7 +73,7 @@ def read_letters(parser: XTermParser, letters: str) -> Iterator[Message]:
 
 
 def read_alt_key(parser: XTermParser, letter: str) -> Iterable[Message]:
-    """Return the key that was struck together with Alt, which sends it behind an Escape."""
+    """Return the key that was pressed with Alt, which the terminal sends behind an Escape."""
     return _read_table(parser, f"\x1b{letter}") or parser._sequence_to_key_events(letter, alt=True)
 
 
@@ -192,15 +192,15 @@ class OpenPaste:
         return end + len(BRACKETED_PASTE_END) - len(self.marker)
 
     def build(self, *, is_whole: bool) -> Iterator[Message]:
-        """Return the paste; an empty one only if it was meant, as by terminals that have a picture to paste."""
+        """Build the paste; an empty one only if it was meant, as by terminals that have a picture to paste."""
         text = "".join(self._pieces)
         if text or (is_whole and not self.is_rest):
             yield events.Paste(text.replace("\x00", ""))
 
 
 class InputParser:
-    """A parser of bytes as they are read, in pieces of any size. `feed` takes one, and `tick` is called now and then,
-    since silence is an end, too. `now` is a monotonic time."""
+    """A parser of input bytes in pieces of any size. `feed` takes a piece; `tick` is called regularly, as silence
+    ends sequences, too. `now` is a monotonic time."""
 
     def __init__(self) -> None:
         self._parser = XTermParser()
@@ -256,7 +256,7 @@ class InputParser:
         """Return a piece of input joined to the unfinished input before it."""
         pending_text, given_up, self._held, self._given_up = self._held, self._given_up, "", ""
         if is_struck and text.isprintable() and not pending_text.endswith(ESCAPE) and re.match(_STRING, pending_text):
-            return text  # somebody has gone on typing, so there was no answer
+            return text  # the user has continued typing, so there was no reply
         if given_up and now - self._gave_up_at < LATE_TIMEOUT and len(text) > 1 and _LATE_REST.match(given_up + text):
             return given_up + text
         if self._paste is None and now - self._paste_cut_at < LATE_TIMEOUT and _is_rest_of_paste(text):
@@ -283,7 +283,7 @@ class InputParser:
             case "paste":
                 self._paste = OpenPaste()
             case "unfinished":
-                is_long = len(token) > MAX_HELD  # by then it means nothing, and only its end is awaited
+                is_long = len(token) > MAX_HELD  # too long to be valid; only its end is awaited
                 self._held = token[: MAX_SEQUENCE + 1] + token[-1] * token.endswith(ESCAPE) if is_long else token
             case "sequence":
                 return read_sequence(self._parser, token)

@@ -19,7 +19,7 @@ from tui.terminal.input_parser import InputParser
 
 
 class PageDriver(WebDriver):
-    """A driver that ends the app when its page is gone, where Textual's own would wait for ever."""
+    """A driver that ends the app when its page is gone, where Textual's would wait forever."""
 
     def __init__(self, app: Any, **kwargs: Any) -> None:
         super().__init__(app, **kwargs)
@@ -27,7 +27,7 @@ class PageDriver(WebDriver):
         self._write: Any = self._write_all
 
     def _write_all(self, data: bytes) -> None:
-        """Write a packet whole; a pipe takes a part of a large one."""
+        """Write a whole packet; a pipe accepts a part of a large one."""
         remainder = memoryview(data)
         while remainder and not self._is_gone:
             try:

@@ -1,6 +1,6 @@
-"""The prompt: multi-line text with a history, completion of files and commands, and large pastes as chips.
+"""The prompt: multi-line text with a history, completion of files and commands, and chips for long pastes.
 
-Only the send key sends: a newline inside a paste is text, even where the terminal passes a paste on as single keys.
+Only the send key sends: a newline inside a paste is text, even where the terminal passes a paste as single keys.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BURST_WAIT: Final = 0.01  # seconds; no hand strikes two keys within it
 BURST_WAIT_AFTER_PAUSE: Final = 0.002  # only keys read together with the first can belong to the same input
 HELP_SIGN: Final = "?"
 HELP_WAIT: Final = 0.2  # seconds without another key after which a lone sign asks for help
-ANSWER_WAIT: Final = 0.4  # the same for a letter that answers: a word may begin with it
+ANSWER_WAIT: Final = 0.4  # the same for a letter that answers, as a word may start with it
 
 STEERING_PLACEHOLDER: Final = "The turn runs. Enter adds to it, escape stops it."
 COMMAND_PLACEHOLDER: Final = "Type a command.   ?… asks the agent   /policy confirm lets it work"
@@ -69,7 +69,7 @@ class Prompt(CompletingEditor):
         letter: str
 
     class SuggestionRequested(Message):
-        """The send key was struck on an empty prompt."""
+        """The send key was pressed in an empty prompt."""
 
     def __init__(self, *, id: str | None = None, placeholder: str = "") -> None:  # noqa: A002
         super().__init__(id=id, placeholder=placeholder)
@@ -89,7 +89,7 @@ class Prompt(CompletingEditor):
     # Sending
 
     def submit(self) -> None:
-        """Post the text and empty the prompt; waits while something is held."""
+        """Post the text and clear the prompt, after the end of a `hold`."""
         self._pending_sends = 0
         if self._hold_count:
             self._is_send_waiting = True
@@ -97,7 +97,7 @@ class Prompt(CompletingEditor):
         if self.text.strip():
             self.screen.post_message(
                 self.Submitted(*self.pastes.expand(self.text))
-            )  # not bubbled: it would wait for the empty prompt's layout
+            )  # not bubbled, as that would wait for the layout of the empty prompt
             self.text = ""
             self.pastes.clear()
             self.accept_letters()
@@ -105,7 +105,7 @@ class Prompt(CompletingEditor):
             self.post_message(self.SuggestionRequested())
 
     def restore_text(self, text: str) -> None:
-        """Put an earlier message into the prompt; in an empty one it is selected, so that typing on replaces it."""
+        """Restore an earlier message; in an empty prompt it is selected, so that typing replaces it."""
         if self.text:
             self.insert(f"{text}\n", (0, 0), maintain_selection_offset=True)
         else:
@@ -141,7 +141,7 @@ class Prompt(CompletingEditor):
             self.post_message(self.CompletionKey("send"))
             return
         self._pending_sends += 1
-        if self._pending_sends == 1:  # through the queue of the app, behind the keys that wait there
+        if self._pending_sends == 1:  # through the app's queue, behind earlier keys
             self.set_timer(wait, lambda: self.app.call_later(self.call_later, self._send_if_pending))
 
     def _send_if_pending(self) -> None:

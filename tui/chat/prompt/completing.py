@@ -1,4 +1,4 @@
-"""An editor that completes: it offers names of commands and files, and the ends of earlier prompts."""
+"""An editor with completion of commands and files, and with ghost text from the history."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ NO_WORD: Final = CompletedWord("", "")
 
 
 def find_completed_word(before: str, *, is_first_line: bool) -> CompletedWord:
-    """Return the word that ends a line before the cursor."""
+    """Return the word to complete at the end of a line before the cursor."""
     if is_first_line and (match := _COMMAND.fullmatch(before)):
         return CompletedWord("/", match[1])
     if match := _MENTION.search(before):
@@ -116,21 +116,21 @@ def remove_word(text: str, row: int, column: int, *, length: int) -> str:
 
 
 class CompletingEditor(PromptEditor):
-    """Asks the screen for completions, and takes the one that was chosen."""
+    """Requests completions from the screen, and inserts the chosen one."""
 
     @dataclass
     class CompletionRequested(Message):
-        """The word before the cursor asks for completion; `kind` is its sign, "history" for all of a search, or ""
-        (none)."""
+        """The word before the cursor needs candidates; `kind` is its sign, "history" for a search of the history, or
+        "" (none)."""
 
         kind: str
         pattern: str
 
     class RecallRequested(Message):
-        """The key for the previous prompt was struck while messages wait to be sent."""
+        """The key for the previous prompt was pressed while messages wait to be sent."""
 
     class BelowRequested(Message):
-        """The key for the newer prompt was struck where there is none and nothing is written."""
+        """The key for the next prompt was pressed in an empty prompt without a next one."""
 
     @dataclass
     class CompletionKey(Message):
@@ -168,7 +168,7 @@ class CompletingEditor(PromptEditor):
 
     @property
     def completed_pattern(self) -> str:
-        """The word before the cursor that asks for completion, without its sign; "" = none does."""
+        """The word to complete before the cursor, without its sign; "" = none."""
         return self.text if self.is_searching else self._completed_word.pattern
 
     def complete(self, text: str, *, with_sign: bool = False, cursor: int | None = None) -> None:
@@ -198,7 +198,7 @@ class CompletingEditor(PromptEditor):
 
     @property
     def settled_text(self) -> str:
-        """The text without the word that is still being completed, or that an earlier prompt is searched for by."""
+        """The text without the word to complete, or without the query of a search of the history."""
         if self.searched_from is not None:
             return self.searched_from
         kind, pattern = self._completed_word

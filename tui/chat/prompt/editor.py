@@ -118,7 +118,7 @@ def _format_size(text: str) -> str:
 
 
 def queue_action(action: Callable[[EditorT], None]) -> Callable[[EditorT], None]:
-    """Let an action wait behind the letters in the queue of its widget."""
+    """Queue an action behind the letters in the queue of its widget."""
 
     def queue(editor: EditorT) -> None:
         editor.call_later(action, editor)
@@ -305,14 +305,14 @@ class PromptEditor(TextArea, OrderedBindings):
         self.set_class(not self.takes_letters, "-commanded")
 
     def accept_letters(self) -> None:
-        """Take letters as text, as an empty prompt does."""
+        """Enter Vim's insert mode, as an empty prompt does."""
         if self.vim is not None:
             self.vim.insert()
             self.show_keys()
 
     @property
     def takes_letters(self) -> bool:
-        """True if a letter is text, and no command of Vim's."""
+        """True if a letter is text instead of a command of Vim's."""
         return self.vim is None or self.vim.mode == "insert"
 
     @property

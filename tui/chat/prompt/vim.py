@@ -57,7 +57,7 @@ class Edit(NamedTuple):
 
 
 class Yank(NamedTuple):
-    """The text that was deleted or copied last; whole lines end without their newline."""
+    """The text that was last deleted or copied; whole lines end without their newline."""
 
     text: str = ""
     is_lines: bool = False
@@ -101,7 +101,7 @@ class VimBuffer:
 
 
 def operate(buffer: VimBuffer, operator: str, start: int, end: int, *, is_lines: bool = False) -> None:
-    """Delete (`d`), change (`c`) or copy (`y`) a part of the text, which the register holds then."""
+    """Delete (`d`), change (`c`) or copy (`y`) a part of the text into the register."""
     if is_lines:
         start, end = find_line_start(buffer.text, start), find_line_end(buffer.text, max(start, end))
     if start >= end and not is_lines:
@@ -324,7 +324,7 @@ class VimKeys:
         sign = _NAMED_KEYS.get(key, key)
         if len(sign) != 1:
             return None
-        # A letter that is awaited behind r, f or t may be a blank
+        # the letter after r, f or t may be a blank
         letter = " " if key == "space" and self.pending_keys[-1:] in tuple("rfFtT") else sign
         return self._read(letter, text, min(cursor, len(text)), anchor)
 

@@ -19,7 +19,7 @@ OBJECTS: Final = "wWp\"'`()b[]{}B<>"
 
 
 class LetterSearch(NamedTuple):
-    """The letter that `f`, `F`, `t` or `T` looks for in a line."""
+    """The target letter of `f`, `F`, `t` or `T` in a line."""
 
     key: str
     letter: str
@@ -42,7 +42,7 @@ def find_line_end(text: str, offset: int) -> int:
 
 
 def find_first_letter(text: str, offset: int) -> int:
-    """Return the offset of the first character of a line that is no blank."""
+    """Return the offset of the first non-blank character of a line."""
     start, end = find_line_start(text, offset), find_line_end(text, offset)
     return start + len(text[start:end]) - len(text[start:end].lstrip())
 
@@ -59,7 +59,7 @@ def move_line(text: str, offset: int, count: int, column: int) -> int:
 
 
 def go_to_line(text: str, number: int) -> int:
-    """Return where the first letter of a line is (1-indexed; beyond the last: that)."""
+    """Return the offset of a line's first letter (1-indexed; clamped to the last line)."""
     offset = 0
     for _ in range(min(number - 1, text.count("\n"))):
         offset = find_line_end(text, offset) + 1
@@ -90,7 +90,7 @@ def _go_to_line_end(text: str, offset: int, count: int) -> int:
 
 
 def classify(letter: str, *, is_big: bool) -> int:
-    """Return 0 for a blank, 1 for a letter of a word, 2 for a sign; for a big word, all but blanks are alike."""
+    """Return 0 for a blank, 1 for a word character, 2 for a sign; for WORDs all non-blanks are alike."""
     if letter.isspace():
         return 0
     return 1 if is_big or letter.isalnum() or letter == "_" else 2

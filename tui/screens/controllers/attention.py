@@ -52,7 +52,7 @@ class Situation(NamedTuple):
         )
 
     def describe(self) -> str:
-        """Describe it in a few words; "" = nothing runs or waits."""
+        """Describe the situation in a few words; "" = idle."""
         hunks = f"{count('hunk', self.verified)} verified" if self.verified else ""
         hunks = f"{count('hunk', self.pending)} to review" if self.pending and not hunks else hunks
         questions = count("question", self.questions) if self.questions else ""
@@ -103,7 +103,7 @@ class AttentionController(Controller):
             self._announce("The agent works.")
         if (
             known_keys is None or not self.context.bridge.caught_up.is_set()
-        ):  # an old session is read: nothing of it is new
+        ):  # replayed events of an old session are no news
             return
         if new := question_keys - known_keys:
             self._notify(self._describe_question(new))

@@ -149,7 +149,7 @@ class CopyController(Controller):
 
 
 def list_hunk_lines(diff: ChangeDiff, hunk: int) -> str:
-    """Return the lines that a hunk puts into the file, or those that it takes out if it puts none."""
+    """Return the added lines of a hunk, or its removed ones if it adds none."""
     lines = [line for line in diff.lines if line.hunk == hunk]
     kind = "added" if any(line.kind == "added" for line in lines) else "removed"
     return "\n".join(line.text for line in lines if line.kind == kind)

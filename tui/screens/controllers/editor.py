@@ -127,7 +127,7 @@ class EditorController(Controller):
             else:
                 file = Path(self.context.state.workspace) / file_place.path
                 await self._run(file_place._replace(path=str(file.absolute())), str(Path.home()), is_blocking=False)
-        except Exception as problem:  # an editor may fail in any way, and nothing is lost with it
+        except Exception as problem:  # any error of the editor leaves the file unchanged
             self._report(problem)
 
     async def _edit_pending(self, file_place: FilePosition, change: Change) -> None:

@@ -212,7 +212,7 @@ class ProviderController(Controller):
         return commands.ProviderConfigure(provider=choice, key=key) if key else None
 
     async def _search_models(self, welcome: WelcomeDialog) -> None:
-        """Search for model servers, which take a moment to answer; the welcome dialog is there at once."""
+        """Discover model servers, which takes a moment; the welcome dialog is open meanwhile."""
         answer = await self.context.query(queries.ModelsQuery(), queries.ModelsAnswer)
         if answer is not None:
             welcome.show_models(answer)

@@ -1,4 +1,4 @@
-"""The controller of the pages to read (keys, help, context, rules, servers), and of the user's colours and keys."""
+"""The controller of pages (keys, help, context, rules, servers), and of the user's themes and keys."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PageController(Controller):
         self.part_notice = ""  # that the project is a part of a repository
 
     async def adopt_settings(self) -> None:
-        """Take the user's colours and keys over; a mistake in them is reported and the rest is used."""
+        """Apply the user's themes and keys; mistakes are reported and skipped."""
         app: Any = self.context.screen.app
         settings = await self.context.query(queries.SettingsQuery(), queries.SettingsAnswer)
         if settings is None:

@@ -224,7 +224,7 @@ class PaneController(Controller):
             self.context.start(partial(self.show_beside, self.hidden_pane), group="panes")
 
     def restore_verdict(self, path: str, reason: str = "") -> None:
-        """Let hunks of a file ("" = of any) be judged again, since the engine did not take a verdict."""
+        """Allow another verdict on hunks of a file ("" = any) after the engine rejected one."""
         if self.review is not None:
             self.review.reopen(path, reason)
             self.review.browser.show_file(path)
@@ -369,7 +369,7 @@ class FocusController(Controller):
             self._focus_fallback()
 
     def _restore_focus(self, widget: Widget | None) -> None:
-        """Give a prompt the focus back from where it was put meanwhile; a pane with commands only if nothing has it."""
+        """Return the focus to the prompt after it was moved; to a pane with commands only if no widget has it."""
         displaced_widget = self._displaced
         if widget is None or (widget is self._refuge and isinstance(displaced_widget, Prompt)):
             self.context.screen.set_focus(displaced_widget, scroll_visible=False)

@@ -98,8 +98,8 @@ class PlanController(Controller):
     # Builds
 
     def action_build_plan(self, argument: str = "") -> None:
-        """Work the plan at hand, or a plan by its path; one todo of it by its id; "fresh" without the conversation;
-        "parallel" with up to so many subagents at once."""
+        """Build the current plan, or one by path; a single todo by id; "fresh" without the conversation; "parallel"
+        with up to that many subagents at once."""
         state = self.context.state
         word, _, count = argument.partition(" ")
         if word == "parallel":
@@ -176,7 +176,7 @@ class PlanController(Controller):
         return "completed" if choice == "completed" else "cancelled" if choice == CANCEL else None
 
     async def _ask_about_dependants(self, todo_id: str, waiting: tuple[str, ...]) -> str | None:
-        """Ask about the todos that wait for one that is to be cancelled; None: do not cancel it."""
+        """Ask about the todos that depend on one to cancel; None: do not cancel it."""
         names = fit_line(", ".join(waiting), 60)
         options = [
             PickerOption(RELEASE, "Go on with them, without it", names),

@@ -57,7 +57,7 @@ class ChipRow:
         self._timer: Timer | None = None
 
     def refresh_soon(self) -> None:
-        """Ask the engine when nothing was typed for a moment; an empty prompt has no chips at once."""
+        """Ask the engine after a pause in typing; an empty prompt has no chips immediately."""
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
@@ -212,7 +212,7 @@ class PromptController(Controller):
             self._take_text(event)
 
     async def _run_command(self, command: SlashCommand, argument: str) -> None:
-        """Carry a command of the screen out; one that the engine has to answer waits for its session."""
+        """Run a command of the screen; one that needs the engine waits for its session."""
         if not command.is_for_screen:
             self._report_wait("command is carried out")
             await self.context.bridge.wait_until_caught_up()

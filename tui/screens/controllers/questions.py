@@ -25,7 +25,7 @@ _TRUST: Final = {"y": True, "n": False}
 
 
 class QuestionController(Controller):
-    """Shows one question at a time, and gives it the focus where that takes nothing away from the user."""
+    """Shows one question at a time, and focuses it if that takes nothing away from the user."""
 
     def __init__(self, context: ScreenContext, panes: PaneController) -> None:
         super().__init__(context)
@@ -58,7 +58,7 @@ class QuestionController(Controller):
         return self._question is not None and self._question.has_focus_within and self._question.has_several
 
     def has_hidden_question(self) -> bool:
-        """True if something waits for an answer that keys do not reach, or that is not on screen."""
+        """True if a question is open that keys do not reach, or that is invisible."""
         if not self.context.state.approvals and self.context.state.awaited_question is None:
             return False
         asking = [*self._bars, *filter(None, [self._find_card()])]
@@ -87,7 +87,7 @@ class QuestionController(Controller):
             card.focus()
 
     async def show(self) -> None:
-        """Show an approval first, else a question; the prompt gets the focus back when nothing is left to answer."""
+        """Show an approval first, else a question; the prompt gets the focus after the last one."""
         state = self.context.state
         approval = next(iter(state.approvals.values()), None)
         question = state.open_question if approval is None else None
@@ -144,7 +144,7 @@ class QuestionController(Controller):
     # Questions
 
     def answer_with_text(self, text: str) -> bool:
-        """Answer the question that a turn waits for with a text from the prompt. False: none does."""
+        """Answer the question of a waiting turn with a text from the prompt. False: there is none."""
         if self.context.state.awaited_question is None or self._question is None:
             return False
         self._question.answer_with_text(text)

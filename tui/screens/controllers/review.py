@@ -87,7 +87,7 @@ class ReviewController(Controller):
         await self._send_verdict(verdict, verdict.path)
 
     def _is_asked_about(self, change: Change) -> bool:
-        """True if a change is confirmed before it is accepted. A deletion that belongs to a rename loses nothing."""
+        """True if a change needs confirmation. The deletion of a rename loses nothing."""
         listed_paths = {candidate.path for candidate in list_changes(self.context.state.changes)}
         is_renamed = change.operation == "delete" and change.path not in listed_paths
         return needs_confirmation(change) and (change.protected or not is_renamed)

@@ -73,7 +73,7 @@ class SessionController(Controller):
     async def show_place(self, target: str) -> None:
         """Scroll to a turn or a document, after loading all of a long session."""
         await self.context.bridge.wait_until_caught_up()
-        self.context.bridge.batches.flush()  # the transcript of a session that looks empty takes no focus
+        self.context.bridge.batches.flush()  # the transcript of an empty session takes no focus
         if not self.context.transcript.reveal(target) and await self.context.bridge.load_history():
             self.context.transcript.show(self.context.state.blocks)
             self.context.transcript.reveal(target)
@@ -230,7 +230,7 @@ class SessionController(Controller):
             self.context.notify_user(f"Can't detach: {reply.message}", reply.hint, is_error=True)
 
     def action_quit(self, _: str = "") -> None:
-        """Leave. Text that was typed in the plan and is not saved is asked about first; nothing is asked twice."""
+        """Leave, after asking about unsaved text of the plan; nothing is asked twice."""
         if self._question in self.context.screen.app.screen_stack:
             return
         if self._plan.is_writing:
@@ -323,7 +323,7 @@ class ChatController(Controller):
     # Copying
 
     def action_copy_or_clear(self) -> None:
-        """Copy the selection, else empty the prompt; twice on an empty prompt leaves if nothing runs."""
+        """Copy the selection, else clear the prompt; twice in an empty prompt while idle leaves."""
         prompt, screen = self.context.prompt, self.context.screen
         if selected_text := screen.get_selected_text():
             screen.app.copy_to_clipboard(selected_text)

@@ -52,7 +52,7 @@ class RewindController(Controller):
         self._escaped_at = _NEVER
 
     def note_escape(self, *, is_idle: bool) -> None:
-        """Take note of an escape; `is_idle`: from an empty prompt, with nothing to stop."""
+        """Note an escape; `is_idle`: in an empty prompt, with nothing to stop."""
         now = self.clock()
         if is_idle and now - self._escaped_at <= TWICE_SECONDS:
             self._escaped_at = _NEVER
@@ -100,7 +100,7 @@ class TurnController(Controller):
         self._panes, self._rewind = panes, rewind
 
     async def action_interrupt(self) -> None:
-        """Go from a pane back to the prompt; from the prompt: stop the turn; twice with nothing to stop: go back."""
+        """Return from a pane to the prompt; in the prompt: stop the turn; twice while idle: rewind."""
         prompt, state = self.context.prompt, self.context.state
         is_busy = state.is_running or state.is_running_command
         is_idle = prompt.has_focus and not (prompt.text or is_busy)

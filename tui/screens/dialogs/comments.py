@@ -45,7 +45,7 @@ class CommentsDialog(Dialog[bool]):
 
     def compose_body(self) -> ComposeResult:
         options = OptionList(compact=True)
-        options.can_focus = False  # from the start: it would take the focus, and enter with it
+        options.can_focus = False  # hidden from the start, as it would take the focus and Enter
         yield options
         yield ReviewInput(select_on_focus=False)
         yield KeyHints(id="comments-keys")

@@ -31,7 +31,7 @@ MAX_NAMED_FILES: Final = 8  # files of several that are named
 
 
 class ConsentDiff(DiffView, can_focus=False):
-    """The lines that are asked about: nothing in it can be judged or marked."""
+    """The lines of the change in question, without verdicts or marks."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -145,7 +145,7 @@ def _find_run(check: Check, blocks: Iterable[TranscriptBlock]) -> TerminalComman
 
 
 def build_machine_dialog(command: str, answer: MachinePlaceAnswer) -> ConfirmDialog:
-    """Return the question before a command of the user's own runs on their machine, which names where it would run."""
+    """Build the question before a user's command runs outside the sandbox, with its directory."""
     note = "It runs as you, outside of the shadow: what it changes is changed, and waits for no review."
     warning = ""
     if answer.repositories:

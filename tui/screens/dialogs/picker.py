@@ -133,6 +133,6 @@ class PickerDialog(Dialog[str]):
 
 
 class ActionPickerDialog(PickerDialog):
-    """A picker whose options do something at once: none is preselected, so that Enter alone does nothing."""
+    """A picker whose options act immediately: none is preselected, so that Enter alone does nothing."""
 
     asks_consent = True

@@ -199,7 +199,7 @@ def name_server(url: str) -> str:
 
 
 class AddressDialog(Dialog[ProviderConfigure]):
-    """Asks for a server's address; None = the user went back. A mistake is reported where it was typed."""
+    """Asks for a server's address; None = the user left. Mistakes are reported below the input."""
 
     BINDINGS = get_bindings("address")
 

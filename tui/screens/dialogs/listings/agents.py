@@ -107,7 +107,7 @@ def _format_agent(agent: LoadedAgent, width: int) -> Content:
 
 
 class SubagentDialog(Dialog[str]):
-    """Shows the conversation of a subagent; answers with its id if it is to be stopped. `follow`: its events."""
+    """Shows the conversation of a subagent; answers with its id to stop it. `follow`: its events."""
 
     BINDINGS = get_bindings("subagent")
     shape = "subagent"

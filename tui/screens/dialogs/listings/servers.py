@@ -165,7 +165,7 @@ class ServersDialog(ListingDialog[None]):
             self._carry_out(row[0], "stop")
 
     def action_allow(self) -> None:
-        """Ask for the yes to the marked server, or take it back at once."""
+        """Ask for approval of the current server, or revoke it immediately."""
         if (row := self._row) is None:
             return
         server = row[0]

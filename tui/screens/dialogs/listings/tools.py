@@ -147,7 +147,7 @@ def _format(permission: SavedPermission) -> Content:
 
 
 class HooksDialog(ListingDialog[str]):
-    """Shows every hook; answers with the path of a file of the project that is to be read."""
+    """Lists every hook; answers with the path of a project file to read."""
 
     BINDINGS = get_bindings("hooks")
 
