@@ -128,7 +128,7 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
     def _parse_action(
         self, action: Any, default_namespace: DOMNode, namespaces: Mapping[str, DOMNode] | None = None
     ) -> tuple[DOMNode, str, tuple[object, ...]]:
-        """Let `review.accept_all` be an action of the main screen's controller of that name."""
+        """Resolve `review.accept_all` as an action of the main screen's controller of that name."""
         if isinstance(action, str) and "." in action.partition("(")[0]:
             namespaces = {**cast("Mapping[str, DOMNode]", self.main.controllers.by_name), **(namespaces or {})}
         return super()._parse_action(action, default_namespace, namespaces)

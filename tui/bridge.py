@@ -72,10 +72,10 @@ class BridgeListener(Protocol):
         """Show the parts of the state that are named by `topics`."""
 
     def report_trouble(self, message: str, hint: str) -> None:
-        """Tell the user that the engine is gone, or refused something."""
+        """Report that the engine is gone, or rejected something."""
 
     def handle_connected(self) -> None:
-        """Take note that the engine answers."""
+        """Note that the engine is connected."""
 
     def handle_session_opened(self) -> None:
         """Show the session that was opened."""
@@ -313,7 +313,7 @@ class Bridge:
                     yield envelope
 
     async def load_history(self) -> bool:
-        """Show all of a session of which only the latest answers were loaded. False: nothing is left, or no engine."""
+        """Load all of a session of which only the latest answers were loaded. False: there is no more, or no engine."""
         client, session = self._client, self.state.session_id
         if client is None or self._is_whole:
             return False
@@ -357,8 +357,8 @@ class Bridge:
                 await self.submit(commands.DraftKeep(text=text))
 
     async def detach(self, *, by_hangup: bool = False) -> commands.Reply | None:
-        """Let the session go on without this screen, which is about to leave. None: there is no session, or the engine
-        took longer than `DETACH_TIMEOUT`."""
+        """Detach, so that the session continues without this screen. None: there is no session, or `DETACH_TIMEOUT`
+        expired."""
         if not self._session_open.is_set():
             return None
         reply = None

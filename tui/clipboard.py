@@ -165,7 +165,7 @@ def find_clipboard_tool(
     platform: str = sys.platform,
     find_program: Callable[[str], str | None] = shutil.which,
 ) -> ClipboardTool:
-    """Find the tool for the clipboard: of the first desktop at hand that has one, else of the first at hand."""
+    """Find the clipboard tool: of the first detected desktop with an installed one, else of the first detected."""
     if platform == "darwin":
         return ClipboardTool("macos", "pngpaste" if find_program("pngpaste") else "osascript")
     at_hand = [candidate for candidate in _DESKTOPS if any(map(environment.get, candidate.variables))]

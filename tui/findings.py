@@ -133,7 +133,7 @@ class FindingList(CursorView):
 
     @dataclass
     class Chosen(Message):
-        """Something is to be done with findings."""
+        """Requests an action on findings."""
 
         findings: tuple[Finding, ...]
         use: Use
@@ -143,7 +143,7 @@ class FindingList(CursorView):
 
     @dataclass
     class Paged(Message):
-        """The text of the marked finding is to be read on (1), or back (-1)."""
+        """Requests to scroll the text of the current finding down (1) or up (-1)."""
 
         step: int
 
@@ -172,7 +172,7 @@ class FindingList(CursorView):
         )
 
     def show(self, state: ViewState) -> None:
-        """Show the findings of the last review; the cursor stays on its finding."""
+        """Show the findings of the last review; the cursor keeps its finding."""
         current_row, before, review = self.current, self.hints, state.review.code_review
         is_new = review is not None and (self.review is None or review.turn != self.review.turn)
         self.review = review

@@ -45,7 +45,7 @@ FINDINGS: Final = AutoPane(
 
 
 def is_building(state: ViewState) -> bool:
-    """True while a turn works on a todo of the plan at hand."""
+    """True while a turn works on a todo of the current plan."""
     plan = state.current_plan
     is_at_work = state.is_running and plan is not None and state.todos_plan_path == plan.path
     return is_at_work and any(todo.status == "in_progress" for todo in state.todos)

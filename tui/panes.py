@@ -39,7 +39,7 @@ class StatePane(Vertical):
 
     @classmethod
     def from_source(cls, source: PaneSource) -> Self:
-        """Build the pane; one that loads something takes it from the source."""
+        """Build the pane, with the loaders that it needs."""
         return cls()
 
     def show_state(self, state: ViewState) -> None:

@@ -75,7 +75,7 @@ def find_exposed(line: str) -> Iterator[tuple[int, int, bool]]:
 
 
 def render_prose(text: str) -> str:
-    """Return text that is read: nothing of it is removed, controls and hidden characters are seen, tabs are blanks."""
+    """Sanitize prose: nothing is removed, control and hidden characters are visible, tabs become blanks."""
     if text.isascii() and text.isprintable():
         return text
     text = names.expose_controls(text)
@@ -136,7 +136,7 @@ def _replace_control(text: str) -> str:
 
 
 def guard_renderer() -> None:
-    """Make Textual itself unable to write a control or hidden character from content. Safe to call twice."""
+    """Patch Textual so that it can't write a control or hidden character of content. Idempotent."""
     if getattr(Strip, "_is_guarded", False):
         return
     render = Strip.render

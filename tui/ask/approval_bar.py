@@ -216,7 +216,7 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         self.post_message(messages.DecisionMade(request.id, decision))
 
     def can_take_answer(self) -> bool:
-        """True if nothing covers or clips its parts, and nothing did when the key was struck."""
+        """True if no part is covered or clipped, and none was when the key was pressed."""
         parts = (self.query_one(f"#approval-{part}") for part in ("subject", "details", "keys"))
         return all(is_fully_visible(widget) for widget in parts if widget.display) and super().can_take_answer()
 

@@ -64,7 +64,7 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
     # Content
 
     def show(self, request: QuestionAsked | None, *, is_awaited: bool = True) -> bool:
-        """Show questions, None hides the bar. True if they are new. `is_awaited`: a turn waits for them."""
+        """Show questions, None hides the bar. Return True if they are new. `is_awaited`: a turn waits for them."""
         is_new = request is not None and (self._request is None or request.id != self._request.id)
         self._request, self._is_awaited = request, is_awaited
         self.place()

@@ -58,7 +58,7 @@ class CompletionList(OptionList, can_focus=False):
         self.screen.screen_layout_refresh_signal.subscribe(self, self._fit, immediate=True)
 
     def _fit(self, _: object) -> None:
-        """Take the rows that nothing needs but the conversation; the last of them stays in view."""
+        """Take rows from the conversation only, at least one of which stays visible."""
         column = self.parent
         if not self.display or not isinstance(column, Widget):
             return

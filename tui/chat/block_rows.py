@@ -222,7 +222,7 @@ def _render_text(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
 
 
 def indent_answer(rows: list[TextRow]) -> list[TextRow]:
-    """Put the gutter of the conversation before the rows of an answer."""
+    """Add the conversation's gutter to the rows of an answer."""
     for row in rows:
         row.pieces = [GUTTER, *row.pieces]
         row.lead += 2

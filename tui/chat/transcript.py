@@ -276,7 +276,7 @@ class Transcript(ScrollView, can_focus=True):
         self.refresh()
 
     def reveal(self, target: str) -> bool:
-        """Go to the block of a document, or the first one of a turn, by its id. False: it is not there."""
+        """Scroll to the block of a document, or the first one of a turn, by its id. Return False if there is none."""
         block_index = next((index for index, block in enumerate(self._blocks) if target in {block.key, block.turn}), -1)
         if block_index < 0:
             return False

@@ -113,7 +113,7 @@ class TextCursor:
         return next((name for name in names if name.end > self.column), names[-1] if names else None)
 
     def move_name(self, step: int, is_name: Callable[[int, int], bool]) -> None:
-        """Go to the next or previous name of the line; from the last one, to the first of the line below."""
+        """Move to the next or previous name of the line; from the last one, to the first of the next line."""
         current_name = self.find_name(is_name)
         names = self._list_names(is_name)
         index = names.index(current_name) + step if current_name is not None else -1
@@ -143,7 +143,7 @@ class TextCursor:
             self.matches.append(TextMatch(line, match.start() - start, match.end() - start))
 
     def move_match(self, step: int, *, from_here: bool = False) -> bool:
-        """Go to the next or previous match, around the end of the text; `from_here`: one at the cursor counts, too."""
+        """Move to the next or previous match, wrapping around; `from_here`: one at the cursor counts, too."""
         if not self.matches:
             return False
         position = (self.line, self.column)
@@ -332,7 +332,7 @@ class FileView(CodeView):
         self._note_moved()
 
     def _reveal_columns(self, start: int, end: int) -> None:
-        """Bring the characters [start, end) of the cursor's line into view: the marks at its edges cover some."""
+        """Scroll the characters [start, end) of the cursor's line into view, clear of the marks at the edges."""
         low, high = (self._to_shown(self.cursor.line, column) for column in (start, end))
         first, room = self.scroll_offset.x, self.get_line_width()
         if low < first + bool(first) or high >= first + room:

@@ -23,7 +23,7 @@ class TextTarget(Protocol):
     """The target of text that was typed or pasted where no text is written."""
 
     def take_text(self, text: str) -> None:
-        """Insert letters that are no command where they were typed."""
+        """Insert letters that are no commands."""
 
     def take_paste(self, event: events.Paste) -> None:
         """Paste a text into the prompt, because the focused widget takes none."""
@@ -41,7 +41,7 @@ class KeyFilter:
         self.is_by_hand = True
 
     def get_seconds_since_struck(self) -> float:
-        """Return the seconds since the key or button that is being answered was struck."""
+        """Return the seconds since the press of the current key or button."""
         return max(monotonic() - self._struck_at, 0.0) if self._struck_at else 0.0
 
     def accepts(self, event: events.Event) -> bool:
@@ -65,7 +65,7 @@ class KeyFilter:
         return getattr(event, "aim", self._app.focused) is self._app.focused
 
     def _get_visible_focus(self) -> Widget | None:
-        """Return the widget that has the focus, unless it is hidden: then nothing has it any more."""
+        """Return the focused widget; None if it is hidden."""
         widget = self._app.focused
         if widget is not None and get_visibility(widget) == "hidden":
             self._app.screen.set_focus(None)
@@ -89,7 +89,7 @@ class KeyFilter:
         return True
 
     def _end_burst(self, event: events.Key) -> None:
-        """End a burst by a key that is no letter; Escape drops held letters, and a paste is not struck by hand."""
+        """End a burst by a key that is no letter; Escape drops delayed letters, and a paste is not typed by hand."""
         if event.key == "escape":
             self.keystrokes.clear()
         elif self.keystrokes.is_pasted(event.time):
@@ -114,7 +114,7 @@ class KeyFilter:
             self.keystrokes.flush()
 
     def _execute(self, stroke: Keystroke) -> None:
-        """Forward a key to the widget it was struck for, if that still has the focus and is still visible."""
+        """Forward a key to the widget that was focused when it was pressed, if it still is and is visible."""
         event: Any = stroke.event
         visible_focus = self._get_visible_focus()
         if event.aim is visible_focus and event.aim is not None:

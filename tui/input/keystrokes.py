@@ -22,7 +22,8 @@ KeyKind = Literal["move", "command", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Keystroke:
-    """A printable key, struck `at` a moment in seconds; `kind`: its meaning at the focus. `event` is passed on."""
+    """A printable key, pressed at the time `at` in seconds; `kind`: its meaning for the focused widget. `event` is
+    passed on."""
 
     character: str
     at: float
@@ -41,7 +42,7 @@ class TypedWidget(Widget):
 
 
 class KeystrokeBuffer:
-    """Letters of one burst. `act` carries a key out, `write` inserts text, `wait` calls `flush` after `BURST_GAP`."""
+    """Letters of one burst. `act` runs a key, `write` inserts text, `wait` calls `flush` after `BURST_GAP`."""
 
     def __init__(
         self, *, act: Callable[[Keystroke], None], write: Callable[[str], None], wait: Callable[[], None]
@@ -56,7 +57,7 @@ class KeystrokeBuffer:
         return bool(self._held)
 
     def add(self, stroke: Keystroke) -> None:
-        """Add a printable key: carry it out, hold it, or take the burst as text."""
+        """Add a printable key: run it, delay it, or insert the burst as text."""
         if self._burst and stroke.at - self._burst[-1].at >= BURST_GAP:
             self.flush()
         self._burst.append(stroke)
@@ -105,10 +106,10 @@ class KeystrokeBuffer:
 
 
 class OrderedBindings(DOMNode):
-    """A widget that takes text and carries out its own bindings itself.
+    """A text widget that runs its bindings itself, in the order of the key presses.
 
-    Left to Textual a bound key is done when it has come back from the app: after the letters behind it, where a slow
-    link brings several keys at a time.
+    Textual runs a binding only after the key has bubbled to the app, which is after the letters that follow it where a
+    slow connection delivers several keys at a time.
     """
 
     async def _run_binding(self, key: str) -> bool:

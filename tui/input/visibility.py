@@ -86,7 +86,7 @@ class GuardedWidget(Widget):
         self.restart_grace()
 
     def can_take_answer(self) -> bool:
-        """True if the widget can have been seen when the key was struck that is being answered."""
+        """True if the widget was visible long enough when the current key was pressed."""
         return get_visibility(self) == "seen" and self.grace_period.is_over(get_seconds_since_struck(self))
 
 
@@ -112,7 +112,7 @@ class PaneAttention:
         self._has_focus = has_focus
 
     def note_moved(self, *, by_hand: bool) -> None:
-        """Take note that something else in the pane is current; where the user moved `by_hand`, a glance is enough."""
+        """Note that another item of the pane is current; after a move `by_hand`, a glance is enough."""
         self.seconds_needed = GLANCE_SECONDS if by_hand else self._grace
 
     def is_too_early(self, since_struck: float, *, by_mouse: bool = False) -> bool:
@@ -136,6 +136,6 @@ class VisibleTimes:
         self._since.clear()
 
     def is_visible_for(self, thing: Hashable, *, at_least: float, since_struck: float = 0.0) -> bool:
-        """True if the thing had been there for `at_least` seconds when the key was struck."""
+        """True if the item had been visible for `at_least` seconds when the key was pressed."""
         start_time = self._since.get(thing)
         return start_time is not None and self._clock() - since_struck - start_time >= at_least

@@ -229,7 +229,7 @@ class PlanPanel(StatePane):
         return self.query_one(TodoList).current_todo
 
     def select_todo(self, key: str) -> None:
-        """Put the cursor on a todo; a filter that hides it is cleared."""
+        """Move the cursor to a todo; a filter that hides it is cleared."""
         todo_list = self.query_one(TodoList)
         if not todo_list.select_todo(key) and self._pattern:
             self.action_unfilter()

@@ -197,7 +197,7 @@ class PlanText(CursorView):
     on_focus = on_blur = CursorView.redraw
 
     def set_commenting(self, is_commenting: bool) -> None:
-        """Keep the marked lines marked without the focus while a comment on them is typed."""
+        """Leave the marked lines marked without the focus while a comment on them is typed."""
         self._is_commenting = is_commenting
         self.redraw()
 

@@ -117,7 +117,7 @@ class TodoList(CursorView):
         return self._rows[self.cursor].todo if self.cursor < len(self._rows) else None
 
     def select_todo(self, key: str) -> bool:
-        """Put the cursor on a todo. False if it is not in the list."""
+        """Move the cursor to a todo. Return False if it is not in the list."""
         index = next((number for number, row in enumerate(self._rows) if row.todo.id == key), None)
         if index is not None:
             self.move_to(index)

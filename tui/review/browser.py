@@ -370,7 +370,7 @@ class ChangeBrowser(Vertical):
         self.focus()
 
     def move_hunk(self, step: int) -> None:
-        """Go to the next or previous hunk, across files; in the list: to the next row."""
+        """Move to the next or previous hunk, across files; in the list: to the next row."""
         page, target = self.diff_view.page, self.diff_view.current + step
         if self.is_list_shown or page is None or not 0 <= target < len(page.hunks):
             self.move_file(step, "first" if step > 0 else "last")
@@ -394,7 +394,7 @@ class ChangeBrowser(Vertical):
         self.loader.start(self.diff_view)
 
     def go_to_next_unsent(self) -> None:
-        """Go to the next hunk without a verdict: after this one, before it, then in the next such file."""
+        """Move to the next hunk without a verdict: after this one, before it, or in the next such file."""
         page, current = self.diff_view.page, max(self.diff_view.current, 0)
         if page is not None:
             count = len(page.hunks)

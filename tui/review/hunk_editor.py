@@ -92,7 +92,7 @@ class HunkEditor(TextArea):
         self.app.theme_changed_signal.subscribe(self, self._apply_colours)
 
     def _apply_colours(self, _: object = None) -> None:
-        """Take the colours of the diff for the code."""
+        """Apply the diff's syntax colours to the editor."""
         sheet, base = self.app.stylesheet, self.visual_style
         inks = {role: (base + sheet.parse_style(name)).rich_style for role, name in SYNTAX.items()}
         styles = {role: RichStyle(color=ink.color, bold=ink.bold, italic=ink.italic) for role, ink in inks.items()}

@@ -262,7 +262,7 @@ class ReviewPane(StatePane):
             self.browser.change_list.action_move(1)
 
     def _resolve_directory(self, changes: list[Change], verdict: Verdict) -> None:
-        """Give a verdict on the files of a directory, but for protected ones and accepted conflicts."""
+        """Submit a verdict on the files of a directory, except protected ones and accepted conflicts."""
         allowed_changes = [candidate for candidate in changes if not self._is_blocked(candidate, verdict)]
         resolvable = {
             candidate.path: self._sent.list_resolvable(candidate, verdict)

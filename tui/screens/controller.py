@@ -130,7 +130,7 @@ class ScreenContext:
 def in_worker(
     group: str, *, exclusive: bool = True
 ) -> Callable[[Callable[Concatenate[C, P], Coroutine[Any, Any, None]]], Callable[Concatenate[C, P], None]]:
-    """Let a coroutine of a controller be called as a function that starts it as a worker, as `ScreenContext.start`."""
+    """Wrap a coroutine of a controller in a function that starts it as a worker, like `ScreenContext.start`."""
 
     def decorate(work: Callable[Concatenate[C, P], Coroutine[Any, Any, None]]) -> Callable[Concatenate[C, P], None]:
         @wraps(work)

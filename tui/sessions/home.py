@@ -43,7 +43,7 @@ class HomeList(OptionList):
 
     @dataclass
     class Acted(Message):
-        """The key of `action` was struck on a session ("" = on none): open, rename, tag, delete, export or search."""
+        """The key of `action` was pressed on a session ("" = on none): open, rename, tag, delete, export or search."""
 
         action: str
         session: str
@@ -101,7 +101,7 @@ class HomeList(OptionList):
         self.highlighted = None
 
     def action_move(self, step: int) -> None:
-        """Go to the row below or above; beyond the ends is the prompt."""
+        """Move to the row below or above; beyond the ends, to the prompt."""
         rows = [index for index, option in enumerate(self.options) if not option.disabled]
         position = rows.index(self.highlighted) + step if self.highlighted in rows else 0
         if 0 <= position < len(rows):

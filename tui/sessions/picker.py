@@ -143,7 +143,7 @@ class SessionPicker(Dialog[SessionChoice]):
             self._mark(marked_id)
 
     def _is_listed(self, session: SessionInfo) -> bool:
-        """False for the session of this window while there is nothing in it."""
+        """False for an empty session of this window."""
         return session.id != self._current or bool(session.turns or session.pending)
 
     def _build_option(self, session: SessionInfo) -> Option:

@@ -31,7 +31,7 @@ def is_unavailable(session: SessionInfo) -> bool:
 
 
 def is_quiet_run(session: SessionInfo) -> bool:
-    """True for a run of `-p` in which nothing waits."""
+    """True for a run of `-p` without pending work."""
     return session.unattended and not (session.pending or session.asked or session.tags or session.locked)
 
 

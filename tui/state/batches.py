@@ -58,7 +58,7 @@ class EventBatches:
             self._schedule()
 
     def cancel(self) -> None:
-        """Show nothing more, unless something is added."""
+        """Display nothing more until something is added."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None

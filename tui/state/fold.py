@@ -50,7 +50,7 @@ def _topics(*names: Topic) -> Topics:
 
 
 def _in_transcript(step: Callable[[TranscriptState, events.Envelope, Any], Topics | None]) -> Step:
-    """Make a method of the transcript a step."""
+    """Wrap a method of the transcript as a step."""
     return lambda view, envelope, event: step(view.transcript, envelope, event)
 
 

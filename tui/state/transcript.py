@@ -56,7 +56,7 @@ class TranscriptState:
         return block
 
     def add_prompt(self, kind: Literal["prompt", "steer"], envelope: events.Envelope, text: str) -> None:
-        """Append a message of the user's, where the model read it."""
+        """Append a user's message at the position where the model received it."""
         self.add(TranscriptBlock(f"{kind}:{envelope.seq}:{len(self.blocks)}", kind, envelope.turn, text=text))
 
     def add_notice(self, envelope: events.Envelope, text: str, *, hint: str = "", level: str = "info") -> None:
@@ -120,7 +120,7 @@ class TranscriptState:
             self._fold_edit(block, document)
 
     def _fold_edit(self, block: TranscriptBlock, document: FileEditDocument) -> None:
-        """Make one row of two edits of one file, unless the conversation can be taken back to between them."""
+        """Merge two edits of one file into one row, unless a rewind between them is possible."""
         position = next((index for index in range(len(self.blocks) - 1, 0, -1) if self.blocks[index] is block), 0)
         before = self.blocks[position - 1] if position else None
         earlier_edit = before.document if before is not None and before.turn == block.turn else None
@@ -165,7 +165,7 @@ class TranscriptState:
         return False
 
     def show_answers(self, key: str, answers: tuple[QuestionAnswer, ...], status: str) -> None:
-        """Put answers into the document that asked, if that has ended."""
+        """Add answers to the document of their question, if it has ended."""
         block = self.by_key.get(key)
         if block is not None and isinstance(block.document, ClarificationDocument):
             metadata = replace(block.document.metadata, answers=answers)

@@ -167,7 +167,7 @@ class ViewState(SessionState):
 
     @property
     def open_question(self) -> events.QuestionAsked | None:
-        """The question to be answered: the one that a turn waits for, else the last that was left open."""
+        """The question to answer: that of the running turn, else the last open one."""
         return self.awaited_question or next(reversed(self.questions.values()), None)
 
     @property
@@ -222,7 +222,7 @@ class ViewState(SessionState):
 
     @property
     def plan_todos(self) -> tuple[Todo, ...]:
-        """The todos of the plan at hand, as they are now; those of the session if they belong to no plan."""
+        """The present todos of the current plan; those of the session if they belong to no plan."""
         plan = self.current_plan
         return self.todos if plan is None or self.todos_plan_path in {"", plan.path} else plan.todos
 
@@ -232,7 +232,7 @@ class ViewState(SessionState):
             self.stale_receipts.add(origin.turn)
 
     def update_receipts(self) -> None:
-        """Bring the receipts of turns up to date, of which a file or a verdict has changed since."""
+        """Update the receipts of turns whose files or verdicts have changed since."""
         turns = {turn.id: turn for turn in self.turns if turn.id in self.stale_receipts and turn.reason}
         for block in self.blocks if turns else ():
             if block.kind == "turn_end" and (turn := turns.get(block.turn)) is not None:

@@ -82,7 +82,7 @@ async def copy_text(text: str, write: Callable[[str], None] | None, tools: list[
 
 
 async def _run(tool: CopyTool, text: str) -> bool:
-    """Give a tool the text. True if it took it."""
+    """Pass the text to a tool. Return True if the tool accepted it."""
     try:
         process = await asyncio.create_subprocess_exec(
             *tool.command,

@@ -198,7 +198,7 @@ class EarlyTerminal:
                 signal.signal(number, handler)
 
     def adopt(self) -> None:
-        """Take note that the driver has the terminal, and gives it back."""
+        """Note that the driver owns the terminal, and restores it."""
         self._is_adopted = True
 
     def take_text(self) -> str:
@@ -207,7 +207,7 @@ class EarlyTerminal:
         return self._typed.text
 
     def release_keys(self) -> None:
-        """Let the driver have the keys: there is a widget that they are for."""
+        """Release the keys to the driver, as a widget for them has the focus."""
         self._released.set()
 
     def take_keys(self, exit_event: threading.Event) -> list[BufferedKeys]:

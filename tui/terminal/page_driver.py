@@ -41,7 +41,7 @@ class PageDriver(WebDriver):
             self._app.call_later(self._app.exit, return_code=EXIT_INTERRUPTED)
 
     def run_input_thread(self) -> None:
-        """Take packets until the app ends, or the pipe does. One that is no packet is passed over."""
+        """Process packets until the app ends or the pipe is closed. Invalid packets are skipped."""
         parser, packets = InputParser(), ByteStream()
         for data in self._input_reader:
             for packet in packets.feed(data) if data else ():

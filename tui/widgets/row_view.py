@@ -209,7 +209,7 @@ class CursorView(RowView):
     cursor = 0
 
     def move_to(self, index: int) -> None:
-        """Put the cursor on an entry, or on the nearest one, and scroll it into view."""
+        """Move the cursor to an entry, or to the nearest one, and scroll it into view."""
         raise NotImplementedError
 
     def action_move(self, step: int) -> None:

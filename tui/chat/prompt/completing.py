@@ -35,7 +35,7 @@ class PromptHistory:
         self._draft = ""
 
     def set(self, prompts: Sequence[str]) -> None:
-        """Take over the prompts of earlier sessions; those sent meanwhile stay the newest."""
+        """Adopt the prompts of earlier sessions; prompts sent meanwhile stay the newest."""
         known_prompts = set(prompts)
         recent_prompts = [prompt for prompt in self._prompts if prompt not in known_prompts]
         self._prompts = [*prompts, *recent_prompts][-MAX_HISTORY:]

@@ -324,7 +324,7 @@ class PromptEditor(TextArea, OrderedBindings):
         """Carry out a request of a Vim key to the prompt."""
 
     def _press_vim_key(self, event: events.Key) -> bool:
-        """Let Vim's keys have a key. False: it has the meaning that it has without them."""
+        """Pass a key to Vim's keys. Return False if the key has its default meaning."""
         assert self.vim is not None
         key = event.character if event.is_printable and event.character and event.character != " " else event.key
         was_insert = self.vim.mode == "insert"
@@ -388,7 +388,7 @@ class PromptEditor(TextArea, OrderedBindings):
         return (start, end) == (edit.start, edit.end)
 
     def _join_changes(self) -> None:
-        """Make one change of all that was typed since a command began, as `u` takes it back."""
+        """Join all text typed since a command began into one change, as for Vim's `u`."""
         changes, batch = self.history._undo_stack, list[Any]()
         while changes and changes[-1] is not self._batch_before:
             batch[:0] = changes.pop()

@@ -229,7 +229,7 @@ class DiffView(CodeView):
     # The cursor
 
     def select_hunk(self, index: int, page_index: int | None = None) -> None:
-        """Put the cursor on a hunk, of page `page_index` or the current one; -1: the last."""
+        """Move the cursor to a hunk, of page `page_index` or the current one; -1: the last."""
         target = self.at if page_index is None else page_index
         hunks = self.pages[target].hunks if target < len(self.pages) else ()
         if target < len(self.pages) and (not hunks or -1 <= index < len(hunks)):

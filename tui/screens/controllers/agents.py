@@ -127,7 +127,7 @@ class BackgroundController(Controller):
 
     @in_worker("background")
     async def _pull(self, agent: queries.BackgroundAgentInfo) -> None:
-        """Bring the work of an agent here, and open it unless a turn runs in this window."""
+        """Fetch the work of an agent, and open it unless a turn runs in this window."""
         if await self.context.submit(commands.BackgroundPull(id=agent.id)):
             self.context.notify_user("It is brought here.", "Once more opens it.")
 

@@ -148,7 +148,7 @@ class AttentionController(Controller):
             self.context.start(self._run_command, words, group="notifying", exclusive=True)
 
     def _announce(self, text: str) -> None:
-        """Say something as a line, where the screen is read out."""
+        """Announce something as a line for a screen reader."""
         if is_read_out(self.context.screen.app):
             self.context.start(self._add_line, text, group="announcing")
 

@@ -194,7 +194,7 @@ class GuideController(Controller):
             self._advance(step)
 
     def _advance(self, step: TourStep | None) -> None:
-        """Go to the step after this one; None ends the tour."""
+        """Move to the step after this one; None ends the tour."""
         position = TOUR.index(step) + 1 if step is not None else len(TOUR)
         self._step = TOUR[position] if position < len(TOUR) else None
         self._save_step()

@@ -105,7 +105,7 @@ def check_model_id(text: str, answer: ModelsAnswer) -> str:
 
 
 class ProviderController(Controller):
-    """Takes keys and addresses, and the models that they give access to."""
+    """Configures keys and addresses of providers, and chooses among their models."""
 
     def __init__(self, context: ScreenContext, models: ModelController) -> None:
         super().__init__(context)
@@ -218,6 +218,6 @@ class ProviderController(Controller):
             welcome.show_models(answer)
 
     async def _save_default_model(self, model: str) -> bool:
-        """Make a model the default. False: it can't be, and that was reported."""
+        """Make a model the default. Return False for a rejection, which was reported."""
         provider = model.partition("/")[0]
         return await self.context.submit(commands.ProviderConfigure(provider=provider, model=model))

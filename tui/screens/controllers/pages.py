@@ -169,7 +169,7 @@ class PageController(Controller):
         return answer or commands.Reject(code="unanswered", message="The settings can't be told now.")
 
     def action_show_status(self, _: str = "") -> None:
-        """Tell all facts of the status bar in words, also those that it has no room for."""
+        """Show all facts of the status bar in words, including those that do not fit it."""
         state = self.context.state
         facts = [describe_mode(state), describe_model(state, ""), *list_effort(state), *list_facts(state)]
         self.context.show(build_status_page(facts, get_keymap(self.context.screen.app)))

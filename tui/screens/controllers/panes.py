@@ -182,7 +182,7 @@ class PaneController(Controller):
             await self.show(name, focus=False)
 
     async def leave_pane(self) -> None:
-        """Go back to the prompt. A side pane that covers it is hidden, or the files, which may have been below one."""
+        """Return to the prompt, and hide the side pane or the files that cover it."""
         side = self.side
         if self.is_narrow and (side is None or not side.current):
             self.context.screen.remove_class("-files")
@@ -208,7 +208,7 @@ class PaneController(Controller):
         self.hidden_pane = ""
 
     def uncover_prompt(self) -> None:
-        """Bring conversation, prompt and questions to the front, if a pane covers them."""
+        """Uncover the conversation, the prompt and questions."""
         screen = self.context.screen
         screen.remove_class("-whole")
         if self.is_narrow:

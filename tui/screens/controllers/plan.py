@@ -70,7 +70,7 @@ class PlanController(Controller):
     @on(SidePane.PaneShown)
     @in_worker("plans")
     async def _show_plan_names(self, event: SidePane.PaneShown) -> None:
-        """Let a panel without a plan say which ones the project has."""
+        """List the project's plans in a panel without a plan."""
         if event.name == "plan" and self.context.state.current_plan is None:
             answer = await self._list_plans()
             if answer is not None and (panel := self._panes.plan) is not None:

@@ -333,7 +333,7 @@ class PromptController(Controller):
 
     @in_worker("history")
     async def load_history(self) -> None:
-        """Let the prompt offer the prompts of earlier sessions."""
+        """Load the prompts of earlier sessions into the history."""
         answer = await self.context.query(queries.PromptHistoryQuery(), queries.PromptHistoryAnswer)
         if answer is not None:
             self.context.prompt.past.set(answer.prompts)
@@ -341,7 +341,7 @@ class PromptController(Controller):
     # Messages that are not sent yet
 
     def return_text(self, text: str) -> None:
-        """Put a text that could not be sent back into the input; above it, if another was begun there."""
+        """Return an unsent text to the input, above any text that is there."""
         self.context.state.steering.returned.append((text, self.context.state.seq))
         self.show_queue()
 
@@ -382,7 +382,7 @@ class PromptController(Controller):
         self.context.start(self.context.screen.run_action, "pages.show_keys", group="slash")
 
     def action_toggle_vim(self) -> None:
-        """Take Vim's keys in the prompt, or give them up, until the program ends."""
+        """Switch Vim's keys in the prompt on or off until the program ends."""
         prompt = self.context.prompt
         prompt.use_keys("vim" if prompt.vim is None else "default")
         message = "The prompt has Vim's keys." if prompt.vim is not None else "The prompt has its own keys again."

@@ -51,7 +51,7 @@ class SessionController(Controller):
             await self._choose()
 
     async def _choose(self, begin: tuple[str, str] = ("", "")) -> None:
-        """Let the user choose a session, or begin with an action of the list on one."""
+        """Ask for a session, optionally starting with an action of the list on one."""
         answer = await self.context.query(queries.SessionsQuery(limit=ALL), queries.SessionsAnswer)
         if answer is None:
             self.context.notify_user("The sessions can't be listed.", is_error=True)
@@ -138,7 +138,7 @@ class SessionController(Controller):
 
     @in_worker("labels", exclusive=False)
     async def action_rename_session(self, title: str = "") -> None:
-        """Give this session a title."""
+        """Set the title of this session."""
         if not title.strip():
             self.context.notify_user("Write the title behind it: /rename TITLE", is_error=True)
         elif await self.context.submit(commands.SessionRename(title=title)):

@@ -245,7 +245,7 @@ class QueueController(Controller):
         self.context.notify_user("No message waits to be sent.")
 
     async def _take_out(self, message: str) -> None:
-        """Take a message out of the queue for good: it does not come back into the prompt."""
+        """Remove a message from the queue for good: it does not return to the prompt."""
         self.context.state.steering.dropped.add(message)
         if await self.context.submit(commands.TurnUnsteer(ids=(message,))):
             await self._wait(lambda: message not in self.context.state.pending_steers)

@@ -312,7 +312,7 @@ class CommitDialog(DraftDialog):
         self._show_head()
 
     def _take_draft(self, messages: Sequence[str]) -> None:
-        """Take the messages of a model, but for those that the user has begun to write."""
+        """Adopt a model's messages, except for those that the user has started to edit."""
         self._save_text()
         for edits, text in zip(self._drafted_edits, messages, strict=False):
             if self._texts[edits] == self._proposed[edits]:
