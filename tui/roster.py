@@ -28,7 +28,7 @@ from tui.widgets.row_view import CursorView
 from tui.widgets.text_rows import Piece, measure_pieces, measure_text
 
 ROWS: Final = 2  # of an entry
-_LONGEST: Final = 200
+_MAX_STATUS: Final = 200
 Condition = Literal["working", "asking", "conflict", "done", "stopped", "failed"]
 _SIGNS: Final[dict[Condition, tuple[str, str]]] = {
     "working": ("◌", "$accent"),
@@ -145,7 +145,7 @@ def render_entry(entry: RosterEntry, line: int, width: int) -> tuple[list[Piece]
         text = fit_line(entry.activity, max(width - 4 - measure_text(time), 8))
         return [("   ", ""), (text, role)], [(time, "$foreground 60%")] if time else []
     kind = fit_line(entry.kind, max(width // 2, 6)) if entry.kind != entry.title else ""
-    name = f"{kind} · {fit_line(entry.title, _LONGEST)}"
+    name = f"{kind} · {fit_line(entry.title, _MAX_STATUS)}"
     facts = _fit_facts(entry.facts, width - 4 - measure_text(name)) or _fit_facts(entry.facts[:1], width // 4)
     rest = fit_line(entry.title, max(width - 7 - len(kind) - measure_text(facts), 6))
     left_pieces: list[Piece] = [(f" {sign} ", colour), (kind or rest, "bold")]

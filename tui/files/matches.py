@@ -12,7 +12,7 @@ from core.text.display_names import ELLIPSIS
 from tui.text import format_path, shorten_path
 
 MATCH_STYLE: Final = "bold $primary"
-_LEAST_ROOM: Final = 3  # columns of a directory below which it is left out
+_MIN_DIRECTORY_WIDTH: Final = 3  # columns of a directory below which it is left out
 
 
 def format_match(path: str, paths: Sequence[str], words: str, width: int) -> Content:
@@ -21,7 +21,7 @@ def format_match(path: str, paths: Sequence[str], words: str, width: int) -> Con
     directory, name, others = _split(path, paths)
     label = format_path(name, width - 2)
     room = width - len(label) - 4
-    end = shorten_directory(directory, others, room) if directory and room > _LEAST_ROOM else ""
+    end = shorten_directory(directory, others, room) if directory and room > _MIN_DIRECTORY_WIDTH else ""
     line = mark_letters(f" {label}", words.rpartition("/")[2], start=1)
     return Content.assemble(line, (f"  {end}", "$foreground 50%"))
 
@@ -31,7 +31,7 @@ def format_whole_path(path: str, paths: Sequence[str], words: str, width: int) -
     if len(label := format_path(path)) > width:
         directory, name, others = _split(path, paths)
         room = width - len(name) - 1
-        end = shorten_directory(directory, others, room) if directory and room > _LEAST_ROOM else ELLIPSIS
+        end = shorten_directory(directory, others, room) if directory and room > _MIN_DIRECTORY_WIDTH else ELLIPSIS
         label = f"{end}/{format_path(name)}"
         label = label if len(label) <= width else ELLIPSIS + label[-max(width - 1, 1) :]
     name_at = label.rstrip("/").rpartition("/")[0]

@@ -23,7 +23,7 @@ from tui.widgets.key_hints import Hint, KeyHints
 from tui.workers import start_worker
 
 _KIND_HINTS: Final = (("kinds.mention", "into the prompt"), ("kinds.open", "read it"), ("kinds.leave", "back"))
-_LONGEST: Final = 30
+_MAX_NAME: Final = 30
 _UNTRUSTED: Final = "This project is not trusted: none of its own subagents is read."
 _OWN: Final = "A file .claude/agents/NAME.md makes one of your own: docs/subagents.md."
 Follow = Callable[[str], AsyncIterator[Envelope]]
@@ -43,7 +43,7 @@ class AgentsDialog(ListingDialog[tuple[str, str]]):
     def set_up(self) -> None:
         self.show_keys(_KIND_HINTS)
         agents = self._answer.agents
-        width = min(max((len(agent.name) for agent in agents), default=0), _LONGEST)
+        width = min(max((len(agent.name) for agent in agents), default=0), _MAX_NAME)
         rows = [_format_agent(agent, width) for agent in agents]
         rows += [
             Content.assemble(("! ", "$text-warning"), shorten_path(extension.path, 60))

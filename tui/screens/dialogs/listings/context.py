@@ -49,7 +49,7 @@ _NOTE_HINTS: Final = (
     ("memory.leave", "back"),
 )
 _NO_NOTES: Final = "No notes yet. /memory TEXT keeps one; what the agent proposes waits here for your yes."
-_LONGEST_ROW: Final = 400
+_MAX_ROW: Final = 400
 Judge = Callable[[Sequence[MemoryJudge]], Awaitable[Sequence[MemoryNote] | None]]
 _SKILL_HINTS: Final = (("skills.open", "read it"), ("skills.leave", "back"))
 STATES: Final = {"open": "open", "offered": "told", "named": "by name", "hidden": "not told"}
@@ -282,7 +282,7 @@ def _sort(notes: Sequence[MemoryNote]) -> list[MemoryNote]:
 
 def _format(note: MemoryNote) -> Content:
     mark = ("✓ ", "$text-success") if note.is_kept else ("? ", "$text-warning")
-    return Content.assemble(mark, expose_line(note.text, _LONGEST_ROW))
+    return Content.assemble(mark, expose_line(note.text, _MAX_ROW))
 
 
 class SkillsDialog(ListingDialog[str]):

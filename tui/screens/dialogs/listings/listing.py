@@ -15,7 +15,7 @@ from tui.text import fit_line
 from tui.widgets.key_hints import Hint, KeyHints
 
 _LONGEST_NOTE = 200
-_LONGEST_REASON = 300
+_MAX_REASON = 300
 
 
 class ListingDialog(Dialog[T]):
@@ -67,7 +67,7 @@ class ListingDialog(Dialog[T]):
         """Show the details of the current row."""
 
     def show_note(self, text: str, style: str = "$foreground 60%") -> None:
-        self.query_one("#listing-reason", Static).update(Content.styled(fit_line(text, _LONGEST_REASON), style))
+        self.query_one("#listing-reason", Static).update(Content.styled(fit_line(text, _MAX_REASON), style))
 
     def action_move(self, step: int) -> None:
         options = self.query_one(OptionList)

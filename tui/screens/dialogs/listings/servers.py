@@ -46,7 +46,7 @@ BOXED: Final = "It runs in the box: what it writes waits for your review, and it
 REMOTE: Final = "It is reached over the network, and nothing holds what it does."
 _NONE: Final = "There are no MCP servers here. docs/mcp.md says how to configure one."
 _UNTRUSTED: Final = "This project is not trusted: none of its own servers is known."
-_LONGEST_NAME: Final = 24
+_MAX_NAME: Final = 24
 _MAX_PROBLEMS: Final = 3
 LOOK_AGAIN: Final = 0.5  # seconds, while a server is being started
 _ALLOWED: Final = frozenset({"idle", "starting", "running", "failed"})
@@ -78,7 +78,7 @@ class ServersDialog(ListingDialog[None]):
         tools = [tool for server in answer.servers for tool in server.tools if tool.is_on and server.state in _ALLOWED]
         tokens = sum(tool.tokens for tool in tools)
         total = f"{count('server', len(answer.servers))}, {count('tool', len(tools))} on: {tokens:,} tokens"
-        width = min(max((len(server_row.name) for server_row in answer.servers), default=0), _LONGEST_NAME)
+        width = min(max((len(server_row.name) for server_row in answer.servers), default=0), _MAX_NAME)
         rows = [_format_tool(tool) if tool else _format_server(server, width) for server, tool in self._rows]
         hidden_count = len(answer.problems) - _MAX_PROBLEMS
         notes = (*answer.problems[:_MAX_PROBLEMS], *((f"and {hidden_count:,} more",) if hidden_count > 0 else ()))

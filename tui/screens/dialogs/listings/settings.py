@@ -28,8 +28,8 @@ MUTED: Final = "$foreground 60%"
 _NAME_WIDTH: Final = 24
 _ORIGIN_WIDTH: Final = 12
 _WIDEST: Final = 100  # columns of the box
-_LONGEST_REFUSAL: Final = 6  # lines
-_BESIDE: Final = 11  # columns of a row that are margins and gaps
+_MAX_REFUSAL_LINES: Final = 6  # lines
+_ROW_MARGIN: Final = 11  # columns of a row that are margins and gaps
 _NONE: Final = "No setting has all of these words in its name or its description."
 _REFUSED: Final = "✗ Nothing was saved."
 _EMPHASIS: Final = re.compile(r"\*([^*]+)\*")
@@ -98,7 +98,7 @@ class SettingsDialog(ListingDialog[None]):
         every = self._answer.settings
         own_count = sum(row.own is not None for row in every)
         total = f"{len(self._listed)} of {count('setting', len(every))}" if words else count("setting", len(every))
-        width = min(self.size.width, _WIDEST) - _BESIDE
+        width = min(self.size.width, _WIDEST) - _ROW_MARGIN
         signs = ("✗" if fault.level == "error" else "!" for fault in self._answer.problems)
         faults = zip(signs, self._answer.problems, strict=True)
         problems = [fit_line(f"{sign} {fault.message}", width) for sign, fault in faults]
@@ -123,10 +123,12 @@ class SettingsDialog(ListingDialog[None]):
         if key != row.key:
             self._outcome = ("", "")
             outcome = ""
-        width = min(self.size.width, _WIDEST) - _BESIDE
+        width = min(self.size.width, _WIDEST) - _ROW_MARGIN
         source = f"From {row.source}." if row.source else ""
         last = outcome or row.elsewhere or _explain_stronger(row) or source
-        lines = [Content.styled(fit_line(last, _LONGEST_REFUSAL * width), _choose_style(row, outcome))] if last else []
+        lines = (
+            [Content.styled(fit_line(last, _MAX_REFUSAL_LINES * width), _choose_style(row, outcome))] if last else []
+        )
         if not outcome.startswith(_REFUSED):  # otherwise the input names the valid values; space is scarce
             lines = [*_describe(row, width), *lines]
         self.query_one("#listing-reason", Static).update(Content("\n").join(lines))

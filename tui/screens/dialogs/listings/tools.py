@@ -38,7 +38,7 @@ _HOOK_HINTS: Final = (("hooks.open", "read its file"), ("hooks.leave", "back"))
 TRUST: Final = {"yours": "yours", "trusted": "the project's, trusted", "held": "not trusted, so it does not run"}
 _HOOK_MARGIN: Final = 84  # columns of a row and around it that are not the command's
 _MIN_HOOK: Final = 16
-_NARROW: Final = 90  # columns below which a row has no room for the command
+_MIN_COMMAND_WIDTH: Final = 90  # columns below which a row has no room for the command
 _NONE: Final = "There are no hooks here. docs/hooks.md says how to write one."
 _MAX_PROBLEMS: Final = 3
 
@@ -179,7 +179,7 @@ class HooksDialog(ListingDialog[str]):
         if hook is None:
             self.show_note(_NONE)
             return
-        parts = [hook.command] if self.size.width < _NARROW else []
+        parts = [hook.command] if self.size.width < _MIN_COMMAND_WIDTH else []
         parts += [f"{hook.source} ({TRUST[hook.trust]})", f"at most {hook.timeout:g} s"]
         parts += ["fails closed"] if hook.fails_closed else []
         parts += [hook.problem] if hook.problem else []
