@@ -52,7 +52,7 @@ class SessionChoice(NamedTuple):
     place: str = ""
 
 
-class SessionStore(Protocol):
+class SessionActions(Protocol):
     """The sessions of the workspace at the engine."""
 
     async def change(self, command: SessionChange) -> bool:
@@ -89,7 +89,7 @@ class SessionPicker(Dialog[SessionChoice]):
         *,
         now: int | None = None,
         current: str = "",
-        shelf: SessionStore | None = None,
+        shelf: SessionActions | None = None,
         begin: tuple[str, str] = ("", ""),
     ) -> None:
         """`now`: ms since the epoch; `current`: the session open in this window; `begin`: an action of this dialog and
