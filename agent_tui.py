@@ -275,7 +275,7 @@ def load_screen() -> "Callable[..., int]":
     from tui.app import run
 
     def show(arguments: "Any", early: "Any" = None) -> int:
-        return run(arguments, reach_engine, early=early, keep_fault=lambda fault: _save_crash(fault, arguments))
+        return run(arguments, reach_engine, early=early, save_fault=lambda fault: _save_crash(fault, arguments))
 
     return show
 
@@ -341,7 +341,7 @@ def _run_upkeep(arguments: "Any") -> int:
 
 def _run_doctor(arguments: "Any") -> int:
     from core.cli.doctor import run
-    from tui.attachments.clipboard import describe_clipboard
+    from tui.clipboard import describe_clipboard
 
     return run(arguments, clipboard=describe_clipboard)
 

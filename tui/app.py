@@ -1,7 +1,4 @@
-"""The app: themes, keys and the main screen. `run` is what the launcher calls.
-
-Nothing is imported here that the first paint does not need, and the engine is not started before it.
-"""
+"""The app: themes, keys and the main screen. Imports are limited to those of the first paint."""
 
 from __future__ import annotations
 
@@ -45,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class ScreenOptions(Protocol):
-    """The part of a command line that is about the screen; None = not given."""
+    """The part of a command line about the screen; None = the default."""
 
     directory: Path
     continue_last: bool
@@ -56,11 +53,11 @@ class ScreenOptions(Protocol):
     demo: bool
 
 
-# A key that is struck just after a frame waits for the next one, so frames stand closer than Textual has them (60).
+# A key just after a frame waits for the next frame, so frames are closer than Textual's 60 per second.
 FRAMES_PER_SECOND: Final = 120
 
 OptionsT = TypeVar("OptionsT", bound=ScreenOptions)
-KeepFault = Callable[[BaseException], str]
+SaveFault = Callable[[BaseException], str]
 
 
 def build_session_request(options: ScreenOptions) -> SessionRequest:
@@ -76,18 +73,18 @@ def build_session_request(options: ScreenOptions) -> SessionRequest:
 
 
 class AgentApp(ThemedApp[int], inherit_bindings=False):
-    """One window on one workspace. `keymap` changes keys by id, `theme` is a name of ours or of Textual's. `early`: the
-    terminal that was there before it."""
+    """The app of one window on one workspace. `keymap` changes keys by id, `theme` is a built-in name or one of
+    Textual's. `early`: the terminal before the app."""
 
     CSS_PATH = "app.tcss"
     TITLE = "agent-tui"
 
     exit_signals: ExitSignals | None = None
-    keep_fault: KeepFault | None = None
+    save_fault: SaveFault | None = None
     directory = Path()  # that was opened
     is_hung_up = False  # the terminal is gone
 
-    ENABLE_COMMAND_PALETTE = False  # ours is a dialog
+    ENABLE_COMMAND_PALETTE = False  # replaced by a dialog
 
     def __init__(
         self,
@@ -109,7 +106,7 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
         self.key_filter = KeyFilter(self, lambda: self.main.controllers.chat)
         self.seconds_since_struck = self.key_filter.get_seconds_since_struck
         self._frame_diff = FrameDiff()
-        self._draft: str | None = None  # what the prompt held when the user left
+        self._draft: str | None = None  # text of the prompt when the user left
 
     def get_default_screen(self) -> Screen[Any]:
         return self.main
@@ -120,8 +117,8 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
 
     @contextmanager
     def suspend(self) -> Iterator[None]:
-        """Give the terminal to another program, with the keys that are signals."""
-        with self.exit_signals.leave_keys() if self.exit_signals is not None else nullcontext(), super().suspend():
+        """Give the terminal and its signals to another program."""
+        with self.exit_signals.ignore_signals() if self.exit_signals is not None else nullcontext(), super().suspend():
             yield
 
     def on_mount(self) -> None:
@@ -131,7 +128,7 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
     def _parse_action(
         self, action: Any, default_namespace: DOMNode, namespaces: Mapping[str, DOMNode] | None = None
     ) -> tuple[DOMNode, str, tuple[object, ...]]:
-        """Let `review.accept_all` be an action of the main screen's controller of that name."""
+        """Resolve `review.accept_all` as an action of the main screen's controller of that name."""
         if isinstance(action, str) and "." in action.partition("(")[0]:
             namespaces = {**cast("Mapping[str, DOMNode]", self.main.controllers.by_name), **(namespaces or {})}
         return super()._parse_action(action, default_namespace, namespaces)
@@ -166,26 +163,27 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
             self.clear_notifications()
 
     def _fatal_error(self) -> None:
-        """End after a fault of the screen. The traceback goes to a private file: it may show what the session holds."""
+        """End after an exception of the screen. The traceback goes to a private file, because it may contain the
+        session's data."""
         from tui.notices import format_way_back
 
         fault = getattr(self, "_exception", None)
-        if isinstance(fault, WorkerFailed):  # what it wraps has the trace
+        if isinstance(fault, WorkerFailed):  # the wrapped error has the traceback
             fault = fault.error
-        if self.keep_fault is None or fault is None:
+        if self.save_fault is None or fault is None:
             super()._fatal_error()
             return
         back = format_way_back(self.main.state, self.directory)
         notice = f"agent-tui: the screen failed ({type(fault).__name__}). The session is kept: {back}"
-        self._exit_renderables.append(Text(f"{notice} {self.keep_fault(fault)}\n"))
+        self._exit_renderables.append(Text(f"{notice} {self.save_fault(fault)}\n"))
         self._close_messages_no_wait()
 
     def copy_to_clipboard(self, text: str) -> None:
-        self._clipboard = text  # what widgets of ours paste where the terminal gives none
+        self._clipboard = text  # clipboard for widgets where the terminal has none
         self.main.controllers.copying.copy(text)
 
     def exit(self, result: Any = None, return_code: int = 0, message: RenderableType | None = None) -> None:
-        """Leave. The text in the prompt is kept as the session's draft, for when it is resumed."""
+        """Exit. The text in the prompt is saved as the session's draft for its resumption."""
         self._draft = next((prompt.expanded_text for prompt in self.main.query(Prompt)), "")
         super().exit(result, return_code, message)
 
@@ -195,13 +193,13 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
             await bridge.save_draft(self._draft)
         if self.is_hung_up:
             await bridge.detach(by_hangup=True)
-        elif self.is_web and self._draft is None:  # a tab was closed: nobody said that the session is to end
+        elif self.is_web and self._draft is None:  # a closed tab is no decision to end the session
             await bridge.detach()
         await bridge.close()
 
 
 def choose_driver() -> type[Driver]:
-    """Return what draws the screen: in a page where TEXTUAL_DRIVER names Textual's driver for that, else here."""
+    """Return the driver: Textual's web driver if TEXTUAL_DRIVER requests one, else the terminal's."""
     if os.environ.get("TEXTUAL_DRIVER") == "textual.drivers.web_driver:WebDriver":
         from tui.terminal.page_driver import PageDriver
 
@@ -216,13 +214,13 @@ def run(
     connect: Callable[[OptionsT, str], Awaitable[Client]],
     *,
     early: EarlyTerminal | None = None,
-    keep_fault: KeepFault | None = None,
+    save_fault: SaveFault | None = None,
 ) -> int:
-    """Show the screen until the user leaves. Return the exit code. `connect` gets the session that is to be shown, "" =
-    a new one. `early`: the terminal, if the first frame is on it."""
+    """Run the screen until the user leaves. Return the exit code. `connect` opens the session to show, "" = a new
+    one. `early`: the terminal, if it displays the first frame."""
 
     async def client() -> Client:
-        if not gc.isenabled():  # the launcher paused it; the first frame is there, and what was imported for it stays
+        if not gc.isenabled():  # the launcher disabled it; the modules imported so far are permanent
             gc.freeze()
             gc.enable()
         return await connect(options, app.main.state.session_id or options.resume or "")
@@ -238,7 +236,7 @@ def run(
         with_early = cast("type[Driver]", partial(TerminalDriver, early=early))
         app = AgentApp(client, request, driver=with_early, theme=early.theme, early=early)
     before = get_attributes() if early is None else early.attributes
-    app.exit_signals, app.keep_fault = ExitSignals(app, partial(restore_terminal, before)), keep_fault
+    app.exit_signals, app.save_fault = ExitSignals(app, partial(restore_terminal, before)), save_fault
     app.directory = options.directory
     with restore_on_error(before):
         app.run()

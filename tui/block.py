@@ -12,13 +12,13 @@ from core.state.receipt import Receipt
 
 @dataclass(slots=True, eq=False)
 class TranscriptBlock:
-    """One thing in the transcript: a prompt, a document, a notice, the end of a turn.
+    """One item of the transcript: a prompt, a document, a notice, the end of a turn.
 
-    `kind` is a document's type or one of prompt, steer, notice, error_raised, turn_end. `live` is what has been
-    streamed so far (empty once `document` is there), `output` the latest output of a running tool. `revision` grows
-    with every change, so that what was drawn of a block can be told to be stale. Of a call, `subject` says what it is
-    about (a path, a command), `summary` what came of it; of a subagent, its todo, and `acts` are what it did; of an
-    edit, `folded` are those of the same file just before it; of a turn that has ended, its `receipt`.
+    `kind` is a document's type or one of prompt, steer, notice, error_raised, turn_end. `live` is the text streamed so
+    far (empty once `document` is present), `output` the latest output of a running tool. `revision` increases with
+    every change, so that a stale drawing can be detected. `subject` of a call is a path or a command, `summary` its
+    outcome; of a subagent, its todo, and `acts` its actions; `folded` are the preceding edits of the same file; an
+    ended turn has its `receipt`.
     """
 
     key: str

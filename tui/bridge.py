@@ -1,9 +1,9 @@
-"""The one module of the screen that talks to a client: it connects, pumps events, and survives the engine's end.
+"""The bridge, the only module of the screen that talks to a client: it connects, pumps events, and survives the engine.
 
-The screen is painted before the engine is started; what is submitted meanwhile waits here, in order. Events are
-folded as they come and shown in batches (`tui/state/batches.py`).
-When the engine ends, or one that another screen started can't be reached any more, one is started with growing pauses,
-the session is resumed, and the events go on after the last one seen, so nothing appears twice.
+The screen is painted before the engine starts; commands submitted meanwhile are queued. Events are folded as they
+arrive and displayed in batches (`tui/state/batches.py`). When the engine ends, or another screen's engine becomes
+unreachable, a new one is started with growing delays, the session is resumed, and events continue after the last one
+seen, so none appears twice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tui.state.batches import EventBatches
 TIME_SLICE: Final = 0.008
 RESTART_PAUSES: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
 STEADY_AFTER: Final = 30.0
-DRAFT_TIMEOUT: Final = 1.0  # seconds that an engine has to take in what is kept
+DRAFT_TIMEOUT: Final = 1.0  # timeout in seconds for an engine to accept the queued commands
 DETACH_TIMEOUT: Final = 5.0
 LONG_LOG: Final = 20_000  # records; of a longer one, old answers are loaded when they are asked for
 
@@ -44,10 +44,10 @@ Connect = Callable[[], Awaitable[Client]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRequest:
-    """The session to open. `resume`: None = a new one, "" = the latest, else an id. `pane` is shown with it,
-    at `place` (a turn or a document).
+    """The session to open. `resume`: None = a new one, "" = the latest, else an id. `pane` is opened, at `place` (a
+    turn or a document).
 
-    `changes` are submitted once to a session that is resumed: the settings that the user wants from now on.
+    `changes` are submitted once to a resumed session: the settings of the command line.
     """
 
     resume: str | None = None
@@ -66,16 +66,16 @@ class SessionRequest:
 
 
 class BridgeListener(Protocol):
-    """Receiver of what the bridge reports. Every call comes from the event loop of the app."""
+    """The receiver of the bridge's reports. Every call comes from the event loop of the app."""
 
     def show_changes(self, topics: frozenset[Topic]) -> None:
         """Show the parts of the state that are named by `topics`."""
 
     def report_trouble(self, message: str, hint: str) -> None:
-        """Tell the user that the engine is gone, or refused something."""
+        """Report that the engine is gone, or rejected something."""
 
     def handle_connected(self) -> None:
-        """Take note that the engine answers."""
+        """Note that the engine is connected."""
 
     def handle_session_opened(self) -> None:
         """Show the session that was opened."""
@@ -167,7 +167,7 @@ class Bridge:
         return True
 
     async def _submit_changes(self, session: str) -> None:
-        """Submit the requested changes, once: an engine that comes back must not undo later choices."""
+        """Submit the requested changes once: a restarted engine must not undo later choices."""
         from msgspec.structs import replace
 
         assert self._client is not None
@@ -313,7 +313,7 @@ class Bridge:
                     yield envelope
 
     async def load_history(self) -> bool:
-        """Show all of a session of which only the latest answers were loaded. False: nothing is left, or no engine."""
+        """Load all of a session of which only the latest answers were loaded. False: there is no more, or no engine."""
         client, session = self._client, self.state.session_id
         if client is None or self._is_whole:
             return False
@@ -357,8 +357,8 @@ class Bridge:
                 await self.submit(commands.DraftKeep(text=text))
 
     async def detach(self, *, by_hangup: bool = False) -> commands.Reply | None:
-        """Let the session go on without this screen, which is about to leave. None: there is no session, or the engine
-        took longer than `DETACH_TIMEOUT`."""
+        """Detach, so that the session continues without this screen. None: there is no session, or `DETACH_TIMEOUT`
+        expired."""
         if not self._session_open.is_set():
             return None
         reply = None

@@ -1,6 +1,6 @@
 """The key table: id, action and explanation of every key.
 
-Bindings, hints, palette and key help are made from it by `tui/keymap.py`.
+`tui.keymap` derives bindings, hints, the palette and the key help from it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,168 @@ from dataclasses import dataclass
 from typing import Final
 
 from core.modes import Mode
-from tui.input.dialog_keys import DIALOG_ROWS, Row
 from tui.panes import PANES
+
+Row = tuple[str, str, str, str, str]  # id, keys, action, label, tooltip
+DIALOG_ROWS: Final[tuple[Row, ...]] = (
+    ("conflict.mine", "m", "take('mine')", "Keep mine", "Keep what your file has here"),
+    ("conflict.theirs", "t", "take('theirs')", "Take theirs", "Take what the agent has here"),
+    ("conflict.both", "b", "take('both')", "Both", "Yours, then the agent's"),
+    ("conflict.edit", "e", "edit", "Edit", "Write what is to stand here"),
+    ("conflict.next", "j,tab", "move(1)", "Next", "The next place"),
+    ("conflict.previous", "k,shift+tab", "move(-1)", "Previous", "The place before"),
+    ("conflict.apply", "ctrl+s", "apply", "Apply", "Let the result wait for a verdict"),
+    ("conflict.leave", "escape,q", "leave", "Back", "Leave the conflict as it is"),
+    ("comments.send", "s,ctrl+s", "send", "Send", "Send all of them as one message"),
+    ("comments.edit", "e,enter", "edit", "Edit", "Change what the marked comment says; no words remove it"),
+    ("comments.drop", "d,delete", "drop", "Remove", "Remove the marked comment"),
+    ("comments.down", "j,down", "move(1)", "Below", "The comment below"),
+    ("comments.up", "k,up", "move(-1)", "Above", "The comment above"),
+    ("comments.leave", "escape,q", "leave", "Back", "Send nothing"),
+    ("commit.make", "ctrl+s", "make", "Commit", "Make the commits as they are shown"),
+    (
+        "commit.draft",
+        "f3",
+        "draft",
+        "Have it written",
+        "Have a model write it, in the style of the log",
+    ),
+    ("commit.split", "f2", "split", "Split", "One commit, one for each todo, prompt or topic"),
+    ("commit.next", "ctrl+n", "show(1)", "Next", "The next of several commits"),
+    ("commit.previous", "ctrl+b", "show(-1)", "Previous", "The commit before"),
+    ("commit.hooks", "f4", "hooks", "Hooks", "Hooks in the box first, here only, or not at all"),
+    ("commit.edit", "ctrl+g", "edit", "$EDITOR", "Write the message in your $EDITOR"),
+    ("commit.leave", "escape", "leave", "Back", "Commit nothing"),
+    ("pull_request.open", "ctrl+s", "open", "Push and open", "Push the branch, and open the pull request"),
+    ("pull_request.draft", "f3", "draft", "Have it written", "Have the small model write title and text"),
+    ("pull_request.ready", "f4", "ready", "Ready or not", "Open it as one that is not ready for review"),
+    ("pull_request.edit", "ctrl+g", "edit", "$EDITOR", "Write the text in your $EDITOR"),
+    ("pull_request.leave", "escape", "leave", "Back", "Send nothing"),
+    ("context.drop", "d,delete", "drop", "Leave out", "Leave this part out of later requests; asks first"),
+    ("context.down", "j,down", "move(1)", "Below", "The part below"),
+    ("context.up", "k,up", "move(-1)", "Above", "The part above"),
+    ("context.leave", "escape,q", "leave", "Back", "Close the list"),
+    ("rules.open", "enter,o", "open", "Read it", "Show the file of this rule"),
+    ("rules.down", "j,down", "move(1)", "Below", "The rule below"),
+    ("rules.up", "k,up", "move(-1)", "Above", "The rule above"),
+    ("rules.leave", "escape,q", "leave", "Back", "Close the list"),
+    ("hooks.open", "enter,o", "open", "Read its file", "Show the file that this hook stands in"),
+    ("hooks.down", "j,down", "move(1)", "Below", "The hook below"),
+    ("hooks.up", "k,up", "move(-1)", "Above", "The hook above"),
+    ("hooks.leave", "escape,q", "leave", "Back", "Close the list"),
+    ("skills.open", "enter,o", "open", "Read it", "Show the file of this skill"),
+    ("skills.down", "j,down", "move(1)", "Below", "The skill below"),
+    ("skills.up", "k,up", "move(-1)", "Above", "The skill above"),
+    ("skills.leave", "escape,q", "leave", "Back", "Close the list"),
+    ("settings.edit", "enter", "edit", "Change", "Change this setting, in your own config.toml"),
+    (
+        "settings.reset",
+        "delete,ctrl+r",
+        "reset",
+        "Default",
+        "Take it out of your config.toml, so that the default holds",
+    ),
+    ("settings.down", "down", "move(1)", "Below", "The setting below"),
+    ("settings.up", "up", "move(-1)", "Above", "The setting above"),
+    ("settings.page_down", "pagedown", "page(1)", "Page down", "A page of settings further down"),
+    ("settings.page_up", "pageup", "page(-1)", "Page up", "A page of settings further up"),
+    ("settings.leave", "escape", "leave", "Back", "Close the list"),
+    ("servers.unfold", "enter,o", "unfold", "Tools", "Show or hide the tools of this server"),
+    ("servers.switch", "space", "switch", "On / off", "Switch this server, or this tool, off or on"),
+    ("servers.allow", "y", "allow", "Yes…", "Let this server of the project run, or take that back"),
+    ("servers.restart", "r", "restart", "Start anew", "Start this server anew and ask it for its tools"),
+    ("servers.stop", "s", "stop", "Stop", "End this server; the next call starts it anew"),
+    ("servers.look", "l", "look", "Log", "What is configured of it, and the end of its log"),
+    ("servers.down", "j,down", "move(1)", "Below", "The row below"),
+    ("servers.up", "k,up", "move(-1)", "Above", "The row above"),
+    ("servers.leave", "escape,q", "leave", "Back", "Close the list"),
+    ("tools.down", "j,down", "move(1)", "Below", "The tool below"),
+    ("tools.up", "k,up", "move(-1)", "Above", "The tool above"),
+    ("tools.leave", "escape,q", "leave", "Back", "Close the list"),
+    ("kinds.mention", "@,enter", "mention", "Into the prompt", "Name this subagent in the prompt"),
+    ("kinds.open", "o", "open", "Read its file", "Show the file of this subagent"),
+    ("kinds.down", "j,down", "move(1)", "Below", "The kind below"),
+    ("kinds.up", "k,up", "move(-1)", "Above", "The kind above"),
+    ("kinds.leave", "escape,q", "leave", "Back", "Close the list"),
+    ("permissions.remove", "d,r,delete", "remove", "Take back", "Take this permission, or this refusal, back"),
+    ("permissions.down", "j,down", "move(1)", "Below", "The permission below"),
+    ("permissions.up", "k,up", "move(-1)", "Above", "The permission above"),
+    ("permissions.leave", "escape,q", "leave", "Back", "Close the list"),
+    ("memory.accept", "a", "accept", "Keep", "Keep this note for later sessions"),
+    ("memory.accept_all", "A", "accept_all", "Keep all", "Keep all notes that wait"),
+    ("memory.reject", "r,d,delete", "reject", "Drop", "Drop this note; twice for a kept one"),
+    ("memory.edit", "e,enter", "edit", "Edit", "Change the words of this note, and keep it"),
+    ("memory.down", "j,down", "move(1)", "Below", "The note below"),
+    ("memory.up", "k,up", "move(-1)", "Above", "The note above"),
+    ("memory.leave", "escape,q", "leave", "Back", "Close the list"),
+    ("picture.next", "right,n", "turn(1)", "Next", "The next of the pictures"),
+    ("picture.previous", "left,p", "turn(-1)", "Previous", "The picture before"),
+    ("picture.leave", "escape,q,enter", "leave", "Back", "Close the picture"),
+    ("rewind.both", "b", "choose('both')", "Both", "Take files and conversation back"),
+    ("rewind.files", "f", "choose('files')", "Files", "Take the files back; the conversation stays"),
+    ("rewind.conversation", "c", "choose('conversation')", "Conversation", "Take the conversation back; files stay"),
+    ("rewind.down", "j,down,pagedown", "scroll(1)", "Below", "Read on"),
+    ("rewind.up", "k,up,pageup", "scroll(-1)", "Above", "Read back"),
+    ("rewind.leave", "escape,q", "leave", "Back", "Take nothing back"),
+    ("subagent.stop", "x", "stop", "Stop", "Stop it; what it changed stays with it"),
+    ("subagent.leave", "escape,q", "leave", "Back", "Close the conversation"),
+    ("best.next", "tab,right", "next(1)", "Next", "The next candidate"),
+    ("best.previous", "shift+tab,left", "next(-1)", "Before", "The candidate before"),
+    ("best.first", "1", "show_candidate(1)", "First", "The first candidate"),
+    ("best.second", "2", "show_candidate(2)", "Second", "The second candidate"),
+    ("best.third", "3", "show_candidate(3)", "Third", "The third candidate"),
+    ("best.fourth", "4", "show_candidate(4)", "Fourth", "The fourth candidate"),
+    ("best.choose", "space", "choose", "Choose", "Choose this hunk, or leave it out again"),
+    ("best.choose_all", "a", "choose_all", "All of it", "Choose every hunk of this candidate, or none"),
+    ("best.take", "enter", "take", "Take", "Take what is chosen, else all of this one"),
+    ("best.leave", "escape,q", "leave", "Back", "Take nothing now"),
+    ("compared.down", "j,down", "move(1)", "Below", "The hunk below"),
+    ("compared.up", "k,up", "move(-1)", "Above", "The hunk above"),
+    ("picker.leave", "escape", "leave", "Back", "Choose nothing"),
+    ("picker.down", "down", "move(1)", "Down", "The choice below"),
+    ("picker.up", "up", "move(-1)", "Up", "The choice above"),
+    ("sessions.cancel", "escape", "leave", "Back", "Stay in this session"),
+    ("sessions.above", "up", "move(-1)", "Above", "The session above"),
+    ("sessions.below", "down", "move(1)", "Below", "The session below"),
+    ("sessions.rename", "f2", "rename", "Rename", "Give the marked session a title"),
+    ("sessions.tag", "ctrl+t", "tag", "Tag", "Give it tags; one with a tag is never deleted by its age"),
+    ("sessions.export", "ctrl+e", "export", "Export", "Write it as one HTML page into the project"),
+    ("sessions.delete", "ctrl+d", "delete", "Delete…", "Delete it with all that is kept of it; asks first"),
+    ("jobs.down", "j,down", "move(1)", "Below", "The job below"),
+    ("jobs.up", "k,up", "move(-1)", "Above", "The job above"),
+    ("jobs.page_down", "pagedown", "page(1)", "Scroll down", "A screenful down in its output"),
+    ("jobs.page_up", "pageup", "page(-1)", "Scroll up", "A screenful up in its output"),
+    ("jobs.stop", "s", "stop", "Stop", "Stop it; what it changed is yours to review"),
+    ("jobs.leave", "escape,q", "leave", "Back", "The jobs go on"),
+    ("queue.down", "j,down", "move(1)", "Below", "The message below"),
+    ("queue.up", "k,up", "move(-1)", "Above", "The message above"),
+    ("queue.edit", "e,enter", "choose('edit')", "Edit", "Take this message back into the prompt"),
+    ("queue.send", "s", "choose('send')", "Send now", "Stop the turn, and begin one with this message"),
+    ("queue.cancel", "d,delete", "choose('cancel')", "Cancel", "Never send this message"),
+    ("queue.leave", "escape,q", "leave", "Back", "The messages go to the model at its next step"),
+    ("welcome.back", "escape", "back", "Back", "Back to the list"),
+    ("welcome.leave", "ctrl+q", "leave", "Quit", "Leave agent-tui"),
+    ("address.next", "down", "move(1)", "Below", "The field below"),
+    ("address.previous", "up", "move(-1)", "Above", "The field above"),
+    ("address.leave", "escape", "leave", "Back", "Name no address"),
+    ("key.leave", "escape", "leave", "Back", "Paste no key"),
+    ("confirm.yes", "y", "answer(True)", "Yes", "Do it"),
+    ("confirm.no", "n,escape,q", "answer(False)", "No", "Do not"),
+    ("consent.down", "j,down,pagedown", "scroll(1)", "Below", "Read on in what is asked about"),
+    ("consent.up", "k,up,pageup", "scroll(-1)", "Above", "Read back"),
+    ("consent.right", "right", "shift(1)", "To the right", "Half a pane to the right; › marks lines that go on"),
+    ("consent.left", "left", "shift(-1)", "To the left", "Half a pane to the left"),
+    ("patch.next_file", "]", "move_file(1)", "Next file", "Go to the next file of the patch"),
+    ("patch.previous_file", "[", "move_file(-1)", "Previous file", "Go to the file before"),
+    ("patch.copy", "y", "copy", "Copy", "Copy the whole patch"),
+    ("patch.leave", "escape,q", "leave", "Back", "Close the patch"),
+    ("page.leave", "escape,q,enter,f1", "leave", "Back", "Close the page"),
+    ("keyhelp.leave", "escape,f1,enter", "leave", "Back", "Close the help"),
+    ("keyhelp.down", "down", "scroll_by(1)", "Below", "Read on"),
+    ("keyhelp.up", "up", "scroll_by(-1)", "Above", "Read back"),
+    ("keyhelp.page_down", "pagedown", "page(1)", "Page down", "A screenful down"),
+    ("keyhelp.page_up", "pageup", "page(-1)", "Page up", "A screenful up"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +194,11 @@ class Key:
 
 
 _MODES: Final = ", ".join(mode.title() for mode in Mode)
-_AFTER_WIDGETS: Final = frozenset(
-    {"app.interrupt", "app.cancel", "app.help"}
-)  # a widget may have a meaning of its own for them
+
+
+_AFTER_WIDGETS: Final = frozenset({"app.interrupt", "app.cancel", "app.help"})  # a widget may bind them differently
+
+
 _BEFORE_INPUT: Final = frozenset(
     {
         "keyhelp.leave",
@@ -55,6 +217,7 @@ _BEFORE_INPUT: Final = frozenset(
         "sessions.delete",
     }
 )
+
 
 _ROWS: Final[tuple[Row, ...]] = (
     ("app.mode_next", "shift+tab", "modes.next_mode", "Next mode", f"{_MODES} in turn"),
@@ -315,4 +478,6 @@ _ROWS: Final[tuple[Row, ...]] = (
     ("question.dismiss", "ctrl+d,delete", "dismiss_question", "Dismiss", "Leave it to the agent: go on without me"),
     *DIALOG_ROWS,
 )
+
+
 KEYS: Final = tuple(Key(*row) for row in _ROWS)

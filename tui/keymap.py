@@ -1,4 +1,4 @@
-"""Keys as they are bound: those of the table, and what the user made of them.
+"""Bindings from the key table and the user's keymap, and the titles of the scopes.
 
 `get_bindings(scope)` is what a widget declares; `App.set_keymap({id: keys})` changes keys by id.
 """
@@ -11,9 +11,105 @@ from typing import Final, cast
 
 from textual.binding import Binding, BindingType
 
-from tui.key_scopes import SCOPE_TITLES
 from tui.key_table import KEYS, Key
 
+# Letters that only move a cursor: they act at once, and the next letters distinguish them from a sentence.
+CURSOR_KEYS: Final = frozenset(
+    f"{scope}.{name}"
+    for scope, names in {
+        "transcript": "previous next top bottom",
+        "code": "top bottom",
+        "review": "next previous next_file previous_file mark_down mark_up",
+        "conflict": "next previous",
+        "comments": "down up",
+        "context": "down up",
+        "rules": "down up",
+        "hooks": "down up",
+        "skills": "down up",
+        "servers": "down up",
+        "kinds": "down up",
+        "tools": "down up",
+        "permissions": "down up",
+        "memory": "down up",
+        "agents": "down up",
+        "background": "down up",
+        "findings": "down up page_down page_up",
+        "compared": "down up",
+        "rewind": "down up",
+        "consent": "down up",
+        "cursor": "down up mark_down mark_up next_name previous_name",
+        "patch": "next_file previous_file",
+        "hits": "down up",
+        "todos": "down up top bottom",
+        "plantext": "down up mark_down mark_up top bottom",
+        "approval": "down up",
+        "keyhelp": "down up page_down page_up",
+        "home": "below above",
+        "jobs": "down up",
+        "queue": "down up",
+    }.items()
+    for name in names.split()
+)
+SCOPE_TITLES: Final = {
+    "app": "Everywhere",
+    "prompt": "Prompt",
+    "context": "Parts of the context",
+    "rules": "List of rules",
+    "settings": "List of settings",
+    "hooks": "List of hooks",
+    "skills": "List of skills",
+    "servers": "List of MCP servers",
+    "kinds": "List of kinds of subagents",
+    "tools": "List of tools",
+    "permissions": "List of permissions",
+    "memory": "Notes about the project",
+    "chips": "What goes with the prompt",
+    "transcript": "Conversation",
+    "code": "Text pane",
+    "lines": "Long lines of a file or a change",
+    "review": "Review",
+    "changes": "List of changes",
+    "editor": "Editor of a hunk",
+    "reason": "Reason or comment",
+    "conflict": "Conflict",
+    "comments": "Comments",
+    "commit": "Commit",
+    "pull_request": "Pull request",
+    "patch": "Patch",
+    "rewind": "Going back",
+    "picture": "Picture",
+    "files": "Files",
+    "preview": "File preview",
+    "cursor": "Cursor in a file",
+    "search": "Search",
+    "hits": "List of places",
+    "find": "Finding a file",
+    "plan": "Plan",
+    "todos": "Todos of a plan",
+    "plantext": "Text of a plan",
+    "planeditor": "Editor of a plan",
+    "findings": "Findings",
+    "debug": "Debug board",
+    "agents": "Subagents",
+    "background": "Background agents",
+    "subagent": "Conversation of a subagent",
+    "best": "Candidates",
+    "compared": "Hunks of a candidate",
+    "approval": "Approval",
+    "question": "Question",
+    "picker": "List",
+    "sessions": "Sessions",
+    "home": "Sessions at the start",
+    "jobs": "Commands in the background",
+    "queue": "Messages that wait",
+    "welcome": "Welcome",
+    "address": "Address of a model server",
+    "key": "Key of a model API",
+    "confirm": "Yes or no",
+    "consent": "Yes or no to a change",
+    "page": "Page",
+    "keyhelp": "Help",
+}
 _KEY_SIGNS: Final = {"full_stop": ".", "escape": "esc", "up": "↑", "down": "↓", "left": "←", "right": "→", "slash": "/"}
 
 
@@ -49,11 +145,11 @@ def get_bindings(*scopes: str, priority: bool = False, names: Collection[str] = 
 
 
 def select_known_keys(keymap: Mapping[str, str]) -> dict[str, str]:
-    """Return the part of a user's keymap that speaks of keys that there are."""
+    """Return the part of a user's keymap with known keys."""
     known_names = {key.id for key in KEYS}
     return {name: keys for name, keys in keymap.items() if name in known_names and keys.strip()}
 
 
 def group_by_scope() -> dict[str, list[Key]]:
-    """Return the keys of each scope, in the order of `SCOPE_TITLES`."""
+    """Return the keys of every scope, in the order of `SCOPE_TITLES`."""
     return {scope: [key for key in KEYS if key.scope == scope] for scope in SCOPE_TITLES}

@@ -1,4 +1,4 @@
-"""Notices of what waits for a review: in other sessions, when one is opened, and on the terminal after the exit."""
+"""Notices of pending reviews: of other sessions, when one is opened, and on the terminal after the exit."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ MAKE_VARIABLE: Final = "AGENT_TUI_MAKE"  # set by the Makefile: the words that s
 
 
 def format_exit_summary(state: ViewState, directory: Path, *, goes_on: bool = False) -> str:
-    """Format up to four lines with their newlines; "" for a session in which nothing was done, since it is not kept.
+    """Format up to four lines with their newlines; "" for an empty session, which is not stored.
 
-    `directory` is the one that was opened; a demo works in a copy of its own. `goes_on`: the session is still open.
+    `directory` is the opened one, because a demo works in a copy. `goes_on`: the session is still open.
     """
     if goes_on:
         back = format_command_line(["attach", state.session_id])
@@ -50,9 +50,9 @@ def _is_current_directory(directory: Path) -> bool:
 
 
 def format_way_back(state: ViewState, directory: Path, session: str = "") -> str:
-    """Format the line for a shell that goes on with a session, "" = the one that was begun last, of `directory` or of
-    the demo. Nothing stands behind the command, so that the end of a line can be copied. A demo's session is found by
-    its id alone, from everywhere."""
+    """Format the shell command that resumes a session, "" = the latest one, of `directory` or of the demo. The
+    command ends its line, so that it is easy to copy. A demo's session is resumed by its id alone, from any
+    directory."""
     if state.is_demo:
         return format_command_line(["--resume", session] if session else ["--demo", "-c"])
     directory_arguments = [] if _is_current_directory(directory) else [str(directory)]
@@ -84,7 +84,7 @@ def _find_name(program: Path) -> str:
 
 
 def describe_part(above: str) -> str:
-    """Say that the project is a part of the repository `above` and how all of it is opened; "" = it is none."""
+    """Explain that the project is a part of the repository `above`, and how to open all of it; "" = it is no part."""
     if not above:
         return ""
     line = format_command_line([above])
@@ -92,7 +92,7 @@ def describe_part(above: str) -> str:
 
 
 def format_pending_notice(sessions: Sequence[SessionInfo], current: str) -> str:
-    """Format one sentence that says where to look; "" = nothing waits. Sessions open in another window are left out."""
+    """Format one sentence about pending reviews; "" = none. Sessions open in another window are left out."""
     waiting = [session for session in sessions if session.pending and session.id != current and not session.locked]
     if not waiting:
         return ""

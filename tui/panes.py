@@ -1,6 +1,6 @@
-"""The side panes: each is registered here, and nowhere else.
+"""The registry of the side panes.
 
-A pane is a widget derived from `StatePane` and one record below, which gives it its key, its title and its count.
+A pane is a widget derived from `StatePane` and one record below with its key, title and badge.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class PaneSource(Protocol):
-    """The source from which the panes load what the state does not hold."""
+    """Loads data of the panes that the state does not hold."""
 
     async def load_diff(self, path: str, context: int) -> ChangeDiff | None:
-        """Return a change with its lines, with so many unchanged ones around each hunk; None: nothing is pending."""
+        """Return a change with its lines and `context` unchanged ones around each hunk; None: nothing is pending."""
 
     async def load_probe_log(self, query: ProbeLogQuery) -> ProbeLogAnswer | None:
         """Return the log of a debug run, None if there is none."""
 
     async def load_file(self, path: str) -> FileAnswer:
-        """Return the text of a file as it would be, or as it is on disk if it is to be deleted."""
+        """Return the pending text of a file, or the one on disk if the file is to be deleted."""
 
     def is_deleted(self, path: str) -> bool:
         """True if the pending change of a file deletes it."""
@@ -39,11 +39,11 @@ class StatePane(Vertical):
 
     @classmethod
     def from_source(cls, source: PaneSource) -> Self:
-        """Build the pane; one that loads something takes it from the source."""
+        """Build the pane, with the loaders that it needs."""
         return cls()
 
     def show_state(self, state: ViewState) -> None:
-        """Show what the state says now; a pane without a part in it shows nothing."""
+        """Update from the state; a pane without a part in it does nothing."""
 
 
 def _count_review(state: ViewState) -> str:
@@ -75,10 +75,10 @@ def _count_background(state: ViewState) -> str:
 
 
 class PaneSpec(NamedTuple):
-    """A pane: `widget` is "module:class", imported when it is first shown; it is fed when one of its `topics` changes.
+    """A pane: `widget` is "module:class", imported on first use; changes of `topics` update it.
 
-    `key`, `label` and `shown` (what it shows or hides) are those of the key `app.<name>`. `badge` stands beside the
-    title; None: whoever shows the pane sets it. `is_rare`: the title is not seen before the pane was shown.
+    `key`, `label` and `shown` (its content) describe the key `app.<name>`. `badge` is a count after the title; None:
+    the owner of the pane sets it. `is_rare`: the title is hidden until the pane was first open.
     """
 
     name: str
@@ -130,7 +130,7 @@ PANES: Final = (
     ),
     PaneSpec(
         "agents",
-        "tui.agents.roster:AgentRoster",
+        "tui.roster:AgentRoster",
         "f9",
         "Subagents",
         "the subagents",
@@ -140,7 +140,7 @@ PANES: Final = (
     ),
     PaneSpec(
         "background",
-        "tui.agents.background:BackgroundPane",
+        "tui.roster:BackgroundPane",
         "shift+f9",
         "Background",
         "the background agents",
@@ -150,7 +150,7 @@ PANES: Final = (
     ),
     PaneSpec(
         "findings",
-        "tui.findings.pane:FindingsPane",
+        "tui.findings:FindingsPane",
         "shift+f8",
         "Findings",
         "the findings of a code review",

@@ -1,4 +1,4 @@
-"""Quantities in words: how much, how large, how long, how long ago. How many is `core/text/counting.py`."""
+"""Formats of quantities: costs, sizes, durations and ages. `core/text/counting.py` formats counts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from core.text.counting import count
 
 
 def format_cost(cost: float) -> str:
-    """Format a cost in US dollars; a small one is never shown as nothing."""
+    """Format a cost in US dollars; a small one is never rounded to zero."""
     return "< $0.0001" if 0 < cost < 0.00005 else f"${cost:.4f}"
 
 
@@ -33,12 +33,12 @@ def format_duration(ms: int) -> str:
 
 
 def format_elapsed(ms: int) -> str:
-    """Format how long something has run until now, in whole seconds: "3 s", "2 min 3 s"."""
+    """Format a duration until now in whole seconds: "3 s", "2 min 3 s"."""
     return f"{ms // 1000} s" if ms < 60_000 else format_duration(ms)
 
 
 def format_age(ms: int) -> str:
-    """Format how long ago something was: "2 days ago", "just now"."""
+    """Format an age: "2 days ago", "just now"."""
     minutes = max(ms, 0) // 60_000
     for unit, size in (("day", 24 * 60), ("hour", 60), ("minute", 1)):
         if minutes >= size:

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from tui.key_scopes import SCOPE_TITLES
 from tui.key_table import KEYS, Key
+from tui.keymap import SCOPE_TITLES
 
-Doubt = tuple[tuple[str, ...], str, str]  # the key of the setting, what is wrong with it, what to do
+Doubt = tuple[tuple[str, ...], str, str]  # key of the setting, error, remedy
 
 _MODIFIERS: Final = frozenset({"ctrl", "alt", "shift", "super", "hyper", "meta"})
 
@@ -19,8 +19,8 @@ _MODIFIERS: Final = frozenset({"ctrl", "alt", "shift", "super", "hyper", "meta"}
 def check_interface(
     theme: str, keymap: Mapping[str, str], *, syntax: str = "", themes: Path | None = None
 ) -> Iterator[Doubt]:
-    """Iterate over what is wrong with the settings of `ui`. `themes`: the directory of the user's own themes, whose
-    mistakes are told, too."""
+    """Iterate over the errors of the `ui` settings. `themes`: the directory of the user's themes, whose errors are
+    included."""
     if theme or (themes is not None and themes.is_dir()):
         yield from _check_theme(theme, themes)
     if syntax:
@@ -43,8 +43,7 @@ def check_interface(
 def _check_theme(theme: str, directory: Path | None) -> Iterator[Doubt]:
     from textual.theme import BUILTIN_THEMES
 
-    from tui.themes.building import FAMILIES, build_themes
-    from tui.themes.files import read_theme_files
+    from tui.themes.building import FAMILIES, build_themes, read_theme_files
 
     base_themes = {**BUILTIN_THEMES, **{family_theme.name: family_theme for family_theme in build_themes()}}
     theme_files = read_theme_files(directory, base_themes) if directory is not None else None
@@ -80,14 +79,14 @@ def is_key(name: str) -> bool:
 
 
 def _find_clashes(keymap: Mapping[str, str]) -> Iterator[Doubt]:
-    """Iterate over the keys that the user gave to two actions of one place, or took from one that works everywhere."""
+    """Iterate over keys that are bound to two actions of one scope, or that shadow a global key."""
     keys_by_id = {key.id: _split(keymap.get(key.id) or key.keys) for key in KEYS}
     reported_pairs: set[frozenset[str]] = set()
     for own_key in (key for key in KEYS if key.id in keymap):
         for other in KEYS:
             pair = frozenset((own_key.id, other.id))
             both = sorted({*keys_by_id[own_key.id]} & {*keys_by_id[other.id]})
-            if len(pair) < 2 or pair in reported_pairs or not both or not _meet(own_key, other):
+            if len(pair) < 2 or pair in reported_pairs or not both or not _share_scope(own_key, other):
                 continue
             reported_pairs.add(pair)
             does = f"{', '.join(both)} does {other.id} ({other.label.rstrip('…')}) as well"
@@ -95,7 +94,7 @@ def _find_clashes(keymap: Mapping[str, str]) -> Iterator[Doubt]:
             yield ("ui", "keymap", own_key.id), reason, f'Give one of them another key: "{other.id}" = "…".'
 
 
-def _meet(own_key: Key, other: Key) -> bool:
+def _share_scope(own_key: Key, other: Key) -> bool:
     return own_key.scope == other.scope or any(key.scope == "app" and key.has_priority for key in (own_key, other))
 
 

@@ -1,6 +1,7 @@
-"""The slash commands of the prompt, in one table.
+"""The slash commands of the prompt, and the names that other agents have for them.
 
-A command is an action of one of the main screen's controllers, so a key can be given to it too.
+An alias of Claude Code, Codex, opencode, aider, Cursor or Gemini runs our command (`/clear` runs `/new`), unless the
+user has a command of that name. An alias without a counterpart is answered with an alternative.
 """
 
 from __future__ import annotations
@@ -13,8 +14,117 @@ from typing import Final, NamedTuple
 from core.modes import Mode
 from core.protocol.queries import PromptCommand
 from tui.key_table import KEYS
-from tui.slash_aliases import ADVICE, ALIASES
 
+# alias: our command, with an argument if the alias implies one
+ALIASES: Final[dict[str, str]] = {
+    "about": "status",
+    "add-memory": "memory",
+    "agent": "mode agent",
+    "allowed-tools": "permissions",
+    "approvals": "policy",
+    "architect": "mode plan",
+    "ask": "mode ask",
+    "auto-run": "policy",
+    "bashes": "jobs",
+    "branch": "fork",
+    "chat-mode": "mode",
+    "checkpoint": "rewind",
+    "clear": "new",
+    "code": "mode agent",
+    "collab": "mode",
+    "compress": "compact",
+    "connect": "login",
+    "continue": "sessions",
+    "copy-conversation-id": "status",
+    "cost": "status",
+    "debug": "mode debug",
+    "debug-config": "config",
+    "exit": "quit",
+    "keybindings": "keys",
+    "keymap": "keys",
+    "map": "index",
+    "mcps": "mcp",
+    "new-chat": "new",
+    "open": "sessions",
+    "output-style": "rules",
+    "personality": "rules",
+    "preferences": "config",
+    "privacy-settings": "permissions",
+    "ps": "jobs",
+    "q": "quit",
+    "reasoning-effort": "effort",
+    "remember": "memory",
+    "reset": "new",
+    "restore": "rewind",
+    "sandbox": "status",
+    "security-review": "review",
+    "session": "sessions",
+    "settings": "config",
+    "stats": "status",
+    "statusline": "status",
+    "stop": "jobs",
+    "subagents": "agents",
+    "summarize": "compact",
+    "tasks": "jobs",
+    "themes": "theme",
+    "think-tokens": "effort",
+    "thinking": "effort",
+    "timeline": "rewind",
+    "title": "rename",
+    "todo": "plan",
+    "todos": "plan",
+    "tokens": "context",
+    "usage": "status",
+    "variants": "effort",
+    "version": "status",
+    "view-plan": "plan",
+    "web": "fetch",
+    "weak-model": "models",
+    "editor-model": "models",
+}
+_ELSEWHERE: Final = "Leave with /quit and run `agent-tui {}`."
+_FILES: Final = "Write @ and a file's name in the prompt; what goes along stands above it."
+_SHELL: Final = "Write ! and the command in the prompt."
+_EDITOR: Final = "{app.editor} writes the prompt in your $EDITOR."
+_KEYS: Final = "/login pastes a key, in the place of the one that is kept; /help models tells where it lies."
+_LEFT_OUT: Final = "There is nothing like it here. /help lists what there is."
+_REPORT: Final = "`agent-tui report` writes a report without your code, for you to send."
+ADVICE: Final[dict[str, str]] = {
+    **dict.fromkeys(("add", "read-only", "mention", "ls", "load"), _FILES),
+    **dict.fromkeys(("drop", "untag"), "Take its chip above the prompt away, or see /context."),
+    **dict.fromkeys(("run", "shell", "git", "test", "lint"), _SHELL),
+    **dict.fromkeys(("editor", "edit"), _EDITOR),
+    **dict.fromkeys(("paste", "image"), "{prompt.attach} attaches the picture on the clipboard."),
+    **dict.fromkeys(("doctor", "debug-info"), _ELSEWHERE.format("doctor")),
+    **dict.fromkeys(("bug", "feedback", "report"), _REPORT),
+    **dict.fromkeys(("logout", "auth", "setup-token"), _KEYS),
+    **dict.fromkeys(("add-dir", "directory"), "Start in the directory that holds both: `agent-tui DIRECTORY`."),
+    **dict.fromkeys(
+        ("plugin", "plugins", "extensions", "reload-plugins"), "Folders of plug-ins are read: /help extending."
+    ),
+    **dict.fromkeys(("share", "unshare", "save"), "/export writes the session to a file."),
+    "clean": "/jobs lists the commands in the background, and stops them.",
+    **dict.fromkeys(("redo",), "What was taken back waits in the review ({app.review}) and can be judged again."),
+    **dict.fromkeys(("ok", "apply"), "/accept accepts what waits, {app.review} goes to the review."),
+    **dict.fromkeys(("details", "verbose"), "{app.chat}, then {transcript.toggle} opens a row of the conversation."),
+    **dict.fromkeys(("multiline-mode",), "{prompt.newline} starts a new line, a pasted one is kept."),
+    **dict.fromkeys(
+        ("terminal-setup", "setup-terminal"), "Nothing to set up; /help terminals tells what yours can do."
+    ),
+    **dict.fromkeys(("pr-comments", "pr_comments"), "`/review PR` reads a pull request; /pr opens one."),
+    **dict.fromkeys(("ide", "acp"), "Editors speak to it over ACP: /help acp."),
+    **dict.fromkeys(
+        ("remote-control", "remote-env", "serve"), "`agent-tui serve --web` serves the session: /help api."
+    ),
+    **dict.fromkeys(("goal", "loop"), "Write it as a prompt; /plan and /build work through several steps."),
+    **dict.fromkeys(("side", "btw"), "/fork goes on in a second session with all of this one."),
+    **dict.fromkeys(("worktree", "new-worktree"), "Agents in the background work in a clone: /background."),
+    **dict.fromkeys(
+        ("voice", "fast", "upgrade", "stickers", "mobile", "desktop", "passes", "experimental", "max-mode"), _LEFT_OUT
+    ),
+    **dict.fromkeys(("release-notes", "changelog"), "CHANGELOG.md of the project tells what is new."),
+    **dict.fromkeys(("install-github-app",), "How it runs in CI: /help ci."),
+}
 _COMMAND_WORD: Final = re.compile(r"/([A-Za-z0-9][\w.:-]*)(?=\s|$)")
 _UNFIT: Final = 3
 _SCOPES: Final = ("project:", "user:")
@@ -33,6 +143,8 @@ class SlashCommand(NamedTuple):
 
 
 _LIMITS: Final = "steps N | cost DOLLARS | tokens N"
+
+
 SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("help", "pages.show_help", "What can be done, and how", "topic"),
     SlashCommand("tour", "guide.begin", "A minute with the keys that matter, on this project"),
@@ -98,11 +210,13 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("detach", "sessions.detach", "Leave, and let the session go on without a screen"),
     SlashCommand("quit", "sessions.quit", "Leave", is_for_screen=True),
 )
+
+
 _BY_WORD: Final = {each.word: each for each in SLASH_COMMANDS}
 
 
 def parse_slash_command(text: str) -> tuple[SlashCommand, str] | None:
-    """Parse a prompt as `(command, argument)`; None when it is not one of ours."""
+    """Parse a prompt as `(command, argument)`; None when it is not a command of this program."""
     prompt = text.strip()
     if not text.startswith("/") or not (words := prompt[1:].split(maxsplit=1)):
         return None
@@ -113,9 +227,9 @@ def parse_slash_command(text: str) -> tuple[SlashCommand, str] | None:
 
 
 def parse_alias(text: str) -> tuple[SlashCommand, str] | None:
-    """Parse a prompt that calls one of our commands by the name that another agent has for it; None = it does not.
+    """Parse a prompt that uses another agent's name for one of our commands; None = it does not.
 
-    A name that stands for a command with its argument takes none of its own: nothing that was typed is dropped.
+    An alias that implies an argument accepts none, so that no typed text is dropped.
     """
     word, _, rest = text.strip().removeprefix("/").partition(" ")
     target, _, argument = ALIASES.get(word, "").partition(" ")
@@ -132,17 +246,17 @@ def find_action(reference: str) -> str:
 
 
 def is_called(text: str, names: Collection[str]) -> bool:
-    """True if a prompt calls a command of the user's own of these names; a scope may stand before its name."""
+    """True if a prompt calls one of these user's commands; a scope may precede its name."""
     match = _COMMAND_WORD.match(text)
     word = match.group(1) if match else ""
     return word in names or (word.startswith(_SCOPES) and word.partition(":")[2] in names)
 
 
 def describe_unknown_command(text: str) -> str:
-    """Explain why a line that looks like a command of the screen is none, with the nearest ones or what to do in its
-    place; "" = it is a prompt. The ids of keys stand in braces.
+    """Explain an unknown command, with the nearest ones or an alternative; "" = the text is a prompt. Braces hold ids
+    of keys.
 
-    A path is a prompt, and so is what begins with a space. What a server has, the engine knows.
+    A path is a prompt, and so is text after a leading space. The engine checks commands of MCP servers.
     """
     match = _COMMAND_WORD.match(text)
     if match is None or match.group(1).startswith("mcp__"):
@@ -166,11 +280,10 @@ def describe_unknown_command(text: str) -> str:
 
 
 def find_completions(pattern: str, own_commands: Sequence[PromptCommand] = ()) -> list[tuple[str, str]]:
-    """Return `(word, explanation)` of the commands that begin with `pattern`: those of the screen, then the user's,
-    then those whose own name does, behind a scope or a plug-in, then those that have it in them (`shell`), then what
-    others call ours.
+    """Return `(word, explanation)` of the commands that match `pattern`: built-in commands with this prefix, then the
+    user's, then those with the prefix after a scope or plug-in, then commands that contain it (`shell`), then aliases.
 
-    One of the user's that a command of the screen covers is called with its scope before its name.
+    A user's command that a built-in one shadows is listed with its scope.
     """
     words = {command.word for command in SLASH_COMMANDS}
     completions = [(command.word, _explain(command.label, command.argument)) for command in SLASH_COMMANDS]
@@ -191,7 +304,7 @@ def find_completions(pattern: str, own_commands: Sequence[PromptCommand] = ()) -
 
 
 def _rank_word(word: str, pattern: str) -> int:
-    """Return how well a word fits what was typed, 0 = best, `_UNFIT` = not at all."""
+    """Return the rank of a word for a typed pattern, 0 = best, `_UNFIT` = no match."""
     if word.startswith(pattern):
         return 0
     if word.rpartition(":")[2].startswith(pattern):
@@ -209,6 +322,6 @@ def _explain_alias(target: str) -> str:
 
 
 def can_run_as_is(text: str, word: str) -> bool:
-    """True if a completed command can run as it is: it takes no argument, or it was written out."""
+    """True if a completed command can run immediately: it takes no argument, or it was typed in full."""
     target, _, argument = ALIASES.get(word, word).partition(" ")
     return text.strip() == f"/{word}" or bool(argument) or not getattr(_BY_WORD.get(target), "argument", "needed")

@@ -1,11 +1,10 @@
-"""The one entry for foreign text: models, tools, files, paths and errors are sanitized here, and only here.
+"""The sanitizer of foreign text: models, tools, files, paths and errors. No other module sanitizes.
 
-No text that leaves this module can move the cursor, reorder or hide text, or mean anything to a markup parser. There
-are three doors. What somebody decides by (code, commands, questions, names) goes through `expose_text` or
-`expose_line`: all of it is seen, and what differs is drawn differently. What is read (answers, notices, errors) goes
-through `render_prose`: nothing is removed either, but blanks are blanks. Only what a program printed goes through
-`render_output`, which does what a terminal would do with it: there, and nowhere else, sequences are taken out.
-`guard_renderer` is the second check behind it: it looks at what is about to be written to the terminal.
+Its results can't move the cursor, reorder or hide text, or be interpreted as markup. It has three entries. Text that
+decisions depend on (code, commands, questions, names) goes through `expose_text` or `expose_line`: everything is
+visible, and different texts look different. Prose (answers, notices, errors) goes through `render_prose`, which removes
+nothing either, but blanks stay blanks. Output of programs goes through `render_output`, which acts like a terminal:
+only there sequences are removed. `guard_renderer` checks everything again that is written to the terminal.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ _NEVER_DRAWN = re.compile(f"[{HIDDEN}]")
 
 
 def expose_text(text: str, *, keeps_blanks: bool = False) -> str:
-    """Return what somebody decides by: all of it is seen, tabs and blanks at the end of a line too, unless they are to
-    be kept for a reader of Markdown. Texts that differ are drawn differently."""
+    """Sanitize text for a decision: everything is visible, including tabs and trailing blanks unless they have to
+    stay for a Markdown parser. Different texts look different."""
     if text.isascii() and text.isprintable() and text[-1:] != " ":
         return text
     exposed_text = exposure.expose_text(text)
@@ -45,14 +44,14 @@ def expose_text(text: str, *, keeps_blanks: bool = False) -> str:
 
 
 def expose_line(text: str, width: int = 400, *, is_strict: bool = False) -> str:
-    """Return what somebody decides by as one line of at most `width` characters, with a sign for each line end.
-    `is_strict`: as a command or a name is judged, where no word of prose is expected."""
+    """Sanitize text for a decision as one line of at most `width` characters, with a sign for line ends.
+    `is_strict`: for commands and names, which contain no prose."""
     line = exposure.expose_line(text, is_strict=is_strict)
     return line if len(line) <= width else line[: max(width - 1, 0)] + ELLIPSIS
 
 
 def expose_content(text: str, style: str = "") -> Content:
-    """Return what somebody decides by as literal content, its long lines shortened. `style` is ours."""
+    """Sanitize text for a decision as literal content with shortened lines. `style` is trusted."""
     return Content.styled(expose_text(shorten_lines(text)), style)
 
 
@@ -69,14 +68,14 @@ def restore_blanks(line: str, start: int, end: int) -> str:
 
 
 def find_exposed(line: str) -> Iterator[tuple[int, int, bool]]:
-    """Yield the places [start, end) of an exposed line that stand for something else; True for tabs and blanks."""
+    """Yield the ranges [start, end) of replaced characters in a sanitized line; True for tabs and blanks."""
     if not line.isascii():
         for match in _EXPOSED.finditer(line):
             yield match.start(), match.end(), match[0] in {TAB_SIGN, BLANK_SIGN}
 
 
 def render_prose(text: str) -> str:
-    """Return text that is read: nothing of it is removed, controls and hidden characters are seen, tabs are blanks."""
+    """Sanitize prose: nothing is removed, control and hidden characters are visible, tabs become blanks."""
     if text.isascii() and text.isprintable():
         return text
     text = names.expose_controls(text)
@@ -84,8 +83,8 @@ def render_prose(text: str) -> str:
 
 
 def render_output(text: str) -> str:
-    """Return the output of a program as a terminal would leave it: carriage returns overwrite their line, sequences
-    (colours, titles, links) are not shown."""
+    """Return a program's output as a terminal would display it: carriage returns overwrite their line, sequences
+    (colours, titles, links) are removed."""
     if "\r" in text:
         lines = text.replace("\r\n", "\n").split("\n")
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
@@ -95,7 +94,7 @@ def render_output(text: str) -> str:
 
 
 def shorten_lines(text: str, limit: int = LINE_LIMIT) -> str:
-    """Cut each line to at most `limit` characters; the number of those left out is put at the line's end."""
+    """Cut lines to at most `limit` characters; the line's end counts the omitted ones."""
     if len(text) <= limit:
         return text
     return "\n".join(
@@ -128,7 +127,7 @@ def replace_hidden(text: str) -> str:
 
 
 def to_content(text: str, style: str = "") -> Content:
-    """Return prose as literal content: brackets are brackets. `style` is ours."""
+    """Return prose as literal content: brackets are not markup. `style` is trusted."""
     return Content.styled(shorten_lines(render_prose(text)), style)
 
 
@@ -137,7 +136,7 @@ def _replace_control(text: str) -> str:
 
 
 def guard_renderer() -> None:
-    """Make Textual itself unable to write a control or hidden character from content. Safe to call twice."""
+    """Patch Textual so that it can't write a control or hidden character of content. Idempotent."""
     if getattr(Strip, "_is_guarded", False):
         return
     render = Strip.render

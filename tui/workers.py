@@ -27,7 +27,7 @@ def start_worker(
     """Run `work(*args)` as a worker of `node`, named after its `group`.
 
     `exclusive`: replaces other workers of that group. An exception ends the program, unless `exit_on_error` is False
-    and it is shown in the worker's place.
+    and the worker reports it.
     """
     task: Any = partial(work, *args)
     return node.run_worker(task, name=group, group=group, exclusive=exclusive, exit_on_error=exit_on_error)

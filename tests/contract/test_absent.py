@@ -109,8 +109,8 @@ def test_t9_the_clipboard_is_written_where_the_user_copies_and_nowhere_else():
         name: {module.name for module in program() for call in called(module) if name_of(call) == name}
         for name in ("copy_to_clipboard", "copy_text", "format_clipboard")
     }
-    copying = "tui.screens.controllers.terminal.copying"
-    assert callers["copy_to_clipboard"] == {"tui.screens.controllers.chat", copying}
+    copying = "tui.screens.controllers.copying"
+    assert callers["copy_to_clipboard"] == {"tui.screens.controllers.sessions", copying}
     assert callers["copy_text"] == {copying, "tui.chat.transcript"}  # of a block's text, which it hands on
     assert callers["format_clipboard"] == {"tui.terminal.copying"}
 

@@ -158,11 +158,11 @@ WRITERS: dict[str, str] = {
     "core.index.search.index_search": READS,
     "core.index.search.symbol_search": READS,
     "core.index.writer": INDEX,
-    "tui.attachments.clipboard": STARTS,
+    "tui.clipboard": STARTS,
     "tui.terminal.capabilities": STARTS,
     "tui.terminal.copying": STARTS,
-    "tui.screens.controllers.terminal.attention": STARTS,
-    "tui.files.scratch_copy": "a copy of a pending file in a temporary directory, for the user's editor",
+    "tui.screens.controllers.attention": STARTS,
+    "tui.files.editors": "a copy of a pending file in a temporary directory, for the user's editor",
     "tui.screens.controllers.editor": "a draft in a temporary directory; starts the user's editor",
 }
 # The functions that change the user's files, and whose business that is.
@@ -280,6 +280,6 @@ def test_n1_only_these_call_what_changes_a_workspace(method):
 def test_n1_nothing_of_the_screen_writes_but_a_draft_for_the_editor():
     screen = {name: what for name, what in WRITERS.items() if name.startswith("tui")}
     assert {name for name, what in screen.items() if what != STARTS} == {
-        "tui.files.scratch_copy",
+        "tui.files.editors",
         "tui.screens.controllers.editor",
     }

@@ -98,7 +98,7 @@ async def test_n16e_a_fault_of_the_screen_is_kept_and_no_trace_is_shown(capsys, 
         return ScriptedClient(recorded.opening())
 
     app = AgentApp(connect, SessionRequest(model="m"))
-    app.keep_fault = keep
+    app.save_fault = keep
 
     async def failing() -> None:
         async with app.run_test() as pilot:

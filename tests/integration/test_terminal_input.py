@@ -35,7 +35,7 @@ async def connect(*_):
 async def hear(self, event, handle=app.AgentApp.on_event):
     await handle(self, event)
     if isinstance(event, events.Key) and event.key == "ctrl+c":
-        self._driver.write_aside({HEARD.decode()!r})
+        self._driver.write_sequence({HEARD.decode()!r})
 
 app.AgentApp.on_event = hear
 app.AgentApp.exit = lambda self, *words, **more: None

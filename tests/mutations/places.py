@@ -38,7 +38,7 @@ PLACES = (
     ),
     Place(
         "a window more than 80 % full looks like any other",
-        "tui/widgets/status_facts.py",
+        "tui/widgets/status_bar.py",
         "if used_tokens / window > 0.8 else",
         "if used_tokens / window > 0.95 else",
         "tests/tui/test_status_bar.py::test_a_window_of_which_more_than_80_percent_are_used_is_warned_of",

@@ -67,7 +67,7 @@ def watch_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Note for one test which keys are pressed; the one that is dead does nothing."""
     from textual.app import App
 
-    from tui.input.own_keys import OwnKeys
+    from tui.input.keystrokes import OrderedBindings
 
     run_action = App.run_action
 
@@ -91,7 +91,7 @@ def watch_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         return is_done
 
     monkeypatch.setattr(App, "run_action", run)
-    for owner, name in ((App, "_check_bindings"), (OwnKeys, "_act")):
+    for owner, name in ((App, "_check_bindings"), (OrderedBindings, "_run_binding")):
         monkeypatch.setattr(owner, name, knowing_the_key(getattr(owner, name)))
 
 

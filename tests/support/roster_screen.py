@@ -10,10 +10,9 @@ from typing import Any
 from textual.pilot import Pilot
 
 from core.engine import Engine
-from tui.agents.roster import AgentList
-from tui.agents.roster_rows import list_entries
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
+from tui.roster import AgentList, list_entries
 
 
 @contextlib.asynccontextmanager

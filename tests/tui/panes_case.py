@@ -121,7 +121,7 @@ class PaneApp(ThemedApp[None]):
 
     @on(FileSelected)
     @on(MentionRequested)
-    @on(plan_messages.PlanWanted)
+    @on(plan_messages.PlanRequested)
     @on(plan_messages.StatusRequested)
     @on(plan_messages.BuildRequested)
     @on(plan_messages.TodosEdited)

@@ -13,11 +13,10 @@ from core.protocol.queries import AgentsAnswer, AgentsQuery, FileQuery, LoadedAg
 from tests.support import recorded
 from tests.support.scripted_client import SESSION, ScriptedClient
 from tests.tui.test_crew import USAGE, acts
-from tui.agents.roster import AgentList
-from tui.agents.roster_rows import RosterEntry, list_entries, render_entry
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
-from tui.screens.dialogs.subagent import SubagentDialog
+from tui.roster import AgentList, RosterEntry, list_entries, render_entry
+from tui.screens.dialogs.listings.agents import SubagentDialog
 from tui.state import ViewState, show_event
 
 PARTS = (

@@ -11,8 +11,8 @@ from core.protocol import events as e
 from core.protocol.queries import BackgroundAgentInfo, BackgroundAnswer, BackgroundQuery
 from tests.support import recorded
 from tests.support.scripted_client import SESSION
-from tui.agents import background
-from tui.agents.background import BackgroundList
+from tui import roster
+from tui.roster import BackgroundList
 from tui.screens.dialogs.pages import ConfirmDialog
 
 NOW = 1_790_000_000_000
@@ -51,7 +51,7 @@ AGENTS = tuple(
 
 @pytest.fixture(autouse=True)
 def still(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background.time, "time", lambda: NOW / 1000)
+    monkeypatch.setattr(roster.time, "time", lambda: NOW / 1000)
 
 
 @pytest.mark.parametrize("keys", [[*"& tidy the imports", "enter"], ["slash", *"background tidy the imports", "enter"]])

@@ -15,7 +15,7 @@ from core.protocol.documents import Option, Question
 from core.protocol.queries import ProbeLogAnswer, ProbeLogQuery
 from tests.support import recorded
 from tests.tui.panes_case import PaneApp
-from tui.ask.messages import AnswersGiven
+from tui.ask.messages import AnswersSubmitted
 from tui.debug import board
 from tui.debug.board import BoardRows, DebugBoard, LogFilterInput
 from tui.debug.run_comparison import format_comparison
@@ -120,8 +120,8 @@ class BoardApp(PaneApp):
             return ProbeLogAnswer(run=query.run, total=2, compare_with=query.compare_with, places=PLACES, records=AFTER)
         return ProbeLogAnswer(run=query.run, total=self.total, records=RECORDS)
 
-    @on(AnswersGiven)
-    def answered(self, event: AnswersGiven) -> None:
+    @on(AnswersSubmitted)
+    def answered(self, event: AnswersSubmitted) -> None:
         self.posted.append(event)
 
 

@@ -110,7 +110,7 @@ async def test_a_letter_that_is_held_while_the_app_ends_is_dropped(stage):
         on.screen.context.show(PageDialog("A page", Content("Text")))
         await on.until(lambda: on.app.screen.is_modal)
         on.app.key_filter.accepts(Key("x", "x"))
-        assert on.app.key_filter.keystrokes.is_holding
+        assert on.app.key_filter.keystrokes.is_pending
     assert not on.app.screen_stack
     on.app.key_filter._flush()  # as its timer does, if it is due before the app has stopped it
 

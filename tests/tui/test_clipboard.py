@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.fake_clipboard import clipboard_of
 from tests.support.pictures import picture
-from tui.attachments import clipboard
-from tui.attachments.clipboard import (
+from tui import clipboard
+from tui.clipboard import (
     ClipboardContent,
     ClipboardTool,
     describe_clipboard,

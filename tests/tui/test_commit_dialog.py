@@ -12,8 +12,7 @@ from core.protocol import events as e
 from core.protocol import queries as q
 from core.protocol.review import CommitTopic
 from tests.support import recorded
-from tui.commit.draft_dialog import DraftDialog
-from tui.commit.pull_request_dialog import PullRequestDialog
+from tui.screens.dialogs.commits import DraftDialog, PullRequestDialog
 
 ONE = q.CommitGroup(
     title="",
@@ -144,7 +143,7 @@ async def test_f2_splits_and_each_commit_keeps_its_own_words(committing):
 
 
 async def test_f3_has_the_message_written_and_leaves_what_the_user_wrote(committing):
-    async with committing(found=SPLIT) as (on, dialog):
+    async with committing(answer=SPLIT) as (on, dialog):
         await on.pilot.press("ctrl+n", "m", "y", "space", "ctrl+b", "f3", "f3")
         await on.until(lambda: on.sent(c.CommitDraft))
         assert [command.groups for command in on.sent(c.CommitDraft)] == [(("v1",), ("v2",))]

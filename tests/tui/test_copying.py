@@ -27,7 +27,7 @@ from tui.files.file_tree import FileTree
 from tui.files.file_view import FileView
 from tui.plan.text_view import PlanText
 from tui.review.diff.view import DiffView
-from tui.screens.controllers.terminal.copying import list_hunk_lines
+from tui.screens.controllers.copying import list_hunk_lines
 from tui.terminal import copying
 from tui.terminal.copying import CopyTool, copy_text, find_copy_tools
 from tui.terminal.sequences import format_clipboard, wrap_sequence

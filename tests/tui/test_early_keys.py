@@ -20,8 +20,8 @@ def typed(*pieces: bytes, apart: float = 0.0) -> TypedText:
     return text
 
 
-def kept(text: TypedText) -> bytes:
-    return b"".join(keys.data for keys in text.kept)
+def buffered(text: TypedText) -> bytes:
+    return b"".join(keys.data for keys in text.buffered)
 
 
 @given(keys=st.lists(st.sampled_from(KEYS), max_size=12), data=st.data())
@@ -30,14 +30,14 @@ def test_however_the_bytes_are_cut_the_text_and_the_kept_keys_are_the_same(keys,
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
     pieces = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
     one, several = typed(whole), typed(*pieces)
-    assert (one.text, kept(one)) == (several.text, kept(several))
+    assert (one.text, buffered(one)) == (several.text, buffered(several))
 
 
 @given(letters=st.text(st.characters(exclude_categories=("C", "Z")), max_size=20), keys=st.lists(st.sampled_from(KEYS)))
 def test_no_byte_is_lost_and_none_goes_two_ways(letters, keys):
     rest = "\x1b[A" + "".join(keys)
     text = typed((letters + rest).encode())
-    assert (text.text, kept(text)) == (letters, rest.encode())
+    assert (text.text, buffered(text)) == (letters, rest.encode())
 
 
 def test_backspace_takes_the_letter_before_and_nothing_from_an_empty_prompt():
@@ -48,18 +48,18 @@ def test_a_short_paste_is_text_and_one_that_means_more_is_for_the_prompt():
     assert typed(b"say \x1b[200~two words\x1b[201~ x").text == "say two words x"
     for paste in ("a\nb", "/etc/hosts", "", "x" * 500):
         text = typed(f"say \x1b[200~{paste}\x1b[201~".encode())
-        assert (text.text, kept(text)) == ("say ", f"\x1b[200~{paste}\x1b[201~".encode())
+        assert (text.text, buffered(text)) == ("say ", f"\x1b[200~{paste}\x1b[201~".encode())
 
 
 def test_answers_of_the_terminal_stop_no_letters():
     answer = b"\x1b]11;rgb:1414/1616/1c1c\x1b\\"
     text = typed(b"a" + answer[:7], answer[7:] + b"b")
-    assert (text.text, kept(text)) == ("ab", answer)
+    assert (text.text, buffered(text)) == ("ab", answer)
 
 
 def test_escape_is_a_key_of_its_own_if_nothing_follows_it_soon():
-    assert [keys.data for keys in typed(b"\x1b", b"f", apart=2 * SEQUENCE_GAP).kept] == [b"\x1b", b"f"]
-    assert [keys.data for keys in typed(b"\x1b", b"f").kept] == [b"\x1bf"]
+    assert [keys.data for keys in typed(b"\x1b", b"f", apart=2 * SEQUENCE_GAP).buffered] == [b"\x1b", b"f"]
+    assert [keys.data for keys in typed(b"\x1b", b"f").buffered] == [b"\x1bf"]
 
 
 def test_ctrl_c_is_noticed_wherever_it_comes_but_in_a_paste():

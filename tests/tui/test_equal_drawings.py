@@ -19,10 +19,10 @@ from tests.contract.source_tree import modules
 from tests.support.exposed_text import read_back
 from tests.tui.review_case import diff_of
 from tui.ask.approval_bar import format_subject
-from tui.ask.question_rows import AnswerDraft, render_body
-from tui.commit.patch_dialog import PatchView
+from tui.ask.question_parts import AnswerDraft, render_body
 from tui.files.file_view import FileView
 from tui.review.diff.view import DiffView
+from tui.screens.dialogs.patch import PatchView
 from tui.text import expose_line, restore_blanks
 from tui.themes.appearance import ThemedApp
 
@@ -45,8 +45,8 @@ TEXTS = tuple(
 PROGRAM_OUTPUT = {
     "tui.chat.command_rows",
     "tui.chat.tool_call_rows",
-    "tui.commit.draft_dialog",
-    "tui.debug.log_rows",
+    "tui.screens.dialogs.commits",
+    "tui.debug.board_rows",
     "tui.debug.run_comparison",
     "tui.screens.dialogs.listings.servers",
     "tui.screens.dialogs.pages",

@@ -13,8 +13,8 @@ from core.protocol import documents as d
 from core.protocol import events as e
 from core.protocol.queries import GuideAnswer, GuideQuery
 from tests.support import recorded
-from tui.guide.steps import HINTS, TOUR, leads_on
 from tui.key_table import KEYS
+from tui.screens.controllers.guide import HINTS, TOUR, completes_step
 from tui.slash_commands import SLASH_COMMANDS
 
 NEW = {GuideQuery: GuideAnswer(tour="new", file="till/tax.py")}
@@ -113,9 +113,9 @@ def test_what_the_tables_name_is_there():
     assert [name for entry in (*TOUR, *HINTS) for name in entry.by if name not in names] == []
     assert all(step.by or step.typed for step in TOUR)
     assert len({entry.id for entry in (*TOUR, *HINTS)} | {"done", "new"})
-    assert leads_on("panes.show_pane('review')", ("app.review",))
-    assert leads_on("commits.commit('')", ("/commit",))
-    assert not leads_on("commits.commit_all", ("/commit",))
+    assert completes_step("panes.show_pane('review')", ("app.review",))
+    assert completes_step("commits.commit('')", ("/commit",))
+    assert not completes_step("commits.commit_all", ("/commit",))
 
 
 async def test_a_line_that_comes_when_the_screen_is_already_gone_is_not_drawn(stage):

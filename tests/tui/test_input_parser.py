@@ -11,12 +11,12 @@ from tui.terminal.input_parser import (
     ESCAPE_TIMEOUT,
     LATE_TIMEOUT,
     MAX_HELD,
+    MAX_WINDOW,
     REST_TIMEOUT,
     STRING_TIMEOUT,
     STRUCK_GAP,
     InputParser,
 )
-from tui.terminal.input_sequences import MAX_WINDOW
 from tui.terminal.replies import TerminalBackground
 
 START, END = b"\x1b[200~", b"\x1b[201~"

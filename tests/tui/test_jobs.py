@@ -13,7 +13,7 @@ from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol import queries as q
 from tests.support import recorded
-from tui.screens.controllers.queue import QueueDialog
+from tui.screens.controllers.turn import QueueDialog
 from tui.screens.dialogs.listings.jobs import JobsDialog
 
 SERVES = q.JobInfo(

@@ -23,9 +23,8 @@ from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
 from tui.ask.approval_bar import GRACE
 from tui.bridge import SessionRequest
-from tui.key_scopes import SCOPE_TITLES
 from tui.key_table import KEYS
-from tui.keymap import select_known_keys
+from tui.keymap import SCOPE_TITLES, select_known_keys
 from tui.screens.dialogs.dialog import Dialog
 from tui.screens.dialogs.pages import ConfirmDialog, PageDialog
 from tui.search.key_help import KeyHelpDialog
@@ -374,7 +373,7 @@ async def test_a_word_that_is_no_command_stays_in_the_prompt_unless_a_space_or_a
 async def test_ctrl_c_empties_the_prompt_which_can_be_undone_and_leaves_on_the_second_press_if_nothing_runs(
     stage, monkeypatch
 ):
-    monkeypatch.setattr("tui.screens.controllers.chat.QUIT_TWICE_SECONDS", 600.0)  # on a busy machine, too
+    monkeypatch.setattr("tui.screens.controllers.sessions.QUIT_TWICE_SECONDS", 600.0)  # on a busy machine, too
     async with stage(recorded.opening()) as on:
         await on.pilot.press(*"some", "ctrl+c")
         await on.until(lambda: not on.prompt.text)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from tui.chat.code_rows import highlight_code
+from tui.chat.tool_call_rows import highlight_code
 from tui.widgets.markdown_rows import render_markdown
 
 LONG = "a long explanation that is certainly much wider than any column of a window, and goes on"

@@ -159,7 +159,7 @@ async def test_what_is_known_of_a_name_is_shown_until_the_cursor_moves(reading):
 
 
 async def test_a_server_that_takes_its_time_is_waited_for_in_words(reading, monkeypatch):
-    monkeypatch.setattr("tui.screens.controllers.code.names.PATIENCE", 0.01)
+    monkeypatch.setattr("tui.screens.controllers.search.PATIENCE", 0.01)
     answered = asyncio.Event()
     ask = CodeClient.query
 

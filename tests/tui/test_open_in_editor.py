@@ -16,11 +16,9 @@ from core.protocol import events as e
 from core.protocol import queries as q
 from tests.support import recorded
 from tests.tui.review_case import TESTS
-from tui.files.editors import build_editor_call, choose_editor
+from tui.files.editors import FilePosition, build_editor_command, choose_editor, find_positions, match_edits
 from tui.files.file_tree import FileTree
 from tui.files.file_view import FileView
-from tui.files.references import FilePlace, find_places
-from tui.files.scratch_copy import match_edits
 from tui.screens.dialogs.picker import PickerDialog
 
 PENDING = "def test_total():\n    assert total([]) == Decimal(0)\n\nx = 1\n"
@@ -58,7 +56,7 @@ def opening(project: Path, *events: e.AnyEvent) -> list[e.AnyEvent]:
     return [*begun, *events]
 
 
-PLACE = FilePlace("/p/a.py", 7, 3)
+PLACE = FilePosition("/p/a.py", 7, 3)
 FORMS = [
     ("vi", "vi +7 /p/a.py", "vi +7 /p/a.py"),
     ("vim -u NONE", "vim -u NONE +7 /p/a.py", "vim -u NONE +7 /p/a.py"),
@@ -81,20 +79,20 @@ WINDOWS = {"code", "codium", "idea", "subl", "mate", "kate"}
 @pytest.mark.parametrize(("editor", "opened", "waited_for"), FORMS, ids=[each[0] for each in FORMS])
 def test_each_editor_is_told_the_line_in_its_own_form(editor, opened, waited_for):
     words = editor.split()
-    call = build_editor_call(words, PLACE, {})
+    call = build_editor_command(words, PLACE, {})
     assert call.commands == (tuple(opened.split()),)
     assert call.has_window is (Path(words[0]).name in WINDOWS)
-    assert build_editor_call(words, PLACE, {}, is_blocking=True).commands == (tuple(waited_for.split()),)
+    assert build_editor_command(words, PLACE, {}, is_blocking=True).commands == (tuple(waited_for.split()),)
 
 
 def test_the_nvim_around_us_shows_the_file_and_one_that_is_waited_for_is_a_new_one():
-    call = build_editor_call(["nvim"], PLACE, {"NVIM": "/run/nvim.1"})
+    call = build_editor_command(["nvim"], PLACE, {"NVIM": "/run/nvim.1"})
     assert call.has_window
     assert [" ".join(command) for command in call.commands] == [
         "nvim --server /run/nvim.1 --remote /p/a.py",
         "nvim --server /run/nvim.1 --remote-expr cursor(7,3)",
     ]
-    assert build_editor_call(["nvim"], PLACE, {"NVIM": "/run/nvim.1"}, is_blocking=True).commands == (
+    assert build_editor_command(["nvim"], PLACE, {"NVIM": "/run/nvim.1"}, is_blocking=True).commands == (
         ("nvim", "+7", "/p/a.py"),
     )
 
@@ -201,7 +199,7 @@ async def test_a_copy_that_can_not_come_back_as_a_whole_is_kept_and_named(stage,
 async def test_an_editor_that_fails_is_told_of(stage, project, calls):
     calls("code", "exit 3")
     async with stage(opening(project)) as on:
-        on.screen.controllers.editor.open_place(FilePlace("src/prices.py"))
+        on.screen.controllers.editor.open_place(FilePosition("src/prices.py"))
         await on.until(lambda: on.app._notifications)
         (notification,) = on.app._notifications
         assert "The editor 'code' did not work" in notification.message
@@ -222,7 +220,7 @@ def test_references_are_found_in_the_forms_of_compilers_and_only_below_the_proje
         "src/prices.py:2:5: error\n./src/prices.py:3: note\nb/src/prices.py:1\nsrc/prices.py(2,7): error TS1\n"
         f"{project}/src/prices.py:9\n../project/../x.py:1 /etc/passwd:1 http://host:80 12:30 new.py:4"
     )
-    places = find_places(text, str(project), {"new.py"}.__contains__)
+    places = find_positions(text, str(project), {"new.py"}.__contains__)
     assert [tuple(place) for place in places] == [
         ("src/prices.py", 2, 5),
         ("src/prices.py", 3, 1),

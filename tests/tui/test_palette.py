@@ -8,8 +8,8 @@ from core.protocol.commands import GuideKeep
 from core.protocol.queries import DiffAnswer, DiffQuery, GuideAnswer, GuideQuery
 from tests.support import recorded
 from tests.tui.review_case import PRICES
-from tui.key_scopes import SCOPE_TITLES
 from tui.key_table import KEYS
+from tui.keymap import SCOPE_TITLES
 from tui.review.diff.view import DiffView
 from tui.search.palette import NOTHING, PALETTE_SCOPES, PaletteDialog, list_palette_entries, search_palette
 from tui.slash_commands import SLASH_COMMANDS

@@ -257,7 +257,7 @@ async def test_a_change_that_comes_while_a_pane_is_being_mounted_ends_nothing(st
         def mount_and_feed(side, *widgets, **options):
             mounting = mount(side, *widgets, **options)
             fed.extend(widget for widget in widgets if not widget.is_mounted)
-            on.panes._feed_side(frozenset(get_args(Topic)))
+            on.panes._update_side(frozenset(get_args(Topic)))
             return mounting
 
         monkeypatch.setattr(SidePane, "mount", mount_and_feed)

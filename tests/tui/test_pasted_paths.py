@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.attachments.pasted_paths import is_wsl, parse_pasted_paths, resolve_existing
+from tui.clipboard import is_wsl, parse_pasted_paths, resolve_existing
 
 LETTERS = st.characters(codec="utf-8", exclude_characters="/\0", exclude_categories=("Cc", "Zl", "Zp", "Cs"))
 NAMES = st.text(LETTERS, min_size=1, max_size=20).map(str.strip).filter(lambda name: name not in {"", ".", ".."})

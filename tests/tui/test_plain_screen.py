@@ -7,7 +7,7 @@ from core.protocol import events as e
 from core.protocol.queries import SettingsAnswer, SettingsQuery
 from tests.support import recorded
 from tests.tui.review_case import PRICES
-from tui.screens.controllers.terminal.attention import Announcements
+from tui.screens.controllers.attention import Announcements
 from tui.widgets.status_bar import StatusBar
 
 PLAIN = {SettingsQuery: SettingsAnswer(plain=True, colors="none")}

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.protocol.documents import Todo
-from tui.plan.graph import MAX_LANES, layout_graph, sort_topologically
 from tui.plan.todo_edits import add_todo, find_dependants, move_todo, parse_ids, remove_todo
+from tui.plan.todo_rows import MAX_LANES, layout_graph, sort_topologically
 
 
 def todo(key: str, *needs: str) -> Todo:

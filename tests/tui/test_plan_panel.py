@@ -8,9 +8,8 @@ from textual.widgets import Static
 from core.protocol.documents import Todo
 from core.protocol.events import TodoVerified
 from tests.tui.panes_case import PLAN, plan_app
-from tui.plan.editing import PlanInput
-from tui.plan.messages import PlanWanted
-from tui.plan.panel import PlanPanel
+from tui.plan.messages import PlanRequested
+from tui.plan.panel import PlanInput, PlanPanel
 from tui.plan.text_view import PlanText
 from tui.plan.todo_list import TodoList
 from tui.plan.todo_rows import TodoFacts, list_open_dependencies, render_graph_row
@@ -84,13 +83,13 @@ async def test_without_a_plan_a_calm_text_says_what_will_be_here():
 async def test_a_plan_that_the_project_has_is_named_and_opened_by_a_key():
     app = plan_app()
     async with app.run_test(size=(60, 30)) as pilot:
-        app.query_one(PlanPanel).show_found(("tax_1234abcd",), ".cursor/plans")
+        app.query_one(PlanPanel).show_plan_names(("tax_1234abcd",), ".cursor/plans")
         text = " ".join((await shown(pilot, None)).split())
         assert "this project has 1 plan" in text
         assert "tax_1234abcd: enter opens it." in text
         await pilot.press("enter")
-        assert [type(message) for message in app.posted] == [PlanWanted]
-        app.query_one(PlanPanel).show_found(("a", "b", "c", "d"), ".cursor/plans")
+        assert [type(message) for message in app.posted] == [PlanRequested]
+        app.query_one(PlanPanel).show_plan_names(("a", "b", "c", "d"), ".cursor/plans")
         text = " ".join((await shown(pilot, None)).split())
         assert "this project has 4 plans" in text
         assert "a, b, c, …: enter chooses one." in text

@@ -21,8 +21,9 @@ from core.protocol.queries import (
 )
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
-from tui.slash_aliases import ADVICE, ALIASES
 from tui.slash_commands import (
+    ADVICE,
+    ALIASES,
     SLASH_COMMANDS,
     describe_unknown_command,
     find_completions,

@@ -10,7 +10,7 @@ from textual.events import Paste
 from benchmarks.terminal import Terminal
 from core.protocol import commands as c
 from tests.support import recorded
-from tui.chat.prompt.pastes import MAX_UNFOLDED, PastedTexts, cuts_chip
+from tui.chat.prompt.editor import MAX_UNFOLDED, PastedTexts, cuts_chip
 from tui.screens.controllers.prompt import parse_note
 from tui.search.key_help import KeyHelpDialog
 

@@ -17,8 +17,7 @@ from core.protocol.queries import (
 )
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
-from tui.chat.prompt.history import MAX_GHOST, PromptHistory
-from tui.chat.prompt.words import find_completed_word, find_typed_path
+from tui.chat.prompt.completing import MAX_GHOST, PromptHistory, find_completed_word, find_typed_path
 from tui.files.matches import MATCH_STYLE, format_whole_path, mark_words
 
 PAST = ("fix the parser", "fix the tests in shop", "one\ntwo", "explain the parser")
@@ -142,7 +141,7 @@ async def test_nothing_is_shown_where_it_would_not_be_added_at_the_end(stage, re
 
 
 async def test_a_path_that_is_typed_is_offered_to_its_end(stage, monkeypatch):
-    monkeypatch.setattr("tui.screens.controllers.prompt.completion.GHOST_WAIT", 0.001)
+    monkeypatch.setattr("tui.screens.controllers.prompt_completion.GHOST_WAIT", 0.001)
     answer = CompletionAnswer(completions=(Completion(word="my/shop/tax.py"), Completion(word="shop/tax.py")))
     async with stage(recorded.opening(), answers={CompletionQuery: answer}) as on:
         await on.pilot.press(*"look at shop/t")

@@ -11,7 +11,7 @@ from core.protocol import events as e
 from core.protocol.documents import QuestionAnswer
 from tests.support import recorded
 from tui.ask.question_bar import QuestionBar
-from tui.ask.question_widgets import FreeTextInput, QuestionBody, QuestionTabs
+from tui.ask.question_parts import FreeTextInput, QuestionBody, QuestionTabs
 
 START = e.TurnStarted(prompt="Plan it", mode="plan", model="m")
 

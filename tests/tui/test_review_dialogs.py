@@ -22,9 +22,8 @@ from tests.support import recorded
 from tests.tui.test_review import text_of
 from tests.tui.test_review_list import GIT, NPM, change
 from tui.review.change_list import ChangeList
-from tui.review.conflict_view import ConflictView
 from tui.review.hunk_editor import HunkEditor
-from tui.screens.dialogs.conflict import ConflictDialog
+from tui.screens.dialogs.conflict import ConflictDialog, ConflictView
 from tui.screens.dialogs.pages import ConfirmDialog
 
 RED = change("AGENTS.md", protected=True, risk="changes what the agent may do")

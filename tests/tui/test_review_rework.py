@@ -15,7 +15,7 @@ from tests.tui.test_review_dialogs import diff, proposed, reviewing
 from tests.tui.test_review_list import change
 from tui.review import messages as review_messages
 from tui.review.hunk_editor import EditorContext, HunkEditor, is_line_editable
-from tui.review.input_line import ReviewInput
+from tui.review.pane import ReviewInput
 
 PATH, HUNKS = PRICES.change.path, PRICES.change.hunks
 TOLD = Comment(path=PATH, hunk=HUNKS[1].id, text="Why a list?", start=HUNKS[1].new_start, lines=1)

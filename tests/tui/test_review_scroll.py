@@ -14,10 +14,9 @@ from tests.tui.test_review_list import change
 from tui.review import messages
 from tui.review.change_list import ChangeList
 from tui.review.diff.view import DiffView
-from tui.review.header import describe_settled
 from tui.review.hunk_editor import EditorContext, HunkEditor
-from tui.review.intents import NOT_ASKED_FOR, Wishes, arrange_by_intent
-from tui.review.progress import Progress, draw_meter
+from tui.review.pane import NOT_ASKED_FOR, UserRequests, arrange_by_intent
+from tui.review.verdicts import Progress, describe_settled, draw_meter
 
 STATE = FileState()
 TESTED = Check(call="c", command="pytest -q", exit_code=0, kind="tests")
@@ -234,7 +233,9 @@ async def test_a_click_on_the_mark_of_a_check_shows_its_proof_and_on_another_mar
 
 
 def test_files_stand_by_what_they_were_changed_for_and_what_nobody_asked_for_first():
-    wishes = Wishes({"t1": "Round half up in prices", "t2": "Add a page"}, {"t1": 1, "t2": 2}, {"d": "Write the page"})
+    wishes = UserRequests(
+        {"t1": "Round half up in prices", "t2": "Add a page"}, {"t1": 1, "t2": 2}, {"d": "Write the page"}
+    )
     changes = (
         change("a.py", origin=Origin(turn="t2", todo="d")),
         change("lock.json", origin=Origin(turn="t1", command="npm install")),

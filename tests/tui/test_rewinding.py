@@ -10,7 +10,7 @@ from core.protocol import events as e
 from core.protocol import queries as q
 from core.protocol.debug import Hypothesis
 from tests.support import recorded
-from tui.screens.controllers.rewind import TWICE_SECONDS
+from tui.screens.controllers.turn import TWICE_SECONDS
 from tui.screens.dialogs.picker import PickerDialog
 from tui.screens.dialogs.rewind import RewindDialog
 from tui.state import ViewState, show_event

@@ -245,7 +245,7 @@ def test_the_list_of_efforts(looks, size):
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_what_goes_with_a_prompt(looks, monkeypatch, size):
-    monkeypatch.setattr("tui.screens.controllers.prompt.chip_row.CHIPS_WAIT", 0.001)
+    monkeypatch.setattr("tui.screens.controllers.prompt.CHIPS_WAIT", 0.001)
     answer = PromptContextAnswer(
         items=(
             ContextItem(key="1", kind="file", label="src/utils.ts", reason="named in the prompt", origin="found"),

@@ -14,9 +14,9 @@ class Hand:
 
     def __init__(self) -> None:
         self.done, self.text, self.now = "", "", 10.0
-        self.strokes = KeystrokeBuffer(act=self._act, write=self._write, wait=lambda: None)
+        self.strokes = KeystrokeBuffer(act=self._run_binding, write=self._write, wait=lambda: None)
 
-    def _act(self, stroke: Keystroke) -> None:
+    def _run_binding(self, stroke: Keystroke) -> None:
         self.done += stroke.character
 
     def _write(self, text: str) -> None:
@@ -61,7 +61,7 @@ def test_n7b_different_verdicts_are_carried_out_when_they_are_struck_apart():
 
 def test_n7b_a_verdict_waits_for_what_comes_next_and_a_move_does_not():
     hand = Hand().strike("ja", apart=0.1)
-    assert (hand.done, hand.strokes.is_holding) == ("j", True)
+    assert (hand.done, hand.strokes.is_pending) == ("j", True)
     hand.strike("a", apart=0.2)
     assert hand.done == "ja"
     hand.strokes.clear()

@@ -15,8 +15,7 @@ from tests.support import recorded
 from tui.chat.above_prompt import CompletionList
 from tui.terminal.capabilities import TerminalCapabilities, detect_capabilities
 from tui.themes.appearance import Appearance, ThemedApp
-from tui.themes.building import build_themes
-from tui.themes.files import read_theme_files
+from tui.themes.building import build_themes, read_theme_files
 from tui.themes.line_filter import ASCII, SPOKEN, TerminalFilter, find_nearest
 from tui.themes.palettes import BASE_ROLES, CHANGE_ROLES, PALETTES, format_indexed
 

@@ -11,7 +11,7 @@ from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol.queries import PromptHistoryAnswer, PromptHistoryQuery, SettingsAnswer, SettingsQuery
 from tests.support import recorded
-from tui.chat.prompt.vim.machine import VimKeys, clamp
+from tui.chat.prompt.vim import VimKeys, clamp
 
 NAMED = {"\x1b": "escape", "\x12": "ctrl+r", " ": "space"}
 KEYS = "hjklwWbBeE0^$gGfFtT;,%{}_dcyxXsSDCYpPuiIaAoOJ~rvV./123(\"'`)[]<> \x1b\x12"
@@ -305,5 +305,5 @@ async def test_whatever_is_struck_undo_brings_the_text_back(stage):
 
 async def strike(prompt, key, letter=None):
     event = Key(key, letter if letter and letter.isprintable() else None)
-    if not prompt._press_for_vim(event) and event.is_printable:
+    if not prompt._press_vim_key(event) and event.is_printable:
         prompt._replace_via_keyboard(event.character, *prompt.selection)

@@ -1,8 +1,8 @@
-"""The bar that asks before a command runs: what exactly would run, where, and what it could reach.
+"""The bar that asks before a command runs: the exact command, its directory, and its permissions.
 
-It takes no key from the prompt, and Enter does nothing in it. Keys are ignored until it has been on screen for half a
-second with all of its parts visible. The keys have their rows in any case; the command and what is told of it share the
-rest, and scroll. Of what the model chose it shows the explanation alone, set apart.
+It takes no key from the prompt, and Enter does nothing in it. Keys are ignored until all of its parts have been visible
+for half a second. The rows of the keys are guaranteed; the command and its details share the rest, and scroll. The only
+text by the model is the explanation, which is set apart.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TITLES: Final = {
     "host": "Let the agent reach this?",
     "network": "It wanted the network. Let it reach this, and run it again?",
 }
-# What each key says, and what it says where all of them would not stand in one row.
+# Label of each key, and a short one for a narrow row.
 _CHOICES: Final[tuple[tuple[str, ApprovalDecision, str, str], ...]] = (
     ("approval.machine", "run_on_machine", "run on my machine", "my machine"),
     ("approval.allow", "allow_once", "allow once", "once"),
@@ -62,9 +62,9 @@ _BLANKS: Final = re.compile(r"(?: {24,}|\t{8,}|\n{4,}| +\Z|\t+\Z|\n+\Z)")
 _DIM: Final = "$foreground 60%"
 _GAP: Final = "   "  # between two choices
 _MORE: Final = "more"
-_PATTERN_ROWS: Final = 4  # a pattern, and what it would allow
+_PATTERN_ROWS: Final = 4  # a pattern, and the commands that it would allow
 _TIER: Final = 3  # characters of the name of a tier
-_LONG_CLAUSE: Final = 50  # characters of what holds a command; behind the colon of a longer one stands the reason
+_LONG_CLAUSE: Final = 50  # maximum characters of the sandbox's name; the reason follows the colon of a longer one
 MOST_ROWS: Final = 5  # of a short command, until more is asked for
 
 
@@ -89,7 +89,7 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         self._request: ApprovalRequested | None = None
         self.grace_period = GracePeriod(GRACE)
         self._can_save = False
-        self._is_unfolded = False  # all that is told of the command is shown
+        self._is_unfolded = False  # all details of the command are visible
         self.display = False
 
     def compose(self) -> ComposeResult:
@@ -131,7 +131,7 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         self._share_rows(request)
 
     async def _colour_command(self, request: ApprovalRequested) -> None:
-        """Colour what would run as the shell reads it; the text stays the one that is judged."""
+        """Colour the command as the shell parses it; the text is not changed."""
         lines = format_subject(request.subject).split("\n")
         highlighted_text = HighlightedText(lines, "bash", "")
         await asyncio.to_thread(highlighted_text.highlight_chunk, 0)
@@ -152,22 +152,22 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
             self._share_rows(self._request)
 
     def _share_rows(self, request: ApprovalRequested) -> None:
-        """Give the keys the rows that they need, and divide the others: what is told of a command has half of them if
-        it needs so many, and what a short command leaves. Until more is asked for, it has what the card may take."""
+        """Give the keys the rows that they need, and divide the rest: the details get half of it if necessary, and
+        rows that a short command leaves. Until the user unfolds it, the bar is limited to the card's height."""
         width = self.content_size.width
         if not width and isinstance(self.parent, Widget):
-            # The card is not laid out yet, nor is what holds it if a pane covers it.
+            # The card is not laid out yet, nor its parent if a pane covers it.
             width = (self.parent.content_size.width or self.app.size.width) - self.gutter.width
         if self.styles.max_height is None:
             return
         title, text = self._measure("title", width), self._measure("text", width)
         rows = self._arrange_keys(request, width)
-        detail_rows = self._tell(_format_details(request, width - 2), width)
+        detail_rows = self._show_details(_format_details(request, width - 2), width)
         card = MOST_ROWS - self.gutter.height - title
         if text < MOST_ROWS and text + detail_rows + len(rows) > card and not self._is_unfolded:
             rows = self._arrange_keys(request, width, _MORE)
             max_rows = max(card - text - len(rows), 1)
-            detail_rows = self._tell(_fold_details(request, width - 2, max_rows=max_rows), width)
+            detail_rows = self._show_details(_fold_details(request, width - 2, max_rows=max_rows), width)
         free = int(self.styles.max_height.value) - self.gutter.height - title
         if text + detail_rows + len(rows) > free:
             with_scroll = self._arrange_keys(request, width, "scroll")
@@ -178,8 +178,8 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         self.query_one("#approval-subject").styles.max_height = free - min(detail_rows, details_height)
         self.query_one("#approval-details").styles.max_height = details_height
 
-    def _tell(self, details: Content, width: int) -> int:
-        """Show what is to be known of the command. Return the rows that it takes."""
+    def _show_details(self, details: Content, width: int) -> int:
+        """Show the details of the command. Return the number of their rows."""
         self.query_one("#approval-about", Static).update(details)
         return self._measure("about", width)
 
@@ -193,12 +193,12 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         return short if below == _MORE and len(short) < len(rows) else rows
 
     def _measure(self, part: str, width: int) -> int:
-        """Return the rows that the text of a part takes; the command has a column at each side, and a bar."""
+        """Return the number of rows of a part's text; the command has a margin of a column and a bar."""
         widget = self.query_one(f"#approval-{part}", Static)
         return widget.get_content_height(self.size, self.screen.size, width - 3 if part == "text" else width)
 
     def _list_choices(self, request: ApprovalRequested, *, is_short: bool = False) -> list[Content]:
-        """Return the keys that answer, and what each of them says."""
+        """Return the keys of answers with their labels."""
         keymap = get_keymap(self.app)
         choices: list[Content] = []
         first = "run_on_machine" if request.kind == "machine" else ""  # elsewhere it is the last choice, not the first
@@ -216,12 +216,12 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         self.post_message(messages.DecisionMade(request.id, decision))
 
     def can_take_answer(self) -> bool:
-        """True if nothing covers or clips its parts, and nothing did when the key was struck."""
+        """True if no part is covered or clipped, and none was when the key was pressed."""
         parts = (self.query_one(f"#approval-{part}") for part in ("subject", "details", "keys"))
         return all(is_fully_visible(widget) for widget in parts if widget.display) and super().can_take_answer()
 
     def action_page(self, lines: int) -> None:
-        """Scroll the command, and behind its end what is told of it, which is unfolded first."""
+        """Scroll the command and then its details, which unfold first."""
         subject = self.query_one("#approval-subject", VerticalScroll)
         details = self.query_one("#approval-details", VerticalScroll)
         if lines > 0:
@@ -274,7 +274,7 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
             self.post_message(messages.PatternChanged(event.value, self._request.subject))
 
     def show_preview(self, pattern: str, preview: PatternAnswer) -> None:
-        """Show what `pattern` would allow; dropped if the input has changed meanwhile."""
+        """Show the commands that `pattern` would allow; dropped if the input has changed meanwhile."""
         if pattern != self.query_one("#approval-pattern", Input).value:
             return
         self._can_save = not preview.problem
@@ -318,9 +318,8 @@ class Fact(NamedTuple):
 
 
 def _format_details(request: ApprovalRequested, width: int) -> Content:
-    """Return rows of chips, of which none is divided that fits: what it could reach, how and where it would run, why
-    it is asked. What a yes grants comes first: on a low screen the rest may be cut off. Apart from these stands the
-    model's explanation."""
+    """Return rows of chips, undivided if they fit: the permissions, the kind and place of the run, the reasons for
+    asking. Permissions come first, because a low screen cuts off the end. The model's explanation is set apart."""
     rows = _arrange_chips([(fact.text, fact.style) for fact in _list_facts(request)], width)
     if request.explanation:
         rows.append(Content.styled(f"the model says: {fit_line(request.explanation, 400)}", f"{_DIM} italic"))
@@ -343,11 +342,11 @@ def _fits(chips: Sequence[tuple[str, str]], width: int, max_rows: int) -> bool:
 
 
 def _arrange_chips(chips: Sequence[tuple[str, str]], width: int) -> list[Content]:
-    """Return the rows of chips, each a text with its style."""
+    """Return the rows of chips as (text, style)."""
     rows: list[Content] = []
     for text, style in chips:
         chip = Content.styled(f" {text} ", f"{style} on $foreground 12%")
-        if chip.cell_length > width:  # it takes rows of its own
+        if chip.cell_length > width:  # it takes separate rows
             chip = Content.styled(text, style)
         if rows and rows[-1].cell_length + 1 + chip.cell_length <= width:
             rows[-1] = Content.assemble(rows[-1], " ", chip)
@@ -357,25 +356,25 @@ def _arrange_chips(chips: Sequence[tuple[str, str]], width: int) -> list[Content
 
 
 def _list_facts(request: ApprovalRequested) -> list[Fact]:
-    """Return what is to be known of it, what a yes grants first."""
+    """Return the facts of the request, permissions first."""
     facts = []
     has_targets = request.kind == "command" and "allow_session" in request.options
     reason_text = fit_line(request.reason)
     reason = Fact(
         f"asked because: {reason_text}", shorter=(reason_text,), is_granted=has_targets or request.kind == "host"
     )
-    if request.reason and has_targets:  # it names what is asked for
+    if request.reason and has_targets:  # it names the request's subject
         facts.append(reason)
-    if request.network and request.kind != "host":  # its subject says it
+    if request.network and request.kind != "host":  # its subject has the same text
         words = f"can reach: {expose_line(', '.join(request.network), 200, is_strict=True)}"
         few = f"can reach {count('host', len(request.network))}"
         facts.append(Fact(words, "$warning", (few,), is_granted=has_targets and not request.reason))
-    if request.permissions and request.kind != "machine":  # its title says it
-        is_told = request.permissions == ("network",) and bool(request.network)
-        facts.append(Fact(f"asks for: {', '.join(request.permissions)}", "$warning", is_granted=not is_told))
+    if request.permissions and request.kind != "machine":  # its title has the same text
+        is_named = request.permissions == ("network",) and bool(request.network)
+        facts.append(Fact(f"asks for: {', '.join(request.permissions)}", "$warning", is_granted=not is_named))
     if request.containment:
         containment = fit_line(format_subject(request.containment))
-        is_machine = request.kind == "machine"  # that nothing of it is reviewed is what a yes is about
+        is_machine = request.kind == "machine"  # an unreviewed change is the subject of the approval
         shorter = () if is_machine or request.kind == "host" else _shorten_containment(containment)
         facts.append(Fact(containment, "$warning", shorter, is_granted=is_machine))
     if request.kind in {"command", "machine"}:
@@ -391,7 +390,8 @@ def _list_facts(request: ApprovalRequested) -> list[Fact]:
 
 
 def _shorten_containment(containment: str) -> tuple[str, ...]:
-    """Return shorter forms of what holds a command: without how, and without why; that there is no network stays."""
+    """Return shorter forms of the sandbox's name: without the method, and without the reason; the missing network
+    stays."""
     first, *others = containment.split("; ")
     name, colon, reason = first.partition(": ")
     short_clause = reason if colon and len(name) <= _TIER else name if len(first) > _LONG_CLAUSE else first

@@ -12,7 +12,7 @@ from core.protocol.events import ApprovalDecision
 
 @dataclass
 class DecisionMade(Message, namespace="approval_bar"):
-    """The user's decision; `pattern` is the rule to save, "" = exactly what was asked."""
+    """The user's decision; `pattern` is the rule to save, "" = exactly this request."""
 
     id: str
     decision: ApprovalDecision
@@ -28,7 +28,7 @@ class PatternChanged(Message, namespace="approval_bar"):
 
 
 @dataclass
-class AnswersGiven(Message, namespace="question_bar"):
+class AnswersSubmitted(Message, namespace="question_bar"):
     """Every question of the bar, or the card of the debug board, has an answer; none: the user dismissed them."""
 
     id: str
@@ -47,4 +47,4 @@ class FoldChanged(Message, namespace="question_bar"):
 
 
 class Postponed(Message, namespace="question_bar"):
-    """The user goes on in the prompt; the question stays open."""
+    """The user returned to the prompt; the question stays open."""

@@ -1,7 +1,7 @@
-"""The bar with the model's questions: a tab for each, options by number, arrows or mouse, and free text.
+"""The bar with the model's questions: a tab per question, options by number, arrows or mouse, and free text.
 
-A hidden option is never chosen: an answer that would take one scrolls it into view first. A question that no turn waits
-for folds to one line while it has no focus.
+A hidden option is never chosen: an answer that would choose one scrolls it into view first. A question without a
+waiting turn folds to one line while it is not focused.
 """
 
 from __future__ import annotations
@@ -18,15 +18,24 @@ from textual.widgets import Input, Static
 from core.protocol.documents import Question, QuestionAnswer
 from core.protocol.events import QuestionAsked
 from tui.ask import messages
-from tui.ask.question_rows import MUTED, TAKE_TICKED, AnswerDraft, render_body, render_hints, render_tabs
-from tui.ask.question_widgets import FreeTextInput, QuestionBody, QuestionTabs
+from tui.ask.question_parts import (
+    MUTED,
+    TAKE_TICKED,
+    AnswerDraft,
+    FreeTextInput,
+    QuestionBody,
+    QuestionTabs,
+    render_body,
+    render_hints,
+    render_tabs,
+)
 from tui.input.keystrokes import KeyKind, TypedWidget
 from tui.input.visibility import GracePeriod, GuardedWidget
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.text import fit_line
 from tui.widgets.text_rows import Piece
 
-GRACE: Final = 0.4  # seconds after it came up in which nothing is chosen by a key that was meant for something else
+GRACE: Final = 0.4  # grace period in seconds, during which keys for the previous content choose nothing
 
 
 class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
@@ -36,7 +45,7 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
-        self._asked: QuestionAsked | None = None
+        self._request: QuestionAsked | None = None
         self._drafts: list[AnswerDraft] = []
         self._index = 0
         self._is_awaited = False
@@ -52,12 +61,12 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
         yield FreeTextInput(placeholder="or in your own words: just type", id="question-own", select_on_focus=False)
         yield Static(id="question-keys")
 
-    # What is asked.
+    # Content
 
     def show(self, request: QuestionAsked | None, *, is_awaited: bool = True) -> bool:
-        """Show questions, None hides the bar. True if they are new. `is_awaited`: a turn waits for them."""
-        is_new = request is not None and (self._asked is None or request.id != self._asked.id)
-        self._asked, self._is_awaited = request, is_awaited
+        """Show questions, None hides the bar. Return True if they are new. `is_awaited`: a turn waits for them."""
+        is_new = request is not None and (self._request is None or request.id != self._request.id)
+        self._request, self._is_awaited = request, is_awaited
         self.place()
         if is_new and request is not None:
             self._drafts = [AnswerDraft.from_question(question) for question in request.questions]
@@ -68,13 +77,13 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
         return is_new
 
     def place(self, *, is_elsewhere: bool | None = None) -> None:
-        """Show the bar while something is asked, unless that is asked elsewhere on the screen; None: as it was."""
+        """Show the bar while a question is open, unless another part of the screen shows it; None: as before."""
         self._is_elsewhere = self._is_elsewhere if is_elsewhere is None else is_elsewhere
-        self.display = self._asked is not None and not self._is_elsewhere
+        self.display = self._request is not None and not self._is_elsewhere
 
     @property
     def question(self) -> Question | None:
-        request = self._asked
+        request = self._request
         return request.questions[self._index] if request and self._index < len(request.questions) else None
 
     @property
@@ -99,7 +108,7 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
     @on(events.Resize)
     def render_bar(self) -> None:
         """Lay out the bar for its current width."""
-        question, request = self.question, self._asked
+        question, request = self.question, self._request
         if question is None or request is None or not self.is_mounted:
             return
         width = max(self.size.width - 3, 12)
@@ -166,7 +175,7 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
         self._show_question((self._index + step) % len(self._drafts))
 
     def action_move(self, step: int) -> None:
-        """Move to another option; the last place is the free text."""
+        """Move to another option; the last one is the free text."""
         question = self.question
         if question is None:
             return
@@ -266,7 +275,7 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
         self._choose_option(self._draft.marked)
 
     def action_accept_option(self) -> None:
-        """Answer with the marked option, or with all ticked ones, and the text beside them."""
+        """Answer with the marked option, or with all ticked ones, and the free text."""
         question = self.question
         if question is None or not self._can_answer:
             return
@@ -305,7 +314,7 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
             self._record_answer(QuestionAnswer(question=question.id, text=text))
 
     def _record_answer(self, answer: QuestionAnswer) -> None:
-        assert self._asked is not None
+        assert self._request is not None
         self._draft.answer = answer
         self._is_writing = False
         after = [*range(self._index + 1, len(self._drafts)), *range(self._index)]
@@ -316,13 +325,13 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
             return
         self._is_sent = True
         answers = tuple(draft.answer for draft in self._drafts if draft.answer is not None)
-        self.post_message(messages.AnswersGiven(self._asked.id, answers))
+        self.post_message(messages.AnswersSubmitted(self._request.id, answers))
         self.render_bar()
 
     def reopen(self) -> None:
         self._is_sent = False
 
     def action_dismiss_question(self) -> None:
-        if self._asked is not None and self._can_answer:
+        if self._request is not None and self._can_answer:
             self._is_sent = True
-            self.post_message(messages.AnswersGiven(self._asked.id, ()))
+            self.post_message(messages.AnswersSubmitted(self._request.id, ()))

@@ -1,5 +1,5 @@
-"""The bar that asks whether a project is trusted. It takes no key from a prompt that is written, and waits as long as
-it has to: `y` or `n` answers it from an empty one, alone, its two keys from anywhere."""
+"""The bar that asks whether to trust a project. It takes no key from a prompt with text, and waits without a limit:
+`y` or `n` alone in an empty prompt answer it, and its two keys do so from anywhere."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAX_HOOK: Final = 200
 
 
 def _describe_project(statement: TrustStated) -> tuple[str, str, str, str]:
-    """Return the question, what the project holds, what an answer means, and the label for yes."""
+    """Return the question, the contents of the project, the meaning of an answer, and the label for yes."""
     contents = f" It has {', '.join(map(expose_line, statement.holds))}." if statement.holds else ""
     return f"Do you trust the project in {format_path(statement.directory, 160)}?", contents, _CONSEQUENCES, "trust it"
 
@@ -46,7 +46,7 @@ def _describe_changes(statement: TrustStated) -> tuple[str, str, str, str]:
 
 
 def _describe_hooks(statement: TrustStated, hook_limit: int) -> list[tuple[str, str]]:
-    """Return the hooks that a yes would have run, a line each, `hook_limit` of them; the others are counted."""
+    """Return the hooks that a yes enables, a line each, up to `hook_limit`, and a count of the others."""
     if not statement.hooks:
         return []
     lines = [
@@ -87,7 +87,7 @@ class TrustBar(GuardedWidget, Static):
         content = self._assemble(statement, _MAX_HOOKS)
         for hook_limit in range(
             min(_MAX_HOOKS, len(statement.hooks)) - 1, -1, -1
-        ):  # the keys stand in the last row: it is seen
+        ):  # the last row has the keys, so it must be visible
             if not width or height is None:
                 break
             if len(content.wrap(width)) <= int(height.value) - self.gutter.height:

@@ -1,4 +1,4 @@
-"""The lists above the prompt: candidates that complete a word, and messages that no model was sent yet."""
+"""The lists above the prompt: completion candidates, and messages that were not sent to a model yet."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ LONGEST_WORD: Final = 44  # columns that words are aligned in; a longer one push
 
 
 class CompletionList(OptionList, can_focus=False):
-    """Shows candidates; the prompt keeps the focus and passes the keys on. It takes the room that the conversation has,
-    and never that of the line which is being typed."""
+    """Shows candidates; the prompt has the focus and passes keys to this list. It takes its room from the
+    conversation, never from the line that is being typed."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, compact=True)
@@ -30,7 +30,7 @@ class CompletionList(OptionList, can_focus=False):
         self._words: tuple[str, ...] = ()
 
     def show(self, kind: str, pattern: str, candidates: Sequence[tuple[str, str]]) -> None:
-        """Show (word, explanation) candidates for what was typed; none hides the list."""
+        """Show (word, explanation) candidates; an empty list hides the widget."""
         self.kind, self.pattern = kind, pattern
         self._words = tuple(word for word, _ in candidates)
         rows = [(self._format_word(word, note), fit_line(note)) for word, note in candidates]
@@ -44,7 +44,7 @@ class CompletionList(OptionList, can_focus=False):
             self.highlighted = 0
 
     def _format_word(self, word: str, note: str) -> Content:
-        """Format a candidate with what was typed of it, so that its row tells it from the others."""
+        """Format a candidate; the typed letters are highlighted so that rows are easy to distinguish."""
         if self.kind == "history":
             return mark_words(fit_line(word), self.pattern)
         if self.kind != "@":
@@ -58,7 +58,7 @@ class CompletionList(OptionList, can_focus=False):
         self.screen.screen_layout_refresh_signal.subscribe(self, self._fit, immediate=True)
 
     def _fit(self, _: object) -> None:
-        """Take the rows that nothing needs but the conversation; the last of them stays in view."""
+        """Take rows from the conversation only, at least one of which stays visible."""
         column = self.parent
         if not self.display or not isinstance(column, Widget):
             return

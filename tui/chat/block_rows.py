@@ -1,4 +1,4 @@
-"""Rows of each kind of transcript block: one function per kind, without widgets or colours."""
+"""Rows of the transcript's blocks: prompts, answers, reasoning, notices, subagents and the receipt of a turn."""
 
 from __future__ import annotations
 
@@ -7,30 +7,48 @@ from typing import Final
 
 from core.protocol import documents
 from core.protocol.attachment_labels import classify_attachment, describe_attachment
-from core.state.receipt import render_receipt
+from core.protocol.events import SubagentAction
+from core.state.receipt import Receipt, ReceiptFile, render_receipt
+from core.state.session import CheckRun
+from core.text.counting import count
+from core.text.display_names import shorten_model
 from tui.block import TranscriptBlock
-from tui.chat.code_rows import highlight_code, render_code, render_code_reference
 from tui.chat.command_rows import render_command
-from tui.chat.receipt_rows import render_turn_end
-from tui.chat.subagent_rows import render_subagent
 from tui.chat.tool_call_rows import (
+    choose_sign,
     diff_lines,
+    format_details,
     format_json,
     format_result,
+    format_usage,
+    highlight_code,
+    render_code,
+    render_code_reference,
     render_edit,
     render_head,
     render_live_output,
     render_tool_call,
 )
 from tui.quantities import format_duration
-from tui.text import expose_text, fit_line, format_path, render_prose, shorten_lines
+from tui.text import expose_line, expose_text, fit_line, format_path, render_prose, shorten_lines
 from tui.widgets.text_rows import GUTTER, INDENT, Piece, TextRow, wrap_pieces, wrap_text
 
+SHOWN_FILES: Final = 6
+SHOWN_CHECKS: Final = 4
+_ENDS: Final = {"done": "done", "interrupted": "interrupted", "limit": "stopped at a limit", "failed": "failed"}
+ACT_SIGNS: Final = {
+    "running": ("◌", "warn"),
+    "completed": ("✓", "ok"),
+    "failed": ("✕", "bad"),
+    "denied": ("⊘", "warn"),
+    "cancelled": ("⊘", "warn"),
+    "said": ("·", "muted"),
+}
+MAX_ACTS: Final = 200
 READING_WIDTH: Final = 110
 LIVE_REASONING: Final = 600
 CLOSED_QUESTION_ROWS: Final = 3  # of a question that is closed
-
-# Kinds that stand close together: the work between two things that are read.
+# Kinds without a blank row between them: the work between two texts.
 _COMPACT: Final = frozenset(
     {"tool_call", "file_edit", "terminal_command", "reasoning", "todo_update", "notice", "subagent"}
 )
@@ -38,8 +56,105 @@ _OPENABLE: Final = frozenset(
     {"tool_call", "file_edit", "terminal_command", "reasoning", "code_reference", "clarification", "subagent"}
 )
 _TODO_SIGNS: Final = {"pending": "○", "in_progress": "◐", "completed": "●", "cancelled": "✕"}
-
 BlockRenderer = Callable[[TranscriptBlock, int, bool], list[TextRow]]
+
+
+def render_turn_end(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
+    """Return a row for the end of the turn, and one per changed file and per check."""
+    receipt = block.receipt if block.receipt and (block.receipt.files or block.receipt.checks) else None
+    role = {"done": "muted", "failed": "bad"}.get(block.status, "warn")
+    pieces: list[Piece] = [(_ENDS.get(block.status, block.status), role)]
+    pieces += format_details(
+        fit_line(block.text),
+        count("step", block.steps) if block.steps else "",
+        format_duration(block.duration_ms) if block.duration_ms else "",
+        *format_usage(block.usage),
+        fit_line(shorten_model(receipt.model).removeprefix("scripted/"), 40) if receipt else "",
+    )
+    rows = wrap_pieces(pieces, width, first=[("  ─ ", "muted")], rest=INDENT)
+    return [*rows, *_render_receipt(receipt, width)] if receipt else rows
+
+
+def _render_receipt(receipt: Receipt, width: int) -> list[TextRow]:
+    files, checks = receipt.files, receipt.checks
+    rows = [_render_file(file, width) for file in files[:SHOWN_FILES]]
+    if len(files) > SHOWN_FILES:
+        rows.append(TextRow([*INDENT, (f"… {count('more file', len(files) - SHOWN_FILES)}", "muted")], lead=4))
+    return [*rows, *(_render_check(command, run, width) for command, run in checks[-SHOWN_CHECKS:])]
+
+
+def _render_file(file: ReceiptFile, width: int) -> TextRow:
+    role = {"accepted": "ok", "rejected": "bad"}.get(file.verdict, "warn" if file.waiting else "muted")
+    outcome: list[Piece] = [(f"  +{file.added}", "ok"), (f" −{file.removed}", "bad")]
+    names = " → ".join(format_path(path, 300) for path in (file.renamed_from, file.path) if path)
+    return _fit([(names, "")], [*outcome, (" · ", "muted"), (file.verdict, role)], width)
+
+
+def _render_check(command: str, run: CheckRun, width: int) -> TextRow:
+    sign: Piece = ("✓ ", "ok") if run.exit_code == 0 else ("✕ ", "bad")
+    outcome = run.told or ("passed" if run.exit_code == 0 else f"exit {run.exit_code}")
+    return _fit([sign, (expose_line(command, 200), "")], [(" · ", "muted"), (outcome, sign[1])], width)
+
+
+def _fit(pieces: list[Piece], outcome: list[Piece], width: int) -> TextRow:
+    """Return one row below the end of the turn: its start may be cut, its outcome may not."""
+    row = render_head(" ", pieces, width, outcome=outcome)
+    row.lead = 4
+    return row
+
+
+def render_subagent(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
+    """Return the rows of one subagent at its todo or task."""
+    name: Piece = (fit_line(block.subject, min(max(width * 2 // 5, 16), 40)), _ROLES.get(block.status, "tool"))
+    pieces: list[Piece] = [name, (f" · {_format_activity(block)}", "" if block.is_running else "muted")]
+    outcome: list[Piece] = []
+    if block.is_running:
+        outcome = format_details(block.live)
+    else:
+        outcome = (
+            [(" · ", "muted"), ("conflict", "warn")] if block.level == "conflict" else format_details(block.summary)
+        )
+        outcome += (
+            format_details(format_duration(block.duration_ms)) if block.duration_ms and width > _WIDE_FROM else []
+        )
+    rows = [render_head(choose_sign(block, is_open), pieces, width, outcome=outcome)]
+    return [*rows, *_render_details(block, width)] if is_open else rows
+
+
+_ROLES: Final = {"failed": "bad", "cancelled": "warn"}
+
+
+_WIDE_FROM: Final = 70
+
+
+def _format_activity(block: TranscriptBlock) -> str:
+    """Return the subagent's activity, its error, or its summary."""
+    if block.is_running:
+        return fit_line(block.acts[-1].text if block.acts else block.title, 200)
+    if block.status in _ROLES:
+        return fit_line(block.hint or ("stopped" if block.status == "cancelled" else "failed"), 200)
+    return fit_line(block.text or block.title, 200)
+
+
+def _render_details(block: TranscriptBlock, width: int) -> list[TextRow]:
+    rows = wrap_text(render_prose(block.title), width, "strong", first=INDENT, rest=INDENT)
+    for act in block.acts[-MAX_ACTS:]:
+        rows += _render_act(act, width)
+    if block.hint:
+        role = "bad" if block.status == "failed" else "warn"
+        rows += wrap_text(shorten_lines(render_prose(block.hint)), width, role, first=INDENT, rest=INDENT)
+    for line in shorten_lines(render_prose(block.output)).splitlines():
+        rows += wrap_pieces([(line, "muted")], width, first=[*INDENT, ("→ ", "accent")], rest=[*INDENT, ("  ", "")])
+    parts = [count("step", block.steps) if block.steps else "", *format_usage(block.usage)]
+    if any(parts):
+        rows.append(TextRow([*INDENT, (" · ".join(filter(None, parts)), "muted")], lead=4))
+    return rows
+
+
+def _render_act(act: SubagentAction, width: int) -> list[TextRow]:
+    sign, role = ACT_SIGNS[act.status]
+    text: Piece = (render_prose(act.text), "muted" if act.status == "said" else "")
+    return wrap_pieces([text], width, first=[*INDENT, (f"{sign} ", role)], rest=[*INDENT, ("  ", "")])
 
 
 def has_gap(block: TranscriptBlock, previous: TranscriptBlock | None) -> bool:
@@ -90,7 +205,7 @@ def copy_text(block: TranscriptBlock) -> str:
 
 
 def preload_markdown() -> None:
-    """Import what renders an answer, so that the first one does not wait for it. Safe in a thread."""
+    """Import the Markdown renderer, so that the first answer does not wait for it. Thread-safe."""
     from tui.widgets.markdown_rows import render_markdown
 
     render_markdown("```python\npass\n```", READING_WIDTH, highlight_code)
@@ -107,7 +222,7 @@ def _render_text(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
 
 
 def indent_answer(rows: list[TextRow]) -> list[TextRow]:
-    """Put the gutter of the conversation before the rows of an answer."""
+    """Add the conversation's gutter to the rows of an answer."""
     for row in rows:
         row.pieces = [GUTTER, *row.pieces]
         row.lead += 2
@@ -119,7 +234,7 @@ def _render_prompt(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]
     text = shorten_lines(render_prose(block.text.strip("\n")))
     rows = wrap_text(text, width, "strong", first=[(sign, "accent")], rest=[GUTTER], fill="prompt")
     for attachment in block.attachments:
-        if describe_attachment(attachment) not in block.text:  # else its label says the same
+        if describe_attachment(attachment) not in block.text:  # otherwise its label has the same text
             name = format_path(attachment.name, 80)
             description = f"{classify_attachment(attachment)} {name} {describe_attachment(attachment)}"
             piece = (fit_line(description, width - 4), "muted")

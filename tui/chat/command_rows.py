@@ -1,4 +1,4 @@
-"""Rows of commands: what was run and what came of it; the end of what it wrote where it failed or the user typed it."""
+"""Rows of commands: the command, its outcome, and the end of its output if it failed or the user typed it."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from tui.quantities import format_duration
 from tui.text import expose_line, expose_text, fit_line, render_output, render_prose, shorten_path
 from tui.widgets.text_rows import INDENT, Piece, TextRow, measure_pieces
 
-USER_COMMAND_ROWS: Final = 20  # of what a command of the user's own wrote; it was typed to be read
-FAILED_ROWS: Final = 3  # of what one of the agent's wrote that failed
+USER_COMMAND_ROWS: Final = 20  # output rows of a user's command, which was typed to be read
+FAILED_ROWS: Final = 3  # output rows of a failed command of the agent
 EXPAND_HINT: Final = f"{format_first_key('app.chat', {})}, then {format_first_key('transcript.toggle', {})}"
 MARGIN: Final = 5  # columns for the gutter and the signs
-# Ends what was changed; what follows are notes.
+# The first of these separates changes from notes.
 NOTE_STARTS: Final = ("pending review", "kept beside the review", "not for review")
 
 
-def as_user_command(block: TranscriptBlock) -> documents.TerminalCommandMetadata | None:
+def get_user_command(block: TranscriptBlock) -> documents.TerminalCommandMetadata | None:
     """Return the finished command if the user typed it; None for anything else."""
     document = block.document
     run = document.metadata if isinstance(document, documents.TerminalCommandDocument) else None
@@ -45,7 +45,7 @@ def count_closed_rows(block: TranscriptBlock) -> int:
     run = block.document.metadata if isinstance(block.document, documents.TerminalCommandDocument) else None
     if run is None:
         return 0
-    limit = USER_COMMAND_ROWS + 1 if as_user_command(block) else FAILED_ROWS if run.exit_code else 0
+    limit = USER_COMMAND_ROWS + 1 if get_user_command(block) else FAILED_ROWS if run.exit_code else 0
     return min(_count_lines(run), limit)
 
 
@@ -55,7 +55,7 @@ def _count_lines(run: documents.TerminalCommandMetadata) -> int:
 
 
 def render_command(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
-    """Return a command and how it ended; the command itself and its output if opened."""
+    """Return the rows of a command and its outcome; when open, also the whole command and its output."""
     document = block.document
     run = document.metadata if isinstance(document, documents.TerminalCommandDocument) else None
     pieces = _render_subject(block, run)
@@ -73,7 +73,7 @@ def render_command(block: TranscriptBlock, width: int, is_open: bool) -> list[Te
         rows += render_lines(expose_text(run.command), width, "strong", OPEN_ROWS)
         rows += render_lines(render_output(run.output), width, "", OPEN_ROWS)
         rows += render_lines(render_prose(run.effects), width, "muted", OPEN_ROWS)
-    elif user_command := as_user_command(block):
+    elif user_command := get_user_command(block):
         rows += _render_user_output(user_command, width)
     elif run and run.exit_code:
         lines = [line for line in run.output.splitlines() if line.strip()]
@@ -86,12 +86,12 @@ def render_command(block: TranscriptBlock, width: int, is_open: bool) -> list[Te
 
 
 def _render_subject(block: TranscriptBlock, run: documents.TerminalCommandMetadata | None) -> list[Piece]:
-    """Return who ran what, and where that is worth saying."""
+    """Return the command, and who ran it and where if that is not the default."""
     command: Piece = (expose_line(run.command if run else block.subject or block.title, 300), "")
     if block.title == "machine_command" or (run and "all" in run.permissions):
         location = f"in {shorten_path(run.working_directory, 32)} " if run and run.working_directory else ""
         return [("on your machine ", "warn"), (location, "muted"), ("$ ", "accent"), command]
-    if block.title == "user_command" or as_user_command(block):
+    if block.title == "user_command" or get_user_command(block):
         return [("shadow ", "muted"), ("$ ", "accent"), command]
     tool = block.title if block.title == "run_python" else "run_terminal_cmd"
     did_run = block.is_running or run is None or run.exit_code is not None
@@ -100,7 +100,7 @@ def _render_subject(block: TranscriptBlock, run: documents.TerminalCommandMetada
 
 
 def _render_outcome(run: documents.TerminalCommandMetadata) -> list[Piece]:
-    """Return what the tests counted, if any ran, or else how the command ended; and how long it took."""
+    """Return the test counts, if any, or the exit status; and the duration."""
     tests = run.tests
     if run.is_reported:
         return [(f" · {_describe_report(run)}", "muted"), *format_details(format_duration(run.duration_ms))]
@@ -114,12 +114,12 @@ def _render_outcome(run: documents.TerminalCommandMetadata) -> list[Piece]:
 
 
 def _describe_report(run: documents.TerminalCommandMetadata) -> str:
-    """Describe how an agent of others says that a command ended: nothing of that was seen here."""
+    """Describe a status that an external agent reported; this program did not observe the command."""
     return f"exit {run.exit_code}, as the agent reports" if run.exit_code else "ended, as the agent reports"
 
 
 def _format_effects(effects: str, room: int) -> str:
-    """Return what a command changed, as much as fits `room` cells, and how many more."""
+    """Return the changed paths that fit `room` cells, and a count of the others."""
     if not effects.startswith("changed: "):
         return ""
     changes = list(takewhile(lambda change: change not in NOTE_STARTS, effects.removeprefix("changed: ").split("; ")))
@@ -132,7 +132,7 @@ def _format_effects(effects: str, room: int) -> str:
 
 
 def _render_user_output(run: documents.TerminalCommandMetadata, width: int) -> list[TextRow]:
-    """Return the end of what the user's own command wrote, and how to see the rest."""
+    """Return the end of a user command's output, with a hint at the rest."""
     rows = render_lines(render_output(run.output), width, "", -USER_COMMAND_ROWS)
     if len(rows) <= USER_COMMAND_ROWS:
         return rows

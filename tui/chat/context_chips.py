@@ -1,6 +1,6 @@
-"""The row of chips above the prompt: everything that goes with it beside its words, each with a way to remove it.
+"""The row of chips above the prompt: everything that is sent with its text, removable one by one.
 
-One line, whatever the width: what does not fit is counted at its end, and comes into view with the cursor.
+It is always one line: chips that do not fit are counted at its end and scroll into view with the cursor.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from core.protocol.queries import ContextItem, ContextProblem
 from tui.keymap import get_bindings
 from tui.text import fit_line
 
-LABEL_LENGTHS: Final = (44, 32, 24, 20)  # characters of a chip at most: as many as let all of them be in view
-CROWDED_LENGTH: Final = 24  # where nothing lets them
+LABEL_LENGTHS: Final = (44, 32, 24, 20)  # maximum characters of a chip, if that lets all chips be visible
+CROWDED_LENGTH: Final = 24  # otherwise
 MIN_REASON: Final = 16  # columns without which a reason is not worth showing
 _CLOSE: Final = " ✕"
 _GAP: Final = " "
@@ -45,12 +45,12 @@ def fit_label(label: str, length: int) -> str:
 
 
 def _explain(problem: ContextProblem) -> str:
-    """Return what is wrong with a mention and what would be right; its chip says already which one it is."""
+    """Return the problem of a mention and its remedy; the chip itself names the mention."""
     return f"{problem.message.removeprefix(f'{problem.key}: ')} {problem.hint}".strip()
 
 
 class ContextChips(Widget, can_focus=True):
-    """Hidden without a chip. The prompt keeps the focus unless the user goes to the row."""
+    """The row of chips, hidden without any. It gets the focus only by a key or a click."""
 
     BINDINGS = get_bindings("chips")
 
@@ -61,7 +61,7 @@ class ContextChips(Widget, can_focus=True):
         key: str
 
     class Left(Message):
-        """The user goes back to the prompt; with `text`, a letter was typed."""
+        """The user returned to the prompt; `text` is the letter that was typed for it."""
 
         def __init__(self, text: str = "") -> None:
             super().__init__()
@@ -93,7 +93,7 @@ class ContextChips(Widget, can_focus=True):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of the chips that are shown, also of those that are counted only."""
+        """The keys of all chips, including those that are only counted."""
         return tuple(chip.key for chip in self._chips)
 
     def render(self) -> Content:
@@ -122,7 +122,7 @@ class ContextChips(Widget, can_focus=True):
         return self.has_focus and index == self._cursor
 
     def _arrange(self, width: int) -> None:
-        """Place the chips from the first in view on; the one at the cursor is always among them."""
+        """Place the chips from the first visible one on; the chip at the cursor is always among them."""
         self._length = next((length for length in LABEL_LENGTHS if self._measure(length) <= width), CROWDED_LENGTH)
         self._first = min(self._first, self._cursor)
         self._places = self._place(width)

@@ -12,7 +12,7 @@ KEY_WIDTH: Final = 11  # columns
 
 
 class FirstKey(NamedTuple):
-    """A thing to begin with. `key_id` is that of a binding, "" = `key` is a letter; else its default key."""
+    """A suggestion for the start. `key_id` is the id of a binding, "" = `key` is a letter; else its default key."""
 
     key_id: str
     key: str

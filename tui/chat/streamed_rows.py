@@ -1,7 +1,7 @@
-"""Rows of an answer while it is streamed, at the width and in the looks that it has in the end, so that nothing jumps.
+"""Rows of a streaming answer, at its final width and in its final style, so that no row jumps.
 
-What can't change any more is rendered once: whole blocks and items of Markdown, whole lines of code. The part after it,
-the tail, is rendered again and again; its code has no colours, and marks that are not closed yet are closed for it.
+Finished parts are rendered once: whole blocks and items of Markdown, whole lines of code. The tail after them is
+rendered for every update, without syntax colours and with its open marks closed.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from tui.chat.block_rows import READING_WIDTH, indent_answer
-from tui.chat.code_rows import (
+from tui.chat.tool_call_rows import (
     DIFF_LANGUAGES,
     REFERENCE_ROWS,
     highlight_code,
     highlight_diff,
     render_code_label,
     render_code_line,
+    render_head,
     render_more_lines,
 )
-from tui.chat.tool_call_rows import render_head
 from tui.text import format_path, render_prose, shorten_lines
 from tui.widgets.text_rows import Piece, TextRow, wrap_pieces
 
-LONG_PARAGRAPH: Final = 8_000  # characters: a longer one is cut at a line, so that a frame stays short
-# What may become anything yet: the mark of an item, a rule, a heading, emphasis that begins, the head of a table.
+LONG_PARAGRAPH: Final = 8_000  # characters; a longer line is split, to bound the time of a frame
+# Starts whose meaning is still open: an item's mark, a rule, a heading, an emphasis, the head of a table.
 _UNDECIDED: Final = re.compile(
     r"(?:^|(?<=\n))[ \t>]*(?:[-+*=#_~`|: ]+|\d{1,9}[.)]?)\Z|[*_~`]+\Z|!?\[\Z|(?:^|(?<=\n\n))\|[^\n]*(?:\n[-|: ]*)?\Z"
 )
@@ -38,7 +38,7 @@ _EMPHASIS: Final = re.compile(r"\*\*|~~|(?<![\w*])\*(?=[^\s*])|(?<=[^\s*])\*(?![
 
 
 def complete_markdown(text: str) -> str:
-    """Close what is open at the end of a text that is still coming, and leave out marks that mean nothing yet."""
+    """Close open marks at the end of a streamed text, and remove marks without a meaning yet."""
     if len(_FENCE.findall(text)) % 2:
         return text
     text = _UNDECIDED.sub("", text)
@@ -57,13 +57,13 @@ def complete_markdown(text: str) -> str:
 
 
 class StreamedRows:
-    """`rows` of all that came, the first `final_rows` of which stay as they are."""
+    """`rows` of the streamed text; the first `final_rows` are final."""
 
     def __init__(self, width: int) -> None:
         self.width = width
         self.rows: list[TextRow] = []
         self.final_rows = 0
-        self._seen = 0  # characters that the final rows show
+        self._final_length = 0  # characters in the final rows
 
     def update(self, text: str) -> list[TextRow]:
         """Return all rows of `text`, which begins with the text of the call before."""
@@ -79,20 +79,20 @@ class StreamedMarkdown(StreamedRows):
     def update(self, text: str) -> list[TextRow]:
         from tui.widgets.markdown_rows import find_units
 
-        tail = text[self._seen :]
+        tail = text[self._final_length :]
         del self.rows[self.final_rows :]
-        clean_text = self._count_on(render_prose(tail))
+        clean_text = self._continue_numbering(render_prose(tail))
         last = find_units(complete_markdown(clean_text))[-1:]
-        if last and clean_text.count("\n") == tail.count("\n"):  # else a line of it is none of what is shown
+        if last and clean_text.count("\n") == tail.count("\n"):  # otherwise a line of the change may be invisible
             cut = _find_line(tail, last[0].line)
             if last[0].kind == "paragraph" and len(tail) - cut > LONG_PARAGRAPH:
                 cut = max(tail.rfind("\n") + 1, cut)
             if cut:
                 self._add(tail[:cut], highlight_code)
-                self._seen, self.final_rows = self._seen + cut, len(self.rows)
+                self._final_length, self.final_rows = self._final_length + cut, len(self.rows)
                 self._is_inside_list, self._number = last[0].is_next, last[0].number
                 tail = tail[cut:]
-        self._add(complete_markdown(tail), _leave_plain)
+        self._add(complete_markdown(tail), _split_uncoloured)
         return self.rows
 
     def _add(self, text: str, highlight: Callable[[str, str], list[list[Piece]]]) -> None:
@@ -100,14 +100,14 @@ class StreamedMarkdown(StreamedRows):
 
         width = min(self.width, READING_WIDTH) - 2
         rows = indent_answer(
-            render_markdown(shorten_lines(self._count_on(render_prose(text)), 20_000), width, highlight)
+            render_markdown(shorten_lines(self._continue_numbering(render_prose(text)), 20_000), width, highlight)
         )
         if rows and self.rows and not self._is_inside_list:
             self.rows += indent_answer([TextRow([])])
         self.rows += rows
 
-    def _count_on(self, text: str) -> str:
-        """Return the tail with the number that its first item has in the whole list, whatever its author wrote."""
+    def _continue_numbering(self, text: str) -> str:
+        """Return the tail with the number of its first item in the whole list, which overrides the author's."""
         return _NUMBER.sub(str(self._number), text) if self._number else text
 
 
@@ -116,19 +116,19 @@ class StreamedCode(StreamedRows):
 
     def __init__(self, width: int, language: str) -> None:
         super().__init__(width)
-        self._color = highlight_diff if language.lower() in DIFF_LANGUAGES else _leave_plain
+        self._color = highlight_diff if language.lower() in DIFF_LANGUAGES else _split_uncoloured
         self.rows = render_code_label(language)
         self.final_rows = len(self.rows)
 
     def update(self, text: str) -> list[TextRow]:
-        if not self._seen:
-            self._seen = len(text) - len(text.lstrip("\n"))
-        cut = max(text.rstrip("\n").rfind("\n") + 1, self._seen)
+        if not self._final_length:
+            self._final_length = len(text) - len(text.lstrip("\n"))
+        cut = max(text.rstrip("\n").rfind("\n") + 1, self._final_length)
         del self.rows[self.final_rows :]
-        if cut > self._seen:
-            self._add(text[self._seen : cut - 1])
-            self._seen, self.final_rows = cut, len(self.rows)
-        self._add(text[self._seen :].rstrip("\n"))
+        if cut > self._final_length:
+            self._add(text[self._final_length : cut - 1])
+            self._final_length, self.final_rows = cut, len(self.rows)
+        self._add(text[self._final_length :].rstrip("\n"))
         return self.rows
 
     def _add(self, code: str) -> None:
@@ -137,7 +137,7 @@ class StreamedCode(StreamedRows):
 
 
 class StreamedReference(StreamedRows):
-    """Lines of a file that are pointed at: its first ones, as of a reference that is closed. It says later which."""
+    """The first lines of a referenced file, as for a closed reference, whose path comes later."""
 
     def __init__(self, width: int, path: str) -> None:
         super().__init__(width)
@@ -158,7 +158,7 @@ class StreamedReference(StreamedRows):
 _NUMBERLESS: Final[Sequence[Piece]] = [("        ", "")]
 
 
-def _leave_plain(code: str, _: str = "") -> list[list[Piece]]:
+def _split_uncoloured(code: str, _: str = "") -> list[list[Piece]]:
     return [[(line, "")] for line in code.split("\n")]
 
 

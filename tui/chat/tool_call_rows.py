@@ -1,4 +1,4 @@
-"""Rows of tool calls: one row with the subject and the outcome, more when opened."""
+"""Rows of tool calls, edits and code: one row with the subject and the outcome, more when opened."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ from tui.widgets.text_rows import GUTTER, INDENT, Piece, TextRow, measure_pieces
 
 LIVE_ROWS: Final = 8
 OPEN_ROWS: Final = 400
-MIN_SUBJECT_WIDTH: Final = 16  # columns for what a call was about
-NOTED_DURATION: Final = 100  # ms; what took less was there at once
-
+MIN_SUBJECT_WIDTH: Final = 16  # minimum columns for a call's subject
+NOTED_DURATION: Final = 100  # ms; shorter durations are not displayed
 _STATUS_ROLES: Final = {"failed": "bad", "denied": "warn", "cancelled": "warn"}
 _SERVER_TOOL: Final = "mcp__"
 _SHOWN_VALUE: Final = 60  # columns of one argument of a server's tool
 _NOT_IN_MODE: Final = re.compile(r"(\w+) mode does not allow")
+REFERENCE_ROWS: Final = 12  # of a reference that is closed
+DIFF_LANGUAGES: Final = frozenset({"diff", "patch", "udiff"})
+_DIFF_ROLES: Final = (("+++", "muted"), ("---", "muted"), ("@@", "muted"), ("+", "added"), ("-", "removed"))
 
 
 def render_head(sign: str, pieces: Sequence[Piece], width: int, *, outcome: Sequence[Piece] = ()) -> TextRow:
@@ -53,13 +55,13 @@ def _cut_pieces(pieces: Sequence[Piece], width: int) -> list[Piece]:
 
 
 def format_usage(usage: Usage | None) -> tuple[str, str]:
-    """Return tokens and cost, "" for each that is not known."""
+    """Format tokens and cost, "" for an unknown one."""
     tokens = usage.prompt_tokens + usage.completion_tokens if usage and usage.prompt_tokens else 0
     return f"{tokens:,} tokens" if tokens else "", format_cost(usage.cost) if usage and usage.cost else ""
 
 
 def format_details(*parts: str) -> list[Piece]:
-    """Return muted facts, each after a dot; empty ones are left out."""
+    """Format muted details, each after a dot, without empty ones."""
     return [(f" · {part}", "muted") for part in parts if part]
 
 
@@ -84,7 +86,7 @@ def format_outcome(block: TranscriptBlock, summary: str) -> tuple[str, str]:
 
 
 def _format_subject(block: TranscriptBlock, call: documents.ToolCallMetadata | None) -> str:
-    """Return what a call is about; how much of a file was read is part of the outcome."""
+    """Return a call's subject; the number of lines read is part of the outcome."""
     arguments = call.arguments if call else {}
     subject = block.subject or ("" if call else block.title)
     if call and call.result is not None and isinstance(path := arguments.get("target_file"), str):
@@ -96,7 +98,7 @@ def _format_subject(block: TranscriptBlock, call: documents.ToolCallMetadata | N
 
 
 def _format_values(arguments: dict[str, Any]) -> str:
-    """Return the plain values of a call's arguments, a part of each."""
+    """Return the plain values of a call's arguments, shortened."""
     values = (
         str(argument)
         for argument in arguments.values()
@@ -106,7 +108,7 @@ def _format_values(arguments: dict[str, Any]) -> str:
 
 
 def render_tool_call(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
-    """Return the rows of any call without rows of its own."""
+    """Return the rows of any call without rows of its own kind."""
     document = block.document
     call = document.metadata if isinstance(document, documents.ToolCallDocument) else None
     tool = fit_line(call.tool_name if call else block.title or "tool", 40)
@@ -138,12 +140,12 @@ def format_json(value: object) -> str:
 
 
 def format_result(call: documents.ToolCallMetadata) -> str:
-    """Return the result that the model was given."""
+    """Format the result that the model received."""
     return format_json(call.result.data) if call.result is not None and call.result.data is not None else ""
 
 
 def render_live_output(block: TranscriptBlock, width: int) -> list[TextRow]:
-    """Return the end of what a running call has printed so far."""
+    """Return the end of a running call's output."""
     return render_lines(render_output(block.output), width, "muted", -LIVE_ROWS)
 
 
@@ -160,7 +162,7 @@ def render_lines(text: str, width: int, role: str, limit: int) -> list[TextRow]:
 
 
 def render_edit(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
-    """Return the edits of a file: how much of it they changed; opened, the changed lines of each."""
+    """Return the edits of a file with the size of the change; opened, also the changed lines."""
     document = block.document
     if not isinstance(document, documents.FileEditDocument):
         name = describe_call(block.title, is_running=True)
@@ -199,7 +201,7 @@ def _render_diff(edit: documents.FileEditMetadata, width: int) -> list[TextRow]:
 
 
 def diff_lines(edit: documents.FileEditMetadata) -> list[tuple[str, str]]:
-    """Return the edit as (sign, line), with three unchanged lines around each change."""
+    """Return the edit as (sign, line), with three unchanged lines around every change."""
     if edit.diff is None:
         return []
     from difflib import unified_diff
@@ -212,3 +214,77 @@ def diff_lines(edit: documents.FileEditMetadata) -> list[tuple[str, str]]:
         return [("+", line) for line in new]
     lines = list(unified_diff(old, new, n=3, lineterm=""))[3:]
     return [("⋯", "") if line.startswith("@@") else (line[:1], line[1:]) for line in lines if line]
+
+
+def highlight_code(code: str, language: str) -> list[list[Piece]]:
+    """Return lines of (text, syntax role) pieces. `language` may be a path; an unknown one leaves the code plain."""
+    if language.lower() in DIFF_LANGUAGES:
+        return highlight_diff(code)
+    from tui.widgets.highlight import HighlightedText
+
+    lines = code.split("\n")
+    is_path = "." in language or "/" in language
+    painting = HighlightedText(lines, "" if is_path else language, language if is_path else "")
+    for chunk in range(painting.find_chunk(len(lines) - 1) + 1):
+        painting.highlight_chunk(chunk)
+    return [_split_by_role(line, painting.get_spans(index) or ()) for index, line in enumerate(lines)]
+
+
+def highlight_diff(code: str) -> list[list[Piece]]:
+    """Return the lines of a unified diff, in the roles of their signs."""
+    return [
+        [(line, next((role for sign, role in _DIFF_ROLES if line.startswith(sign)), ""))] for line in code.split("\n")
+    ]
+
+
+def _split_by_role(line: str, spans: Sequence[tuple[int, int, str]]) -> list[Piece]:
+    pieces: list[Piece] = []
+    position = 0
+    for start, end, role in spans:
+        pieces += [(line[position:start], ""), (line[start:end], role)]
+        position = end
+    return [piece for piece in (*pieces, (line[position:], "")) if piece[0]] or [("", "")]
+
+
+def render_code(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
+    """Return a block of code below the name of its language."""
+    document = block.document
+    if not isinstance(document, documents.CodeBlockDocument):
+        return []  # it is streamed
+    rows = render_code_label(document.metadata.language)
+    for line in highlight_code(render_prose(document.content or "").strip("\n"), document.metadata.language):
+        rows += render_code_line(line, width)
+    return rows
+
+
+def render_code_label(language: str) -> list[TextRow]:
+    """Return the row above a block of code; none if its language isn't known."""
+    label = fit_line(language, 30)
+    return [TextRow([*INDENT, (label, "muted")], lead=len(label) + 4, fill="code_block")] if label else []
+
+
+def render_code_line(line: Sequence[Piece], width: int) -> list[TextRow]:
+    """Return the rows of one line of code; wrapped rows are indented by two, at most by a third of `width`."""
+    text = "".join(piece[0] for piece in line)
+    hanging = (" " * min(len(text) - len(text.lstrip(" ")) + 2, width // 3), "")
+    return wrap_pieces(line, width, first=INDENT, rest=[*INDENT, hanging], fill="code_block")
+
+
+def render_code_reference(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
+    """Return lines of a file with their numbers; closed, the first ones."""
+    document = block.document
+    if not isinstance(document, documents.CodeReferenceDocument):
+        return []  # it is streamed
+    reference = document.metadata
+    name = f"{format_path(reference.file_path, 200)}:{reference.start_line}–{reference.end_line}"
+    rows = [render_head("▾" if is_open else "▸", [(name, "link")], width)]
+    lines = highlight_code(render_prose(document.content or "").strip("\n"), reference.language or reference.file_path)
+    for number, line in enumerate(lines if is_open else lines[:REFERENCE_ROWS], reference.start_line):
+        gutter: list[Piece] = [(f"  {number:>5} ", "muted")]
+        rows += wrap_pieces(line, width, first=gutter, rest=[("        ", "")], fill="code_block")
+    return rows if is_open else [*rows, *render_more_lines(len(lines) - REFERENCE_ROWS)]
+
+
+def render_more_lines(number: int) -> list[TextRow]:
+    """Return a row that counts hidden lines, or no row."""
+    return [TextRow([*INDENT, (f"… {count('more line', number)}", "muted")], lead=4)] if number > 0 else []

@@ -48,15 +48,15 @@ ROLES: Final = (
     ),
     *("prompt", "code_block", "cursor", "below", *SYNTAX),
 )
-MAX_NOTES: Final = 3  # at the start; all of them stand in the conversation when it begins
+MAX_NOTES: Final = 3  # at the start; all of them appear in the conversation once it begins
 MAX_NOTE: Final = 300  # characters
-SELECTED: Final = "selected:"  # before the role of what is selected
-CACHED_STRIPS: Final = 200  # some screens of rows: a strip holds ten times what its text takes
+SELECTED: Final = "selected:"  # before the role of selected text
+CACHED_STRIPS: Final = 200  # some screens of rows: a strip takes ten times the memory of its text
 _NEW_BELOW: Final = " ↓ new "
 
 
 class Transcript(ScrollView, can_focus=True):
-    """Renders blocks without knowing what they mean."""
+    """Renders blocks without interpreting them."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"transcript--{role}" for role in ROLES}
     BINDINGS = get_bindings("transcript")
@@ -64,7 +64,7 @@ class Transcript(ScrollView, can_focus=True):
 
     @dataclass
     class AttachmentsRequested(Message):
-        """Attachments are to be shown."""
+        """Requests the attachments of a prompt."""
 
         shown: tuple[Attachment, ...]
 
@@ -87,7 +87,7 @@ class Transcript(ScrollView, can_focus=True):
         self.cursor = -1
 
     def show(self, blocks: Sequence[TranscriptBlock]) -> None:
-        """Render what has changed in `blocks`. Another list object is another session."""
+        """Render the changed ones of `blocks`. Another list object is another session."""
         if blocks is not self._blocks:
             self.cursor, self._is_following, self._has_new_below = -1, True, False
         self._blocks = blocks
@@ -118,7 +118,7 @@ class Transcript(ScrollView, can_focus=True):
     def _resize_virtual(self) -> None:
         size = Size(self.size.width, self._block_layout.height)
         if size != self.virtual_size:
-            # The reactive itself would lay out and draw the whole screen again for each new line.
+            # The reactive itself would lay out and draw the whole screen for every new line.
             self.set_reactive(Transcript.virtual_size, size)
             self._scroll_update(size)
         if self._is_following:
@@ -128,7 +128,7 @@ class Transcript(ScrollView, can_focus=True):
         self.scroll_to(y=y, animate=False, force=True, immediate=True)
 
     def _render_visible(self) -> None:
-        """Render what is in view; where an estimated height was wrong, the text being read stays in place."""
+        """Render the visible blocks; where an estimated height was wrong, the text in view does not move."""
         if self._is_rendering or not self._blocks:
             return
         self._is_rendering = True
@@ -195,7 +195,7 @@ class Transcript(ScrollView, can_focus=True):
             return Strip.blank(width, self.rich_style)
         index, row = location
         strip = row.strip if row.strip is not None and row.at == row_index else None
-        if strip is None:  # a strip that stays the same object keeps what Textual has worked out for it
+        if strip is None:  # Textual caches its results for a strip by identity
             strip = row.strip = apply_offsets(
                 self._build_strip(row.pieces, row.fill, width), row_index, self.app.console
             )
@@ -276,7 +276,7 @@ class Transcript(ScrollView, can_focus=True):
         self.refresh()
 
     def reveal(self, target: str) -> bool:
-        """Go to the block of a document, or the first one of a turn, by its id. False: it is not there."""
+        """Scroll to the block of a document, or the first one of a turn, by its id. Return False if there is none."""
         block_index = next((index for index, block in enumerate(self._blocks) if target in {block.key, block.turn}), -1)
         if block_index < 0:
             return False
@@ -308,7 +308,7 @@ class Transcript(ScrollView, can_focus=True):
 
     @property
     def current_text(self) -> str:
-        """The plain text of the marked block, and all that its command has said."""
+        """The plain text of the marked block, with the whole output of its command."""
         block = self.current_block
         return f"{block.output}\n{copy_text(block)}" if block is not None else ""
 
@@ -335,10 +335,10 @@ class Transcript(ScrollView, can_focus=True):
 
 
 class Greeting(Static):
-    """Shown until the first prompt; without state."""
+    """A stateless greeting until the first prompt."""
 
     def show(self, keymap: Mapping[str, str], notes: Sequence[str] = ()) -> None:
-        """Render with the user's keys and what is to be told at the start, `MAX_NOTES` of it."""
+        """Render with the user's keys, and with up to `MAX_NOTES` notices of the start."""
         parts = [(f"{HEADLINE}\n", "bold"), (f"{PROMISE}\n", _MUTED)]
         note_lines = [fit_line(note, MAX_NOTE) for note in notes[:MAX_NOTES]]
         further = [f"and {len(notes) - MAX_NOTES} more"] if len(notes) > MAX_NOTES else []

@@ -1,7 +1,7 @@
-"""The layout of the transcript's blocks: heights, tops, and the few that are rendered at any time.
+"""The layout of the transcript's blocks: heights, tops, and the few rendered blocks.
 
-A block is rendered when it comes into view and dropped when it has not been seen for long; of the others only a height
-is kept, estimated until first rendered. So memory and the cost of one more line do not grow with the conversation.
+A block is rendered when it comes into view and dropped after a long time out of view; other blocks have only a height,
+estimated until they are first rendered. So memory and the cost of one more line do not grow with the conversation.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ class TranscriptLayout:
         self.width = 0
         self.opened_keys: set[str] = set()
         self.first_changed_row = 0  # the first row that has changed since the last `sync`
-        self._first_early_row = _NONE  # of those drawn anew between two of them: Textual may draw a row and not show it
+        self._first_early_row = (
+            _NONE  # of rows that were drawn between two frames: Textual may draw a row without displaying it
+        )
         self._keys: list[str] = []
         self._heights: list[int] = []
         self._tops: list[int] = [0]
@@ -79,7 +81,7 @@ class TranscriptLayout:
         self._keys, self._heights, self._tops = [], [], [0]
 
     def sync(self, blocks: Sequence[TranscriptBlock], width: int) -> None:
-        """Take in what was added, changed or removed since the last call."""
+        """Apply added, changed and removed blocks."""
         if width != self.width or blocks is not self._source:
             self.clear()
         self.first_changed_row = min(self.height, self._first_early_row) if self._keys else 0
@@ -187,7 +189,7 @@ class TranscriptLayout:
         index = self.find_block(row)
         block = self.blocks[index]
         rendered_block = self._rendered.get(block.key) if _is_streaming(block) else None
-        # What streamed in since is laid out by the next `sync`, and not by every key that draws meanwhile.
+        # New streamed text is laid out by the next `sync`, not by every key that redraws meanwhile.
         rows = self.render_rows(index) if rendered_block is None else rendered_block.rows
         local_index = row - self._tops[index]
         return (index, rows[local_index]) if local_index < len(rows) else None

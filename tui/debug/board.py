@@ -1,4 +1,4 @@
-"""The debug board: the card that waits for the user, hypotheses with verdicts and evidence, runs, and a log."""
+"""The debug board: the card with a question to the user, hypotheses with verdicts and evidence, runs, and a log."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from textual.widgets import Input
 from core.protocol.debug import ProbeRecord
 from core.protocol.documents import QuestionAnswer
 from core.protocol.queries import ProbeLogAnswer, ProbeLogQuery
-from tui.ask.messages import AnswersGiven
-from tui.debug.hypothesis_rows import OptionChip, render_card, render_overview
-from tui.debug.log_rows import PLAIN, BoardRow, render_log
+from tui.ask.messages import AnswersSubmitted
+from tui.debug.board_rows import PLAIN, BoardRow, OptionChip, render_card, render_log, render_overview
 from tui.debug.run_comparison import format_comparison, render_comparison
 from tui.keymap import format_first_key, get_bindings, get_keymap, insert_keys
 from tui.panes import PaneSource, StatePane
@@ -139,7 +138,7 @@ class DebugBoard(StatePane):
         self.show(state.debug)
 
     def show(self, view: DebugView) -> None:
-        """Show `view`. A run that has ended and a card that waits come up by themselves."""
+        """Show `view`. An ended run and a new card are scrolled into view."""
         fresh = [name for name in view.runs if name not in self._view.runs]
         previous_question = self._view.question
         is_waiting = view.question is not None and (
@@ -243,7 +242,7 @@ class DebugBoard(StatePane):
         self._apply_filter()
 
     def _apply_filter(self) -> None:
-        """Filter the records at hand and query those that are not."""
+        """Filter the loaded records and query the others."""
         if self._compared_run or self._log.is_truncated:
             self._load_log()
         self.render_rows()
@@ -260,14 +259,14 @@ class DebugBoard(StatePane):
         self.action_answer(event.option)
 
     def action_answer(self, option: str) -> None:
-        """Answer the card if it offers `option`; a key struck before the card was seen does nothing."""
+        """Answer the card if it offers `option`; a key pressed before the card was visible is ignored."""
         request = self._view.question
         if monotonic() - self._card_shown_at < GRACE_SECONDS:
             return
         if request is not None and any(choice.id == option for choice in request.questions[0].options):
             self._view = replace(self._view, question=None)
             answer = QuestionAnswer(question=request.questions[0].id, options=(option,))
-            self.post_message(AnswersGiven(request.id, (answer,)))
+            self.post_message(AnswersSubmitted(request.id, (answer,)))
             self.render_rows()
 
     def action_filter(self) -> None:

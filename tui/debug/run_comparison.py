@@ -1,6 +1,6 @@
-"""Two debug runs beside each other: a card of the board, and the same as Markdown to give away.
+"""The comparison of two debug runs: a card of the board, and the same as Markdown.
 
-The earlier run stands first. Records are those from the first difference on, place by place.
+The earlier run comes first. Records start with the first difference, grouped by location.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from core.protocol.debug import ComparedLocation, ProbeRecord, ProbeRun
 from core.protocol.queries import ProbeLogAnswer
 from core.text.counting import count
-from tui.debug.log_rows import BOLD, HEAD, LINE, MUTED, PLAIN, BoardRow, Piece, flow_pieces, format_fields
+from tui.debug.board_rows import BOLD, HEAD, LINE, MUTED, PLAIN, BoardRow, Piece, flow_pieces, format_fields
 from tui.text import fit_line, render_output
 from tui.widgets.text_rows import measure_pieces
 
@@ -24,15 +24,15 @@ SIDES: Final[Mapping[str, tuple[str, str]]] = {
     "first": ("−", "$text-error"),
     "second": ("+", "$text-success"),
 }
-PAIRS: Final = 4  # records of a place that are seen
-NARROW: Final = 72  # cells below which two runs stand one above the other
+PAIRS: Final = 4  # maximum records of a location
+NARROW: Final = 72  # cells below which two runs are stacked
 _FENCES: Final = re.compile(r"`+")
 
 Runs = Mapping[str, ProbeRun]
 
 
 def render_comparison(log: ProbeLogAnswer, width: int, runs: Runs, *, copy_key: str = "") -> list[BoardRow]:
-    """Return the card: how both runs ended and what differs, then place by place, side by side, or stacked below
+    """Return the card: the ends of both runs and a summary, then every location, side by side or stacked below
     `NARROW` cells. `copy_key` copies it."""
     half = max((width - 5) // 2, 8)
     is_wide = width >= NARROW
@@ -60,7 +60,7 @@ def render_comparison(log: ProbeLogAnswer, width: int, runs: Runs, *, copy_key: 
 
 
 def format_comparison(log: ProbeLogAnswer, runs: Runs) -> str:
-    """Return the comparison as Markdown: a table of both runs, then a diff for each place that is not the same."""
+    """Format the comparison as Markdown: a table of both runs, then a diff per differing location."""
     names = (log.compare_with, log.run)
     both = [runs.get(run_name) for run_name in names]
     rows = {
@@ -106,7 +106,7 @@ def _describe_end(run: ProbeRun | None) -> str:
 
 
 def _summarize(log: ProbeLogAnswer) -> str:
-    """Return what differs, in a line."""
+    """Summarize the differences in a line."""
     side_counts = Counter(compared_location.side for compared_location in log.places)
     summaries = (
         (side_counts["differs"], f"{count('place', side_counts['differs'])} with other values"),

@@ -1,7 +1,7 @@
-"""The file tree: a directory is read when it is opened, and pending changes are marked as they come.
+"""The file tree: directories are read when opened, and pending changes are marked as they arrive.
 
-Names are foreign text. A tree of any size costs what is open of it, and a directory is filled in slices, so that no key
-has to wait for it.
+Names are foreign text. The cost follows the open part of the tree, and directories are filled in slices, so that no key
+waits for them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tui.widgets.text_rows import Piece, measure_text
 from tui.workers import start_worker
 
 SLICE_SIZE: Final = 500
-MAX_DEPTH: Final = 100  # directories in directories that are opened: Textual's tree calls itself for each
+MAX_DEPTH: Final = 100  # maximum depth of open directories, because Textual's tree is recursive
 MAX_ENTRIES: Final = 5_000  # entries of one directory; nobody reads on, and `find` knows the rest
 MARKS: Final = {
     "create": ("+", "$text-success"),
@@ -45,7 +45,7 @@ class DirectoryRefused(Exception):
 
 @dataclass(slots=True)
 class TreeItem:
-    """The data of a node; `is_read`: the entries of this directory are, or are being, shown."""
+    """The data of a node; `is_read`: the directory's entries are loaded or loading."""
 
     path: str
     entry: TreeEntry
@@ -84,7 +84,7 @@ class FileTree(TreeWidget[TreeItem]):
     ICON_NODE_EXPANDED = "▾ "
 
     class FindRequested(Message):
-        """A file is to be found by its name."""
+        """Requests the search for a file by name."""
 
     def __init__(self, load: Callable[[str], Awaitable[TreeAnswer]], *, id: str | None = None) -> None:  # noqa: A002
         root = TreeItem("", TreeEntry(name="files", kind="directory"))
@@ -99,7 +99,7 @@ class FileTree(TreeWidget[TreeItem]):
     def on_mount(self) -> None:
         self._start_reading(self.root)
 
-    # What the screen tells
+    # Input from the screen
 
     def set_marks(self, marks: Mapping[str, str]) -> None:
         """Set the pending operation by path; directories that gain or lose an entry by it are read again."""
@@ -110,7 +110,7 @@ class FileTree(TreeWidget[TreeItem]):
         self._redraw()
 
     def set_diagnostics(self, diagnostics: Mapping[str, Piece]) -> None:
-        """Set what language servers found in pending text by path: a few letters, and their style."""
+        """Set the diagnostics of pending text by path: a short text and its style."""
         if diagnostics != self._diagnostics:
             self._diagnostics = dict(diagnostics)
             self._redraw()
@@ -138,7 +138,7 @@ class FileTree(TreeWidget[TreeItem]):
     # Reading
 
     def _find_node(self, path: str) -> Node | None:
-        """Return the node of a directory, or of the nearest one above it that is shown."""
+        """Return the node of a directory, or of its nearest displayed ancestor."""
         node = self.root
         for part in path.split("/") if path else ():
             if (child := _find_child(node, part)) is None:
@@ -169,7 +169,7 @@ class FileTree(TreeWidget[TreeItem]):
         self._redraw()
 
     async def _merge_entries(self, node: Node, path: str, entries: list[TreeEntry]) -> None:
-        """Bring the children of a node in line with the entries; what is open stays open."""
+        """Reconcile the children of a node with the entries; open directories stay open."""
         entry_keys = {(entry.name, entry.kind) for entry in entries}
         known_items: dict[tuple[str, str], TreeItem] = {}
         for child in list(node.children):
@@ -236,7 +236,7 @@ class FileTree(TreeWidget[TreeItem]):
         return text
 
     def _resolve_color(self, style: str) -> RichStyle:
-        """Return the foreground of a style as it looks over this widget's background."""
+        """Return the foreground of a style over this widget's background."""
         return RichStyle(color=(self.visual_style + self.app.stylesheet.parse_style(style)).rich_style.color)
 
     # Keys and choices
@@ -302,7 +302,7 @@ def _list_parents(path: str) -> Iterable[str]:
 
 
 def _add_deleted(path: str, entries: Iterable[TreeEntry], marks: Mapping[str, str]) -> list[TreeEntry]:
-    """Return the entries, with the files that a pending change deletes in their place by name."""
+    """Return the entries, with files that a pending change deletes, sorted by name."""
     all_entries = list(entries)
     names = {entry.name for entry in all_entries}
     for marked_path, operation in marks.items():

@@ -1,10 +1,15 @@
-"""The text of one file, row by row: line numbers, syntax colours, a cursor, marked lines and matches."""
+"""A file as rows with a text cursor, a selection, syntax colours and diagnostics.
+
+Lines and columns count from 0 and are those of the file, independent of its rows on the screen.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from heapq import nlargest
+from itertools import accumulate, islice
 from typing import Final, NamedTuple, overload
 
 from textual import events
@@ -15,7 +20,6 @@ from textual.strip import Strip
 
 from core.protocol.language import Diagnostic
 from core.protocol.queries import FileAnswer
-from tui.files.text_cursor import TextCursor, TextMatch, compare_lines
 from tui.keymap import get_bindings
 from tui.text import expose_text, shorten_lines
 from tui.widgets.code_view import CodeView
@@ -24,6 +28,8 @@ from tui.widgets.highlight import HighlightedText
 from tui.widgets.row_view import Mark
 from tui.widgets.text_rows import measure_text
 
+MAX_MATCHES: Final = 10_000
+_NAME: Final = re.compile(r"[^\W\d]\w*")
 MAX_LINE_LENGTH: Final = 8_000
 CONTEXT_ABOVE: Final = 5
 MEASURED: Final = 20  # lines of a file of which the widest is taken
@@ -33,8 +39,138 @@ MATCH_STYLE: Final = "underline on $warning 25%"
 CURRENT_MATCH_STYLE: Final = "bold reverse"
 
 
-class TextPlace(NamedTuple):
-    """A place in a text: `line` and `column` from 1, the column in characters; `name`: the identifier there."""
+class TextMatch(NamedTuple):
+    """The characters [start, end) of a line."""
+
+    line: int
+    start: int
+    end: int
+
+
+class LineShift(NamedTuple):
+    """The single region in which two texts differ: lines before `head` are equal, and old lines from `tail` on are
+    shifted by `by` in the new text."""
+
+    head: int
+    tail: int
+    by: int
+
+    def follow(self, line: int) -> int:
+        """Return the new number of an old line; within the changed region it is unchanged."""
+        return line + self.by if line >= max(self.tail, self.head) else line
+
+
+def compare_lines(before: Sequence[str], now: Sequence[str]) -> LineShift:
+    shorter = min(len(before), len(now))
+    head = next((index for index, (old, new) in enumerate(zip(before, now, strict=False)) if old != new), shorter)
+    backwards = enumerate(zip(islice(reversed(before), shorter - head), reversed(now), strict=False))
+    same = next((index for index, (old, new) in backwards if old != new), shorter - head)
+    return LineShift(head, len(before) - same, len(now) - len(before))
+
+
+class TextCursor:
+    """The cursor in `lines`. `anchor`: the line from which on lines are marked, the cursor's own if none are."""
+
+    def __init__(self) -> None:
+        self.lines: Sequence[str] = ()
+        self._text = ""  # the lines, and their start offsets
+        self._starts: Sequence[int] = ()
+        self.line = self.column = self.anchor = 0
+        self.pattern = ""
+        self.matches: list[TextMatch] = []
+
+    def set_lines(self, lines: Sequence[str], shift: LineShift | None = None) -> None:
+        """Set the text; with a `shift` it is the same file, in which the cursor stays with its line."""
+        self.lines, self._text = lines, "\n".join(lines)
+        self._starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+        if shift is None:
+            self.line = self.column = self.anchor = 0
+            self.pattern = ""
+        else:
+            last = max(len(lines) - 1, 0)
+            self.line, self.anchor = (
+                max(min(shift.follow(line_number), last), 0) for line_number in (self.line, self.anchor)
+            )
+        self.find(self.pattern)
+
+    def move_to(self, line: int, column: int | None = None, *, extends: bool = False) -> None:
+        self.line = max(min(line, len(self.lines) - 1), 0)
+        if column is not None:
+            self.column = max(column, 0)
+        if not extends:
+            self.anchor = self.line
+
+    @property
+    def marked(self) -> range:
+        """The marked lines, at least the cursor's own."""
+        return range(min(self.line, self.anchor), max(self.line, self.anchor) + 1)
+
+    # Names
+
+    def find_name(self, is_name: Callable[[int, int], bool]) -> TextMatch | None:
+        """Return the name at or after the cursor in its line, else the last one before it."""
+        names = self._list_names(is_name)
+        return next((name for name in names if name.end > self.column), names[-1] if names else None)
+
+    def move_name(self, step: int, is_name: Callable[[int, int], bool]) -> None:
+        """Move to the next or previous name of the line; from the last one, to the first of the next line."""
+        current_name = self.find_name(is_name)
+        names = self._list_names(is_name)
+        index = names.index(current_name) + step if current_name is not None else -1
+        if 0 <= index < len(names):
+            self.move_to(self.line, names[index].start)
+        elif 0 <= self.line + step < len(self.lines):
+            self.move_to(self.line + step, 0)
+            if step < 0 and (above := self._list_names(is_name)):
+                self.column = above[-1].start
+
+    def _list_names(self, is_name: Callable[[int, int], bool]) -> list[TextMatch]:
+        text = self.lines[self.line] if self.line < len(self.lines) else ""
+        matches = [TextMatch(self.line, *match.span()) for match in _NAME.finditer(text)]
+        return [name_match for name_match in matches if is_name(name_match.start, name_match.end)] or matches
+
+    # Finding
+
+    def find(self, pattern: str) -> None:
+        """Set the literal search text; lower case letters match both cases."""
+        self.pattern, self.matches = pattern, []
+        if not pattern:
+            return
+        search = re.compile(re.escape(pattern), 0 if pattern != pattern.lower() else re.IGNORECASE)
+        for match in islice(search.finditer(self._text), MAX_MATCHES):
+            line = bisect_right(self._starts, match.start()) - 1
+            start = self._starts[line]
+            self.matches.append(TextMatch(line, match.start() - start, match.end() - start))
+
+    def move_match(self, step: int, *, from_here: bool = False) -> bool:
+        """Move to the next or previous match, wrapping around; `from_here`: one at the cursor counts, too."""
+        if not self.matches:
+            return False
+        position = (self.line, self.column)
+        index = bisect_left(self.matches, position, key=lambda candidate: candidate[:2])
+        is_at = index < len(self.matches) and self.matches[index][:2] == position
+        if step > 0:
+            index += is_at and not from_here
+        else:
+            index -= 1
+        match = self.matches[index % len(self.matches)]
+        self.move_to(match.line, match.start)
+        return True
+
+    @property
+    def match_number(self) -> int:
+        """The number of the match at the cursor, from 1; 0 = the cursor is at none."""
+        position = (self.line, self.column)
+        index = bisect_left(self.matches, position, key=lambda candidate: candidate[:2])
+        return index + 1 if index < len(self.matches) and self.matches[index][:2] == position else 0
+
+    def list_matches(self, line: int) -> list[TextMatch]:
+        low = bisect_left(self.matches, line, key=lambda match: match.line)
+        return self.matches[low : bisect_left(self.matches, line + 1, key=lambda match: match.line)]
+
+
+class TextPosition(NamedTuple):
+    """A position in a text: `line` and `column` from 1, in characters; `name`: the identifier at it."""
 
     line: int
     column: int
@@ -42,7 +178,7 @@ class TextPlace(NamedTuple):
 
 
 class CleanLines(Sequence[str]):
-    """Lines as they are shown. Each is cleaned when it is looked at: a file can be long, and few of them are seen."""
+    """The sanitized lines. Cleaning is lazy, because few lines of a long file are displayed."""
 
     def __init__(self, raw: Sequence[str]) -> None:
         self._raw = raw
@@ -90,7 +226,7 @@ class FileView(CodeView):
         self._painting: HighlightedText | None = None
         self._diagnostics: Mapping[int, Sequence[Diagnostic]] = {}
 
-    # What is shown
+    # Content
 
     def show_message(self, text: str) -> None:
         self._shown, self._message, self._painting = (), text, None
@@ -98,8 +234,9 @@ class FileView(CodeView):
         self.redraw()
 
     def show_text(self, file: FileAnswer, *, keeps_place: bool = False) -> None:
-        """Show a file from its top; `keeps_place`: it is the same file, so place and cursor stay with their lines."""
-        is_crlf = file.text.count("\r\n") == file.text.count("\n")  # of mixed ends each "\r" is seen
+        """Show a file from its top. `keeps_place`: the same file in a new version; scroll position and cursor follow
+        their lines."""
+        is_crlf = file.text.count("\r\n") == file.text.count("\n")  # with mixed line ends every "\r" is visible
         text = file.text.replace("\r\n", "\n") if is_crlf else file.text
         lines = shorten_lines(text, MAX_LINE_LENGTH).split("\n")
         if len(lines) > 1 and not lines[-1]:
@@ -122,21 +259,21 @@ class FileView(CodeView):
             self.reveal_rows(self.cursor.line, self.cursor.line)
 
     def set_diagnostics(self, diagnostics: Sequence[Diagnostic]) -> None:
-        """Set what is newly wrong with the text, to be marked beside its lines."""
+        """Set the new diagnostics of the text."""
         if (by_line := group_by_line(diagnostics)) != self._diagnostics:
             self._diagnostics = by_line
             self.redraw()
 
     def list_diagnostics(self) -> Sequence[Diagnostic]:
-        """Return what is wrong in the cursor's line."""
+        """Return the diagnostics of the cursor's line."""
         return self._diagnostics.get(self.cursor.line + 1, ()) if self.has_text else ()
 
-    def go_to(self, line: int, column: int = 1, *, end: int = 0) -> None:
-        """Put the cursor on a place from 1, with the lines up to `end` marked, and bring it into view."""
+    def move_cursor_to(self, line: int, column: int = 1, *, end: int = 0) -> None:
+        """Move the cursor to a position from 1, mark the lines up to `end`, and scroll there."""
         self.cursor.move_to(max(end, line) - 1)
         self.cursor.move_to(line - 1, column - 1, extends=end > line)
         self._note_moved()
-        self.call_after_refresh(self._scroll_to_cursor)  # what is shown beside the text takes its room by then
+        self.call_after_refresh(self._scroll_to_cursor)  # after the layout of the other parts of the pane
 
     def _scroll_to_cursor(self) -> None:
         """Show the cursor's line near the top, with its column in view."""
@@ -152,12 +289,12 @@ class FileView(CodeView):
         return not self._message
 
     @property
-    def place(self) -> TextPlace:
-        """The name at the cursor, or the cursor."""
+    def place(self) -> TextPosition:
+        """The name at the cursor, or the cursor's position."""
         line = self.cursor.line
         if (name := self._find_name()) is None:
-            return TextPlace(line + 1, self.cursor.column + 1)
-        return TextPlace(line + 1, name.start + 1, self.cursor.lines[line][name.start : name.end])
+            return TextPosition(line + 1, self.cursor.column + 1)
+        return TextPosition(line + 1, name.start + 1, self.cursor.lines[line][name.start : name.end])
 
     @property
     def marked_lines(self) -> tuple[int, int]:
@@ -176,7 +313,7 @@ class FileView(CodeView):
         return not any(first <= low < last and role in NO_NAMES for first, last, role in spans or ())
 
     def _to_shown(self, line: int, column: int) -> int:
-        """Return the place on screen of a column of the file."""
+        """Return the displayed column of a column of the file."""
         text = self.cursor.lines[line]
         return column if text.isascii() and text.isprintable() else len(expose_text(text[:column]))
 
@@ -187,7 +324,7 @@ class FileView(CodeView):
         return bisect_right(range(len(text)), column, key=lambda index: len(expose_text(text[: index + 1])))
 
     def _show_cursor(self) -> None:
-        """Draw the cursor, with what is found in its line in view."""
+        """Draw the cursor, and scroll the current match into view."""
         line = self.cursor.line
         self.reveal_rows(line, line)
         if self.cursor.match_number:
@@ -195,7 +332,7 @@ class FileView(CodeView):
         self._note_moved()
 
     def _reveal_columns(self, start: int, end: int) -> None:
-        """Bring the characters [start, end) of the cursor's line into view: the marks at its edges cover some."""
+        """Scroll the characters [start, end) of the cursor's line into view, clear of the marks at the edges."""
         low, high = (self._to_shown(self.cursor.line, column) for column in (start, end))
         first, room = self.scroll_offset.x, self.get_line_width()
         if low < first + bool(first) or high >= first + room:
@@ -234,7 +371,8 @@ class FileView(CodeView):
             self._show_cursor()
 
     def find(self, pattern: str, start: tuple[int, int]) -> None:
-        """Look for a text from a place on, (line, column) from 0; the cursor goes to the first match, or back there."""
+        """Search for a text from `start` on, (line, column) from 0; the cursor moves to the first match, or back to
+        `start`."""
         self.cursor.find(pattern)
         self.cursor.move_to(*start)
         self.cursor.move_match(1, from_here=True)
@@ -249,7 +387,7 @@ class FileView(CodeView):
             self._show_cursor()
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Mark the lines of what is selected by the mouse."""
+        """Mark the lines of the mouse selection."""
         if selection is not None and self.has_text:
             selected_rows = [row for row in range(len(self._shown)) if selection.get_span(row) is not None]
             if selected_rows:

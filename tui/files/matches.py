@@ -1,5 +1,4 @@
-"""Rows of what was found: the letters that were searched for stand out, and of a path that is too long what tells it
-from the others stays."""
+"""Rows of matches: matching letters are emphasized, and a long path keeps its distinguishing part."""
 
 from __future__ import annotations
 
@@ -13,26 +12,26 @@ from core.text.display_names import ELLIPSIS
 from tui.text import format_path, shorten_path
 
 MATCH_STYLE: Final = "bold $primary"
-_LEAST_ROOM: Final = 3  # columns of a directory below which it is left out
+_MIN_DIRECTORY_WIDTH: Final = 3  # columns of a directory below which it is left out
 
 
 def format_match(path: str, paths: Sequence[str], words: str, width: int) -> Content:
-    """Format a match in one row: its name, with what was searched for in it, and of its directory as much as there is
-    room for, above all what no other file of that name has."""
+    """Format a match in one row: its name with the matching letters, and as much of its directory as fits,
+    preferring the part that distinguishes it from files of the same name."""
     directory, name, others = _split(path, paths)
     label = format_path(name, width - 2)
     room = width - len(label) - 4
-    end = shorten_directory(directory, others, room) if directory and room > _LEAST_ROOM else ""
+    end = shorten_directory(directory, others, room) if directory and room > _MIN_DIRECTORY_WIDTH else ""
     line = mark_letters(f" {label}", words.rpartition("/")[2], start=1)
     return Content.assemble(line, (f"  {end}", "$foreground 50%"))
 
 
 def format_whole_path(path: str, paths: Sequence[str], words: str, width: int) -> Content:
-    """Format a path as it is written, with what was searched for in it; shortened as `format_match` does."""
+    """Format a whole path with the matching letters; shortened like `format_match`."""
     if len(label := format_path(path)) > width:
         directory, name, others = _split(path, paths)
         room = width - len(name) - 1
-        end = shorten_directory(directory, others, room) if directory and room > _LEAST_ROOM else ELLIPSIS
+        end = shorten_directory(directory, others, room) if directory and room > _MIN_DIRECTORY_WIDTH else ELLIPSIS
         label = f"{end}/{format_path(name)}"
         label = label if len(label) <= width else ELLIPSIS + label[-max(width - 1, 1) :]
     name_at = label.rstrip("/").rpartition("/")[0]
@@ -51,7 +50,7 @@ def _split(path: str, paths: Sequence[str]) -> tuple[str, str, list[str]]:
 
 
 def shorten_directory(directory: str, others: Sequence[str], width: int) -> str:
-    """Shorten a directory to a width: what all `others` begin and end with as well is left out first."""
+    """Shorten a directory to a width: parts that it shares with all `others` are left out first."""
     if len(full_path := format_path(directory)) <= width:
         return full_path
     parts, rest = directory.split("/"), [other.split("/") for other in others if other != directory]
@@ -68,12 +67,12 @@ def shorten_directory(directory: str, others: Sequence[str], width: int) -> str:
 
 
 def _count_shared(parts: Sequence[str], others: Sequence[str]) -> int:
-    """Return how many parts at the beginning are the same."""
+    """Return the number of common leading parts."""
     return sum(1 for _ in takewhile(lambda both: both[0] == both[1], zip(parts, others, strict=False)))
 
 
 def mark_letters(text: str, letters: str, *, start: int = 0) -> Content:
-    """Return a text in which letters stand out: together if they do, else each behind the one before."""
+    """Return a text with a query's letters emphasized: contiguous if possible, else as a subsequence."""
     line = Content(text)
     for offset in _find_letters(text[start:].lower(), letters.lower()):
         line = line.stylize(MATCH_STYLE, start + offset, start + offset + 1)
@@ -81,7 +80,7 @@ def mark_letters(text: str, letters: str, *, start: int = 0) -> Content:
 
 
 def mark_words(text: str, words: str) -> Content:
-    """Return a text in which each of some words stands out, wherever it does."""
+    """Return a text with all occurrences of some words emphasized."""
     line, lower_text = Content(text), text.lower()
     for word in words.lower().split():
         offset = lower_text.find(word)
@@ -92,7 +91,7 @@ def mark_words(text: str, words: str) -> Content:
 
 
 def _find_letters(text: str, letters: str) -> list[int]:
-    """Return where letters stand in a text: together if they do, else each behind the one before; [] = they do not."""
+    """Return the indices of letters in a text: contiguous if possible, else as a subsequence; [] = no match."""
     if (together := text.find(letters)) >= 0:
         return [*range(together, together + len(letters))]
     places: list[int] = []

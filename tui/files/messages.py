@@ -1,6 +1,6 @@
-"""Messages of the files, which the main screen carries out.
+"""Messages of the files to the main screen.
 
-They stand apart from the widgets, so that their handlers can be typed without a widget being imported.
+They are separate from the widgets, so that typed handlers need no import of a widget.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class MentionRequested(Message, namespace="preview"):
 
 @dataclass
 class LookupRequested(Message, namespace="preview"):
-    """Something is asked about the name at a place, from 1."""
+    """Requests a lookup of the name at a position, from 1."""
 
     kind: Literal["definition", "references", "hover"]
     path: str
@@ -40,7 +40,7 @@ class LookupRequested(Message, namespace="preview"):
 
 @dataclass
 class RenameRequested(Message, namespace="preview"):
-    """The name at a place, from 1, is to become another one wherever it is used."""
+    """Requests a rename of the name at a position, from 1, and of all its uses."""
 
     path: str
     line: int
@@ -50,4 +50,4 @@ class RenameRequested(Message, namespace="preview"):
 
 
 class BackRequested(Message, namespace="preview"):
-    """The place before is to be shown again."""
+    """Requests the previous position."""

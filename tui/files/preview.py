@@ -1,4 +1,5 @@
-"""The preview: a file to be read, found in and pointed at, as it would be with what is pending. It follows the file."""
+"""The preview: a file with its pending changes, for reading, searching and references. It follows changes of the
+file."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from textual.widgets import Input, Static
 
 from core.protocol.commands import Viewing
 from core.protocol.queries import FileAnswer
-from tui.files.file_view import FileView, TextPlace
+from tui.files.file_view import FileView, TextPosition
 from tui.files.messages import BackRequested, LookupRequested, MentionRequested, RenameRequested
 from tui.keymap import get_bindings, get_keymap, insert_keys
 from tui.panes import PaneSource, StatePane
@@ -30,11 +31,11 @@ EMPTY: Final = "No file is shown\n\nChoose one in the file tree, or press {revie
 HOVER: Final = ".preview--hover"
 HOVER_LINES: Final = 12
 PROGRESS_DELAY: Final = 0.5  # seconds
-MAX_SELECTED: Final = 20_000  # characters that are sent of what is marked
+MAX_SELECTED: Final = 20_000  # maximum characters of marked text to send
 
 
 def format_hover(text: str) -> str:
-    """Return what is known of a name, in Markdown, as a few plain lines."""
+    """Format hover information in Markdown as a few plain lines."""
     lines = [line for line in text.strip().split("\n") if not line.lstrip().startswith("```") and line.strip() != "---"]
     return "\n".join([*lines[:HOVER_LINES], *(["…"] if len(lines) > HOVER_LINES else [])])
 
@@ -60,7 +61,7 @@ class DelayedLoad:
     _timer: Timer | None = None
 
     def start(self, load: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run `load` in the place of what is still being loaded."""
+        """Run `load` in place of the current load."""
         if self._timer is None:
             self._timer = self._widget.set_timer(PROGRESS_DELAY, self.show_progress)
         _ = start_worker(self._widget, self._run, load, group=self._group, exclusive=True, exit_on_error=False)
@@ -70,7 +71,7 @@ class DelayedLoad:
         self.finish()
 
     def finish(self) -> None:
-        """Take note that what was to be loaded is there."""
+        """Note that the load has finished."""
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
@@ -78,7 +79,7 @@ class DelayedLoad:
     async def _run(self, load: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
             await load()
-        except Exception as error:  # whatever failed is shown in the place of what was to be seen
+        except Exception as error:  # any error appears in place of the file
             self.finish()
             self.show_failure(render_prose(str(error)))
 
@@ -115,7 +116,7 @@ class FilePreview(StatePane):
         self._is_loading = self._is_stale = self._has_hover = False
         self._reports: DiagnosticReports = NO_REPORTS
         self._find_start = (0, 0)
-        self._renamed: TextPlace | None = None
+        self._renamed: TextPosition | None = None
         self._loading = DelayedLoad(
             self,
             "preview.load",
@@ -137,7 +138,7 @@ class FilePreview(StatePane):
 
     @property
     def path(self) -> str:
-        """The file that is shown or being read, "" = none."""
+        """The displayed or loading file, "" = none."""
         return self._path
 
     @property
@@ -160,20 +161,20 @@ class FilePreview(StatePane):
     # Loading
 
     def show(self, path: str, line: int = 0, column: int = 1, *, end: int = 0) -> None:
-        """Show a file with the cursor on a place from 1, and the lines up to `end` marked. The same file again, without
-        a line, keeps the place."""
+        """Show a file with the cursor at a position from 1, and the lines up to `end` marked. The same file without
+        a line keeps its position."""
         if path != self._path:
             self._path, self._file = path, None
         self._loading.start(partial(self._load_file, path, (line, column, end)))
 
     def refresh_paths(self, paths: frozenset[str]) -> None:
-        """Files have changed, on disk or in what is pending; none named: any may have."""
+        """Reload changed files, on disk or pending; no paths = any file may have changed."""
         if self._path and (not paths or self._path in paths):
             self._is_stale = True
             self._load_again()
 
     def set_diagnostics(self, reports: DiagnosticReports) -> None:
-        """Set what is newly wrong in pending files, by path."""
+        """Set the new diagnostics of pending files, by path."""
         self._reports = reports
         self._show_diagnostics()
 
@@ -186,7 +187,7 @@ class FilePreview(StatePane):
         self._load_again()
 
     def _load_again(self) -> None:
-        """Load a file that has changed, once it is seen and what is being loaded is there."""
+        """Reload a changed file, once it is visible and no load is running."""
         if self._is_stale and self.display and not self._is_loading:
             self._loading.start(partial(self._load_file, self._path, (0, 1, 0)))
 
@@ -198,7 +199,7 @@ class FilePreview(StatePane):
         if path == self._path:
             self._show_file(file)
             if target[0] > 0 and not file.problem:
-                self._view.go_to(*target[:2], end=target[2])
+                self._view.move_cursor_to(*target[:2], end=target[2])
         self._load_again()
 
     def _show_file(self, file: FileAnswer) -> None:
@@ -247,7 +248,7 @@ class FilePreview(StatePane):
         ]
         title.update(Content.assemble(*parts, (selection_note, "$text-primary"), (size, "$foreground 45%")))
 
-    # What is pointed at
+    # References
 
     @property
     def marked_lines(self) -> tuple[int, int]:
@@ -256,7 +257,7 @@ class FilePreview(StatePane):
 
     @property
     def viewing(self) -> Viewing | None:
-        """The place that the user looks at; None: nothing can be read here."""
+        """The position in view; None: no readable file."""
         if self._file is None or not self._view.has_text:
             return None
         start, end = self.marked_lines
@@ -277,24 +278,24 @@ class FilePreview(StatePane):
         if self._file is not None:
             self.post_message(MentionRequested(self._path, *self.marked_lines))
 
-    # What is asked about a name
+    # Lookups
 
     def action_look_up(self, kind: Literal["definition", "references", "hover"]) -> None:
         if kind == "hover" and self._has_hover:
             self.show_hover("")
-        elif (text_place := self._find_name()) is not None:
-            self.post_message(LookupRequested(kind, self._path, text_place.line, text_place.column, text_place.name))
+        elif (position := self._find_name()) is not None:
+            self.post_message(LookupRequested(kind, self._path, position.line, position.column, position.name))
 
-    def _find_name(self) -> TextPlace | None:
-        """Return the name at the cursor; it is said if there is none."""
-        text_place = self._view.place if self._file is not None and self._view.has_text else None
-        if text_place is not None and text_place.name:
-            return text_place
+    def _find_name(self) -> TextPosition | None:
+        """Return the name at the cursor; a notice reports if there is none."""
+        position = self._view.place if self._file is not None and self._view.has_text else None
+        if position is not None and position.name:
+            return position
         self.app.notify("There is no name in this line.", markup=False)
         return None
 
     def show_hover(self, text: str) -> None:
-        """Show what is known of a name below the file until the cursor moves; "" = only what is wrong in its line."""
+        """Show hover information below the file until the cursor moves; "" = only the diagnostics of its line."""
         panel, self._has_hover = self.query_one(HOVER, Static), bool(text)
         report = text or "\n".join(
             f"{SEVERITY_SIGNS[diagnostic.severity][0]} {format_diagnostic(diagnostic)}"
@@ -327,11 +328,11 @@ class FilePreview(StatePane):
     @on(Input.Submitted)
     def _on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        purpose, text, text_place = self._close_input(), event.value.strip(), self._renamed
+        purpose, text, position = self._close_input(), event.value.strip(), self._renamed
         if purpose == "line" and text.isdecimal():
-            self._view.go_to(int(text))
-        elif purpose == "rename" and text_place is not None and text not in {"", text_place.name}:
-            self.post_message(RenameRequested(self._path, text_place.line, text_place.column, text_place.name, text))
+            self._view.move_cursor_to(int(text))
+        elif purpose == "rename" and position is not None and text not in {"", position.name}:
+            self.post_message(RenameRequested(self._path, position.line, position.column, position.name, text))
 
     @on(PreviewInput.Cancelled)
     def _on_input_cancelled(self) -> None:

@@ -1,1 +1,1 @@
-"""Keys and visibility: which widget may take a key, and what letters mean."""
+"""Keys and visibility: which widget may take a key, and the meaning of letters."""

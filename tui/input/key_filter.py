@@ -14,7 +14,7 @@ from textual.widgets import Input, TextArea
 
 from tui.input.keystrokes import BURST_GAP, FASTEST_TYPING, KeyKind, Keystroke, KeystrokeBuffer, TypedWidget
 from tui.input.visibility import get_visibility
-from tui.key_scopes import CURSOR_KEYS
+from tui.keymap import CURSOR_KEYS
 
 TEXT_WIDGETS: Final = (Input, TextArea)
 
@@ -23,29 +23,29 @@ class TextTarget(Protocol):
     """The target of text that was typed or pasted where no text is written."""
 
     def take_text(self, text: str) -> None:
-        """Insert letters that are no command where they were typed."""
+        """Insert letters that are no commands."""
 
     def take_paste(self, event: events.Paste) -> None:
-        """Paste what was pasted elsewhere."""
+        """Paste a text into the prompt, because the focused widget takes none."""
 
 
 class KeyFilter:
-    """Decides for one app which events Textual handles as usual. `is_by_hand`: the key that is being answered came so
-    long after the one before it that they are not part of one paste."""
+    """Decides for one app which events Textual handles as usual. `is_by_hand`: the current key came so long after
+    the previous one that they are not part of a paste."""
 
     def __init__(self, app: App[int], find_target: Callable[[], TextTarget]) -> None:
         self._app, self._find_target = app, find_target
-        self.keystrokes = KeystrokeBuffer(act=self._carry_out, write=self._insert_text, wait=self._start_timer)
+        self.keystrokes = KeystrokeBuffer(act=self._execute, write=self._insert_text, wait=self._start_timer)
         self._timer: Timer | None = None
         self._struck_at = self._last_key_at = 0.0
         self.is_by_hand = True
 
     def get_seconds_since_struck(self) -> float:
-        """Return the seconds since the key or button that is being answered was struck."""
+        """Return the seconds since the press of the current key or button."""
         return max(monotonic() - self._struck_at, 0.0) if self._struck_at else 0.0
 
     def accepts(self, event: events.Event) -> bool:
-        """True if an event of the user's goes on to the widget that has the focus."""
+        """True if an input event is passed to the focused widget."""
         if event.is_forwarded:
             return True
         if isinstance(event, events.Paste):
@@ -65,7 +65,7 @@ class KeyFilter:
         return getattr(event, "aim", self._app.focused) is self._app.focused
 
     def _get_visible_focus(self) -> Widget | None:
-        """Return the widget that has the focus, unless it is hidden: then nothing has it any more."""
+        """Return the focused widget; None if it is hidden."""
         widget = self._app.focused
         if widget is not None and get_visibility(widget) == "hidden":
             self._app.screen.set_focus(None)
@@ -84,12 +84,12 @@ class KeyFilter:
         if event.is_printable and event.character and has_letter_keys:
             self.keystrokes.add(Keystroke(event.character, event.time, self._classify_key(event), event))
             return False
-        if self.keystrokes.is_holding:
+        if self.keystrokes.is_pending:
             self._end_burst(event)
         return True
 
     def _end_burst(self, event: events.Key) -> None:
-        """End a burst by a key that is no letter; Escape drops held letters, and a paste is not struck by hand."""
+        """End a burst by a key that is no letter; Escape drops delayed letters, and a paste is not typed by hand."""
         if event.key == "escape":
             self.keystrokes.clear()
         elif self.keystrokes.is_pasted(event.time):
@@ -113,8 +113,8 @@ class KeyFilter:
         if self._app.screen_stack:  # else the app is about to end
             self.keystrokes.flush()
 
-    def _carry_out(self, stroke: Keystroke) -> None:
-        """Forward a key to the widget it was struck for, if that still has the focus and is still visible."""
+    def _execute(self, stroke: Keystroke) -> None:
+        """Forward a key to the widget that was focused when it was pressed, if it still is and is visible."""
         event: Any = stroke.event
         visible_focus = self._get_visible_focus()
         if event.aim is visible_focus and event.aim is not None:
@@ -129,7 +129,8 @@ class KeyFilter:
         (widget if isinstance(widget, TypedWidget) else self._find_target()).take_text(text)
 
     def _accepts_paste(self, event: events.Paste) -> bool:
-        """True if a text widget takes the paste. Otherwise it goes to the prompt; it is never read as keys."""
+        """True if the focused text widget takes the paste. Otherwise it goes to the prompt; it is never interpreted
+        as keys."""
         self.keystrokes.clear()
         visible_focus = self._get_visible_focus()
         if visible_focus is None or not any(hasattr(visible_focus, name) for name in ("_on_paste", "on_paste")):

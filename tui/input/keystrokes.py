@@ -1,7 +1,7 @@
-"""Letters typed while a pane has the focus: commands of the pane, or a sentence that is meant for the prompt.
+"""Letters typed while a pane has the focus: commands of the pane, or a sentence that belongs into the prompt.
 
-A letter that does something is held for a moment; if what follows makes it a text, nothing is done. A letter that only
-moves a cursor acts at once. Keys that come faster than a hand strikes them are no commands at all.
+A command letter is delayed for a moment; if a sentence follows, nothing is done. A letter that only moves a cursor acts
+at once. Keys that arrive faster than a hand can type are no commands.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, Literal
 
+from textual.dom import DOMNode
 from textual.events import Key
 from textual.widget import Widget
 
 BURST_GAP: Final = 0.15  # seconds between two letters from which on they do not belong together
 FASTEST_TYPING: Final = 0.01  # seconds; no hand strikes two keys within it
-
 KeyKind = Literal["move", "command", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class Keystroke:
-    """A printable key, struck `at` a moment in seconds; `kind`: its meaning at the focus. `event` is passed on."""
+    """A printable key, pressed at the time `at` in seconds; `kind`: its meaning for the focused widget. `event` is
+    passed on."""
 
     character: str
     at: float
@@ -41,22 +42,22 @@ class TypedWidget(Widget):
 
 
 class KeystrokeBuffer:
-    """Letters of one burst. `act` carries a key out, `write` inserts text, `wait` calls `flush` after `BURST_GAP`."""
+    """Letters of one burst. `act` runs a key, `write` inserts text, `wait` calls `flush` after `BURST_GAP`."""
 
     def __init__(
         self, *, act: Callable[[Keystroke], None], write: Callable[[str], None], wait: Callable[[], None]
     ) -> None:
-        self._act, self._write, self._wait = act, write, wait
+        self._run_binding, self._write, self._wait = act, write, wait
         self._burst: list[Keystroke] = []
         self._held: list[Keystroke] = []
 
     @property
-    def is_holding(self) -> bool:
-        """True while a letter waits for what comes next."""
+    def is_pending(self) -> bool:
+        """True while a letter waits for the next key."""
         return bool(self._held)
 
     def add(self, stroke: Keystroke) -> None:
-        """Add a printable key: carry it out, hold it, or take the burst as text."""
+        """Add a printable key: run it, delay it, or insert the burst as text."""
         if self._burst and stroke.at - self._burst[-1].at >= BURST_GAP:
             self.flush()
         self._burst.append(stroke)
@@ -64,22 +65,22 @@ class KeystrokeBuffer:
             self.write_burst()
             return
         if stroke.kind == "move" and (not self._held or (self._burst[0].kind == "move" and self._are_commands())):
-            self._carry_out_held()
-            self._act(stroke)
+            self._execute_pending()
+            self._run_binding(stroke)
         else:
             self._held.append(stroke)
         self._wait()
 
     def flush(self) -> None:
-        """Carry out what is held, unless it is a word: nothing was struck for a moment."""
+        """Carry out the delayed letter after a pause, unless a word was typed."""
         if not self._held or self._are_commands():
-            self._carry_out_held()
+            self._execute_pending()
             self._burst.clear()
         else:
             self.write_burst()
 
     def is_pasted(self, timestamp: float) -> bool:
-        """True if a key of that moment came faster than a hand strikes it after the last letter."""
+        """True if a key came faster after the last letter than a hand can type."""
         return bool(self._burst) and timestamp - self._burst[-1].at < FASTEST_TYPING
 
     def write_burst(self) -> None:
@@ -98,7 +99,22 @@ class KeystrokeBuffer:
         too_fast = any(after - before < FASTEST_TYPING for before, after in pairwise(moments))
         return not commands or (len(commands) == 1 and not too_fast)
 
-    def _carry_out_held(self) -> None:
+    def _execute_pending(self) -> None:
         keystrokes, self._held = self._held, []
         for keystroke in keystrokes:
-            self._act(keystroke)
+            self._run_binding(keystroke)
+
+
+class OrderedBindings(DOMNode):
+    """A text widget that runs its bindings itself, in the order of the key presses.
+
+    Textual runs a binding only after the key has bubbled to the app, which is after the letters that follow it where a
+    slow connection delivers several keys at a time.
+    """
+
+    async def _run_binding(self, key: str) -> bool:
+        """Run the binding of a key on this widget; False if there is none, or none that is enabled."""
+        for binding in self._bindings.key_to_bindings.get(key, ()):
+            if not binding.priority and await self.app.run_action(binding.action, self):
+                return True
+        return False

@@ -1,7 +1,7 @@
-"""Visibility decides what keys can do: a hidden widget takes none, and one that has only just appeared is not judged.
+"""Keys depend on visibility: a hidden widget takes none, and an item that has just appeared can't be judged.
 
-Moments are seconds of the clock at hand. A verdict counts from the moment its key was struck, not from the one in which
-it is carried out: a key that waited while the program was busy was meant for what was on screen then.
+Times are seconds of the caller's clock. A verdict counts at the time of its key press, not of its execution: a key that
+waited while the program was busy refers to the earlier screen.
 """
 
 from __future__ import annotations
@@ -41,20 +41,21 @@ def is_fully_visible(widget: Widget) -> bool:
 
 
 def get_seconds_since_struck(widget: Widget) -> float:
-    """Return the seconds since the key or button that is being answered was struck; 0 where nothing tells."""
+    """Return the seconds since the press of the current key or button; 0 if unknown."""
     get_seconds = getattr(widget.app, "seconds_since_struck", None)
     return float(get_seconds()) if callable(get_seconds) else 0.0
 
 
 class GracePeriod:
-    """The moment in which what has just appeared takes no answer. It begins when that is drawn, or after `restart`."""
+    """The period after an appearance in which no answer is accepted. It starts with the first frame, or with
+    `restart`."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._drawn_at: float | None = None
 
     def restart(self) -> None:
-        """Begin again: something else is shown now, or it is hidden."""
+        """Restart, because the content changed or was hidden."""
         self._drawn_at = None
 
     def note_drawn(self) -> None:
@@ -62,12 +63,12 @@ class GracePeriod:
             self._drawn_at = monotonic()
 
     def is_over(self, since_struck: float = 0.0) -> bool:
-        """True if what was struck so many seconds ago was meant for it."""
+        """True if a key that was pressed so many seconds ago refers to the current content."""
         return self._drawn_at is not None and monotonic() - since_struck - self._drawn_at >= self._seconds
 
 
 class GuardedWidget(Widget):
-    """A widget that asks: it takes an answer once it has been on screen, as it is now, for a moment."""
+    """A widget with a question: it accepts an answer after its current content was visible for a moment."""
 
     grace_period: GracePeriod
 
@@ -85,14 +86,14 @@ class GuardedWidget(Widget):
         self.restart_grace()
 
     def can_take_answer(self) -> bool:
-        """True if the widget can have been seen when the key was struck that is being answered."""
+        """True if the widget was visible long enough when the current key was pressed."""
         return get_visibility(self) == "seen" and self.grace_period.is_over(get_seconds_since_struck(self))
 
 
 class PaneAttention:
-    """The time that the user has had to look: `grace` seconds since a pane was shown, and since it got the focus.
+    """The time that the user has had to look: `grace` seconds since a pane appeared, and since it got the focus.
 
-    `seconds_needed`: for so long a thing in the pane has to have been visible before it is judged.
+    `seconds_needed`: the time that an item must have been visible before it can be judged.
     """
 
     def __init__(self, grace: float, clock: Callable[[], float]) -> None:
@@ -102,7 +103,7 @@ class PaneAttention:
         self._has_focus = False
 
     def note_shown(self) -> None:
-        """Take note that the pane has just appeared, or what covered it is gone."""
+        """Note that the pane has just appeared or was uncovered."""
         self._up_since, self.seconds_needed = self._clock(), self._grace
 
     def note_focus(self, has_focus: bool) -> None:
@@ -111,17 +112,17 @@ class PaneAttention:
         self._has_focus = has_focus
 
     def note_moved(self, *, by_hand: bool) -> None:
-        """Take note that something else in the pane is current; where the user moved `by_hand`, a glance is enough."""
+        """Note that another item of the pane is current; after a move `by_hand`, a glance is enough."""
         self.seconds_needed = GLANCE_SECONDS if by_hand else self._grace
 
     def is_too_early(self, since_struck: float, *, by_mouse: bool = False) -> bool:
-        """True if what was struck so many seconds ago was meant for something else. The mouse needs no focus."""
+        """True if a key pressed so many seconds ago referred to the previous content. The mouse needs no focus."""
         start_time = self._up_since if by_mouse else max(self._up_since, self._focused_since)
         return self._clock() - since_struck - start_time < self._grace
 
 
 class VisibleTimes:
-    """Since when each of several things has been on screen without a break."""
+    """The times since which items have been visible without interruption."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -135,6 +136,6 @@ class VisibleTimes:
         self._since.clear()
 
     def is_visible_for(self, thing: Hashable, *, at_least: float, since_struck: float = 0.0) -> bool:
-        """True if the thing had been there for `at_least` seconds when the key was struck."""
+        """True if the item had been visible for `at_least` seconds when the key was pressed."""
         start_time = self._since.get(thing)
         return start_time is not None and self._clock() - since_struck - start_time >= at_least

@@ -10,7 +10,7 @@ from core.protocol.commands import PlanBuild
 from core.protocol.documents import Plan, Todo, TodoStatus
 
 
-class PlanWanted(Message, namespace="plan_panel"):
+class PlanRequested(Message, namespace="plan_panel"):
     """One of the project's plans is to be opened."""
 
 
@@ -47,7 +47,7 @@ class RemovalRequested(Message, namespace="plan_panel"):
 
 @dataclass
 class HunksRequested(Message, namespace="plan_panel"):
-    """The changes made for a todo are to be shown."""
+    """Requests the hunks of a todo."""
 
     id: str
 
@@ -61,7 +61,7 @@ class ExternalEditRequested(Message, namespace="plan_panel"):
 
 @dataclass
 class TextSaved(Message, namespace="plan_panel"):
-    """The text of a plan is to be `body`; `plan` is what it was made from."""
+    """Requests that the text of a plan becomes `body`; `plan` is the version that was edited."""
 
     plan: Plan
     body: str

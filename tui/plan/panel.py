@@ -1,13 +1,14 @@
-"""The plan panel: todos with their dependencies and states, and the text of the plan below."""
+"""The plan panel: its todos, its text and their editors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
-from textual.widgets import Input, Static
+from textual.message import Message
+from textual.widgets import Input, Static, TextArea
 
 from core.protocol.commands import MAX_SUBAGENTS, PlanBuild, PlanComment
 from core.protocol.documents import Plan, Todo
@@ -16,17 +17,73 @@ from core.protocol.review import Comment
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.panes import StatePane
 from tui.plan import messages, todo_edits
-from tui.plan.editing import PlanEditor, PlanInput
-from tui.plan.graph import UNDRAWN_MARK, UNDRAWN_NOTE, GraphRow, layout_graph
 from tui.plan.text_view import USUAL_PLACE, PlanText, describe_nothing
 from tui.plan.todo_list import TodoList
-from tui.plan.todo_rows import TodoFacts, count_hunks_by_todo, map_todo_activity, matches_filter, render_title
+from tui.plan.todo_rows import (
+    UNDRAWN_MARK,
+    UNDRAWN_NOTE,
+    GraphRow,
+    TodoFacts,
+    count_hunks_by_todo,
+    layout_graph,
+    map_todo_activity,
+    matches_filter,
+    render_title,
+)
 from tui.review.hunk_editor import is_line_editable
 from tui.review.messages import CommandRequested, CommentsRequested
 from tui.state import ViewState
 from tui.text import fit_line
+from tui.widgets.input_line import InputLine, InputPurpose
 
 TODO_ACTIONS: Final = frozenset({"cycle", "move", "remove", "show_hunks", "ask"})
+
+
+class PlanInput(InputLine):
+    """The input for a todo's text, dependencies or proof, for a filter, or for a comment."""
+
+    purposes: ClassVar[Mapping[str, InputPurpose]] = {
+        "add": InputPurpose("What is to be done. Enter adds it below the marked todo", "done"),
+        "edit": InputPurpose("What is to be done. Enter changes it", "done"),
+        "needs": InputPurpose("Ids that it waits for, with commas between them; empty: it waits for nothing", "done"),
+        "verify": InputPurpose("A command that has to pass before it is completed; empty: none", "done"),
+        "filter": InputPurpose("Words, or ready, doing, blocked, done; esc: all", "stay with it", "show all"),
+        "comment": InputPurpose("Your comment. Enter keeps it for S, empty removes it", "keep"),
+    }
+
+
+class PlanEditor(TextArea):
+    """Edits the body of `plan`; saving merges later changes of the plan."""
+
+    BINDINGS = get_bindings("planeditor", priority=True)
+    hints: Final = (("planeditor.save", "save"), ("planeditor.cancel", "leave it"), ("app.editor", "$EDITOR"))
+
+    class Closed(Message):
+        """The user leaves, and nothing is unsaved."""
+
+    suffix = ".md"
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan.body, soft_wrap=True, tab_behavior="indent", show_line_numbers=False)
+        self.plan = plan
+        self.cursor_blink = False
+
+    @property
+    def is_changed(self) -> bool:
+        return self.text != self.plan.body
+
+    # Both wait for earlier keys, which may still be on their way to the text.
+    def action_save(self) -> None:
+        self.call_later(self._save)
+
+    def _save(self) -> None:
+        self.post_message(messages.TextSaved(self.plan, self.text) if self.is_changed else self.Closed())
+
+    def action_cancel(self) -> None:
+        self.call_later(self._cancel)
+
+    def _cancel(self) -> None:
+        self.post_message(messages.DiscardRequested() if self.is_changed else self.Closed())
 
 
 class PlanPanel(StatePane):
@@ -66,8 +123,8 @@ class PlanPanel(StatePane):
         self._is_graph = False
         self._pattern = ""
         self._expected_id = ""  # a todo that was asked for and has not come yet
-        self._found: tuple[str, ...] = ()  # plans of the project, while none is open
-        self._place = USUAL_PLACE
+        self._plan_names: tuple[str, ...] = ()  # plans of the project, while none is open
+        self._plan_directory = USUAL_PLACE
 
     def compose(self) -> ComposeResult:
         yield Static(classes="plan--title")
@@ -113,11 +170,11 @@ class PlanPanel(StatePane):
         if self.is_mounted:
             self._render_plan(is_same=not is_other)
             if is_other and self.query_one(PlanText).has_focus:
-                self.focus()  # there was nothing but a text when the panel came up
+                self.focus()  # the panel had nothing but a text when it opened
 
-    def show_found(self, names: tuple[str, ...], directory: str) -> None:
-        """Name the plans of the project, from which one can be chosen while none is open, and where they are kept."""
-        self._found, self._place = names, directory
+    def show_plan_names(self, names: tuple[str, ...], directory: str) -> None:
+        """List the project's plans, to choose from while none is open, and their directory."""
+        self._plan_names, self._plan_directory = names, directory
         if self.is_mounted and not (self._plan or self._todos):
             self._render_plan()
 
@@ -133,7 +190,9 @@ class PlanPanel(StatePane):
         self.set_class(not (plan and plan.body.strip()), "-textless")
         self._render_title()
         self._render_todos()
-        message = "" if plan or todos else describe_nothing(self._found, get_keymap(self.app), self._place)
+        message = (
+            "" if plan or todos else describe_nothing(self._plan_names, get_keymap(self.app), self._plan_directory)
+        )
         self.query_one(PlanText).show(plan, message, comments=self._comments, is_same=is_same)
 
     def _render_todos(self) -> None:
@@ -143,7 +202,7 @@ class PlanPanel(StatePane):
             rows = [row for row in rows if matches_filter(row.todo, self._facts.todos, self._pattern)]
         self._show_notes(rows)
         todo_list = self.query_one(TodoList)
-        todo_list.disabled = not self._todos  # so that nothing gives the focus to what is not seen
+        todo_list.disabled = not self._todos  # so that a hidden widget never gets the focus
         todo_list.show(rows, self._facts, is_graph=self._is_graph)
         if self._expected_id in self._facts.todos:
             key, self._expected_id = self._expected_id, ""
@@ -158,7 +217,7 @@ class PlanPanel(StatePane):
         self.query_one(".plan--note", Static).update("\n".join(notes))
 
     def _layout_graph(self) -> list[GraphRow]:
-        """Return the graph; laid out anew only when dependencies have changed."""
+        """Return the graph; lay it out again only after changes of dependencies."""
         shape = [(todo.id, todo.dependencies) for todo in self._todos]
         if shape != self._graph_edges:
             self._graph_edges, self._graph_layout = shape, layout_graph(self._todos)
@@ -169,7 +228,7 @@ class PlanPanel(StatePane):
         return self.query_one(TodoList).current_todo
 
     def select_todo(self, key: str) -> None:
-        """Put the cursor on a todo; a filter that hides it is cleared."""
+        """Move the cursor to a todo; a filter that hides it is cleared."""
         todo_list = self.query_one(TodoList)
         if not todo_list.select_todo(key) and self._pattern:
             self.action_unfilter()
@@ -229,13 +288,13 @@ class PlanPanel(StatePane):
 
     @on(TodoList.TextRequested)
     def _on_text_requested(self) -> None:
-        self.add_class("-reading")  # the text gets the room, and the todos have it again when they are gone back to
+        self.add_class("-reading")  # the text gets the room until the user returns to the todos
         self.query_one(PlanText).focus()
 
     @on(PlanText.Left)
     def _on_text_left(self) -> None:
         if not (self._plan or self._todos):
-            self.post_message(messages.PlanWanted())
+            self.post_message(messages.PlanRequested())
         self.remove_class("-reading")
         self.focus()
 

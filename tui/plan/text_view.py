@@ -1,6 +1,6 @@
-"""The text of a plan with a line cursor and the user's comments below the lines that they quote.
+"""The text of a plan with a line cursor and the user's comments below their quoted lines.
 
-A row knows the Markdown lines that it comes from, so a comment quotes these whatever the layout made of them.
+A row knows its source lines in the Markdown, so quotes of a comment are independent of the layout.
 """
 
 from __future__ import annotations
@@ -67,8 +67,7 @@ class PlanTextRow:
 
 
 def describe_nothing(names: Sequence[str], keymap: Mapping[str, str], directory: str = USUAL_PLACE) -> str:
-    """Describe a panel without a plan: which ones the project has, how one is opened, and how and where a new one comes
-    to be."""
+    """Describe a panel without a plan: the plans of the project, and how to open or create one."""
     empty = f"{EMPTY} {fit_line(directory, 80)}. {insert_keys(MODE_KEY, keymap)}"
     if not names:
         return f"No plan in this project yet\n\n{empty}"
@@ -79,7 +78,8 @@ def describe_nothing(names: Sequence[str], keymap: Mapping[str, str], directory:
 
 
 def layout_text(body: str, comments: Iterable[Comment], width: int, *, title: str = "") -> list[PlanTextRow]:
-    """Return the rows of a body with each comment below its last line, without a first heading that says the title."""
+    """Return the rows of a body with each comment below its last line, without a first heading that repeats the
+    title."""
     rows = _drop_title(_layout_body(body, width), title)
     lost_rows: list[PlanTextRow] = []
     for comment in sorted(comments, key=lambda remark: (-remark.start, remark.hunk)):
@@ -98,7 +98,7 @@ def layout_text(body: str, comments: Iterable[Comment], width: int, *, title: st
 
 
 def _drop_title(rows: Sequence[PlanTextRow], title: str) -> list[PlanTextRow]:
-    """Return the rows without a heading at their beginning that says the title again, in whatever form."""
+    """Return the rows without a first heading that repeats the title in any form."""
     content_rows = list(dropwhile(lambda row: not _read_row(row).strip(), rows))
     heading = [row for row in content_rows if (row.first, row.last) == (content_rows[0].first, content_rows[0].last)]
     is_heading = any(role == "heading" for row in heading for _, role in row.pieces)
@@ -112,11 +112,11 @@ def _read_row(row: PlanTextRow) -> str:
 
 
 def _list_words(text: str) -> list[str]:
-    """Return the words of a title, but for the one that tells that it is a plan's."""
+    """Return the words of a title without the one that marks a plan."""
     return [word for word in re.findall(r"\w+", text.casefold()) if word != "plan"]
 
 
-@lru_cache(maxsize=2)  # a comment more does not change how the body is laid out
+@lru_cache(maxsize=2)  # comments do not change the layout of the body
 def _layout_body(body: str, width: int) -> tuple[PlanTextRow, ...]:
     from tui.widgets.markdown_rows import render_markdown
 
@@ -159,7 +159,7 @@ class PlanText(CursorView):
         comment: Comment
 
     class Left(Message):
-        """The user goes back to the todos."""
+        """The user returned to the todos."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -197,7 +197,7 @@ class PlanText(CursorView):
     on_focus = on_blur = CursorView.redraw
 
     def set_commenting(self, is_commenting: bool) -> None:
-        """Keep the marked lines marked without the focus while a comment on them is typed."""
+        """Leave the marked lines marked without the focus while a comment on them is typed."""
         self._is_commenting = is_commenting
         self.redraw()
 
@@ -275,7 +275,7 @@ class PlanText(CursorView):
             if event.chain == 2:
                 self.action_comment()
 
-    # What is said
+    # Messages
 
     def action_comment(self) -> None:
         if (comment := self.current_comment) is not None:

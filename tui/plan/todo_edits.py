@@ -1,4 +1,4 @@
-"""Edits of a list of todos, as pure functions; the engine has the last word on each."""
+"""Edits of a list of todos, as pure functions. The engine validates every edit again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def remove_todo(todos: Todos, todo_id: str) -> Todos:
 
 
 def move_todo(todos: Todos, todo_id: str, step: int) -> Todos:
-    """Return `todos` with one moved by `step` places."""
+    """Return `todos` with one moved by `step` positions."""
     index = next((number for number, todo in enumerate(todos) if todo.id == todo_id), -1)
     to = index + step
     if index < 0 or not 0 <= to < len(todos):
@@ -49,13 +49,13 @@ def move_todo(todos: Todos, todo_id: str, step: int) -> Todos:
 
 
 def move_todo_to(todos: Todos, todo_id: str, target: str) -> Todos:
-    """Return `todos` with one moved to the place of `target`."""
+    """Return `todos` with one moved to the position of `target`."""
     places = {todo.id: number for number, todo in enumerate(todos)}
     return move_todo(todos, todo_id, places[target] - places[todo_id]) if {todo_id, target} <= places.keys() else todos
 
 
 def parse_ids(text: str) -> tuple[str, ...]:
-    """Return comma-separated ids, each once."""
+    """Return comma-separated ids without duplicates."""
     return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 

@@ -1,6 +1,6 @@
-"""The todos of a plan as a list or a graph with a cursor; rows are rendered when they are seen.
+"""The todos of a plan as a list or a graph with a cursor; only visible rows are rendered.
 
-Five thousand todos cost no more than a screenful: for all of them only the row is computed at which each ends.
+For all todos only their last rows are computed, so five thousand cost no more than a screenful.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from textual.timer import Timer
 
 from core.protocol.documents import Todo
 from tui.keymap import get_bindings
-from tui.plan.graph import GraphRow
-from tui.plan.todo_rows import TodoFacts, count_rows, render_graph_row, render_todo
+from tui.plan.todo_rows import GraphRow, TodoFacts, count_rows, render_graph_row, render_todo
 from tui.themes.appearance import is_read_out
 from tui.widgets.row_view import CursorView
 from tui.widgets.text_rows import Piece, measure_text
@@ -29,7 +28,7 @@ DOT_INTERVAL = 0.25  # seconds
 
 
 class TodoList(CursorView):
-    """Lists todos; the cursor stays on its todo, or in its place."""
+    """The list of todos; the cursor keeps its todo or its index."""
 
     ALLOW_SELECT = False  # dragging moves a todo
 
@@ -44,7 +43,7 @@ class TodoList(CursorView):
 
     @dataclass
     class Dropped(Message):
-        """A todo was dragged to the place of `target`."""
+        """A todo was dragged to the position of `target`."""
 
         id: str
         target: str
@@ -53,7 +52,7 @@ class TodoList(CursorView):
         """The text of the plan is to be read."""
 
     class HunksRequested(Message):
-        """The changes made for the current todo are to be shown."""
+        """Requests the hunks of the current todo."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,9 +81,9 @@ class TodoList(CursorView):
         self._working = name
         self._lay_out()
         self.move_to(index)
-        self._let_dots_move()
+        self._animate_dots()
 
-    def _let_dots_move(self) -> None:
+    def _animate_dots(self) -> None:
         """Run a timer while subagents work and are seen to, and at no other time."""
         moves = self._is_graph and bool(self._facts.activities) and self.is_on_screen and not is_read_out(self.app)
         if moves and self._timer is None:
@@ -95,7 +94,7 @@ class TodoList(CursorView):
 
     def _move_dots(self) -> None:
         if not self.is_on_screen:
-            self._let_dots_move()
+            self._animate_dots()
             return
         self._moment += 1
         for entry, row in enumerate(self._rows):
@@ -104,10 +103,10 @@ class TodoList(CursorView):
         self.redraw()
 
     def on_show(self) -> None:
-        self._let_dots_move()
+        self._animate_dots()
 
     def _lay_out(self) -> None:
-        self._width = width = max(self.container_size.width - 1, 20)  # whether or not there is a scroll bar
+        self._width = width = max(self.container_size.width - 1, 20)  # independent of a scroll bar
         heights = (1 if self._is_graph else count_rows(row.todo, self._facts, width) for row in self._rows)
         self._ends = list(accumulate(heights))
         self._rendered.clear()
@@ -118,7 +117,7 @@ class TodoList(CursorView):
         return self._rows[self.cursor].todo if self.cursor < len(self._rows) else None
 
     def select_todo(self, key: str) -> bool:
-        """Put the cursor on a todo. False if it is not in the list."""
+        """Move the cursor to a todo. Return False if it is not in the list."""
         index = next((number for number, row in enumerate(self._rows) if row.todo.id == key), None)
         if index is not None:
             self.move_to(index)
@@ -177,7 +176,7 @@ class TodoList(CursorView):
         return rows
 
     def _format_hunk_badge(self, entry: int) -> str:
-        """Return how many pending hunks were made for a todo, "" = none."""
+        """Format the number of pending hunks of a todo, "" = none."""
         count = self._facts.hunks.get(self._rows[entry].todo.id, 0)
         return f" ±{min(count, 999)} " if count else ""
 

@@ -1,12 +1,20 @@
-"""Rows of a todo (status, text, dependencies, verification) and the title of a plan. Styles are theme variables."""
+"""Rows of todos, and their dependency graph as lines. No widgets.
+
+A todo with dependents has a lane from its own row down to the last of them; a row joins the lanes of its dependencies.
+Lines that only cross do not touch.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
+from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
+from itertools import zip_longest
+from typing import Final, NamedTuple
 
 from textual.content import Content
 
@@ -40,10 +48,26 @@ DOT_STYLE: Final = "bold $accent"
 ACTIVITY_STYLE: Final = "$foreground 60%"
 MIN_ACTIVITY: Final = 8  # columns
 PROGRESS_WIDTH: Final = 12
-MAX_TEXT_LENGTH: Final = 600  # characters of a todo that are shown
+MAX_TEXT_LENGTH: Final = 600  # maximum characters of a todo
 INDENT: Final = "   "
 ACTIVITY_LABEL: Final = "at work: "
 MARGIN: Final = 9  # columns of a row that its words do not have: the sign before, the number of its hunks behind
+MAX_LANES: Final = 12
+UNDRAWN_MARK: Final = "┄"
+UNDRAWN_NOTE: Final = (
+    f"{UNDRAWN_MARK} Not all lines are drawn: {MAX_LANES} fit beside each other. The list names what each waits for."
+)
+# By (lane goes up, lane goes down, line from the left): the junction of a lane with a row.
+_JOINED: Final[Mapping[tuple[bool, bool, bool], str]] = {
+    (True, True, False): "├",
+    (True, True, True): "┼",
+    (True, False, False): "╰",
+    (True, False, True): "┴",
+    (False, True, False): "╭",
+    (False, True, True): "┬",
+    (False, False, False): "─",
+    (False, False, True): "─",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +76,7 @@ class TodoFacts:
 
     todos: Mapping[str, Todo] = field(default_factory=dict)
     proofs: Mapping[str, TodoVerified] = field(default_factory=dict)  # the last results of their commands
-    hunks: Mapping[str, int] = field(default_factory=dict)  # how many pending ones were made for them
+    hunks: Mapping[str, int] = field(default_factory=dict)  # number of pending hunks of the todo
     activities: Mapping[str, str] = field(default_factory=dict)  # of the subagents that work on them
 
 
@@ -80,7 +104,7 @@ def matches_filter(todo: Todo, todos: Mapping[str, Todo], pattern: str) -> bool:
 
 
 def count_rows(todo: Todo, facts: TodoFacts, width: int) -> int:
-    """Return how many rows `render_todo` gives."""
+    """Count the rows that `render_todo` returns."""
     is_waiting = todo.status == "pending" and bool(list_open_dependencies(todo, facts.todos))
     lines = _count_lines(fit_line(todo.content, MAX_TEXT_LENGTH), max(width - MARGIN, 8))
     return lines + is_waiting + bool(todo.verify) + (todo.id in facts.activities)
@@ -110,8 +134,8 @@ def render_todo(todo: Todo, facts: TodoFacts, width: int) -> list[list[Piece]]:
 
 
 def render_graph_row(todo: Todo, facts: TodoFacts, width: int, lines: str, *, moment: int = 0) -> list[Piece]:
-    """Return its row of the graph behind `lines`. While a subagent works on it a dot runs along its line, at another
-    place each `moment`, and what it does stands behind."""
+    """Return the row of a todo in the graph, behind `lines`. A subagent at work shows a dot that moves along the
+    line with `moment`, and its activity behind the todo."""
     state = get_state(todo, facts.todos)
     sign, colour = SIGNS[state]
     room = max(width - len(lines) - MARGIN - 1, 8)
@@ -186,3 +210,86 @@ def count_hunks_by_todo(changes: Iterable[Change]) -> Mapping[str, int]:
         origin = change.origin.todo if change.origin else ""
         counts.update(filter(None, [hunk.todo or origin for hunk in change.hunks] or [origin]))
     return counts
+
+
+class GraphRow(NamedTuple):
+    """A todo and the lines to its left."""
+
+    lines: str
+    todo: Todo
+
+
+def sort_topologically(todos: Sequence[Todo]) -> list[Todo]:
+    """Return the todos in topological order, otherwise in the given order; those of a cycle come last."""
+    positions = {todo.id: number for number, todo in enumerate(todos)}
+    order = TopologicalSorter({todo.id: positions.keys() & set(todo.dependencies) - {todo.id} for todo in todos})
+    with suppress(CycleError):
+        order.prepare()
+    free: list[int] = []
+    sorted_todos: dict[str, Todo] = {}
+    while order.is_active():
+        for key in order.get_ready():
+            heappush(free, positions[key])
+        todo = todos[heappop(free)]
+        sorted_todos[todo.id] = todo
+        order.done(todo.id)
+    return [*sorted_todos.values(), *(todo for todo in todos if todo.id not in sorted_todos)]
+
+
+def layout_graph(todos: Sequence[Todo]) -> list[GraphRow]:
+    """Return the rows of the graph, equally wide; those that would join a lane left out end in `UNDRAWN_MARK`."""
+    rows = sort_topologically(todos)
+    positions = {todo.id: number for number, todo in enumerate(rows)}
+    last = {todo.id: -1 for todo in rows}
+    for number, todo in enumerate(rows):
+        for dependency in todo.dependencies:
+            if positions.get(dependency, number) < number:
+                last[dependency] = number
+    lanes: list[str] = []  # by column, the todo whose lane it is; "" = free
+    row_parts: list[tuple[str, bool, Todo]] = []
+    left_out: set[str] = set()
+    for number, todo in enumerate(rows):
+        before = list(lanes)
+        lanes = [key if key and last[key] > number else "" for key in lanes]
+        if last[todo.id] > number and not _open_lane(lanes, before, todo.id):
+            left_out.add(todo.id)
+        joined_keys = {*(dependency for dependency in todo.dependencies if dependency in before), todo.id}
+        is_cut = not left_out.isdisjoint({todo.id, *todo.dependencies})
+        row_parts.append((_render_lanes(before, lanes, joined_keys), is_cut, todo))
+        while lanes and not lanes[-1]:
+            lanes.pop()
+    width = max((len(line) for line, *_ in row_parts), default=0)
+    return [
+        GraphRow(_pad_lanes(line, width, is_incomplete=is_incomplete), todo) for line, is_incomplete, todo in row_parts
+    ]
+
+
+def _open_lane(lanes: list[str], before: Sequence[str], key: str) -> bool:
+    """Assign a free lane to a todo; False if there is none."""
+    pairs = enumerate(zip_longest(before, lanes))
+    free = next((index for index, pair in pairs if not any(pair)), max(len(before), len(lanes)))
+    if free >= MAX_LANES:
+        return False
+    lanes += [""] * (free + 1 - len(lanes))
+    lanes[free] = key
+    return True
+
+
+def _render_lanes(before: Sequence[str], after: Sequence[str], joined_keys: set[str]) -> str:
+    parts: list[str] = []
+    comes = False
+    for up, down in zip_longest(before, after, fillvalue=""):
+        key = up or down
+        if key and key in joined_keys:
+            parts.append(_JOINED[bool(up), bool(down), comes])
+            comes = True
+        else:
+            parts.append("│" if key else "─" if comes else " ")
+        parts.append("─" if comes else " ")
+    return "".join(parts)
+
+
+def _pad_lanes(line: str, width: int, *, is_incomplete: bool) -> str:
+    """Pad to `width` and extend the line to the todo; `is_incomplete`: mark that lines are missing."""
+    padded_line = line + ("─" if line.endswith("─") else " ") * (width - len(line))
+    return f"{padded_line[:-1]}{UNDRAWN_MARK}" if is_incomplete else padded_line

@@ -1,4 +1,5 @@
-"""The browser of the review: all changes with their lines, or all that waits as a list. The cursor stays in place."""
+"""The browser of the review: all changes with their lines, or a list of everything pending. Updates never move the
+cursor."""
 
 from __future__ import annotations
 
@@ -25,14 +26,19 @@ from tui.review.descriptions import (
     describe_problem,
 )
 from tui.review.diff.layout import build_buttons_target, clean_lines
-from tui.review.diff.loader import LoadLines, PageLoader
-from tui.review.diff.page import DiffPage
-from tui.review.diff.page_set import PageSet
-from tui.review.diff.view import SPLIT_WIDTH, DiffView
-from tui.review.header import ReviewFrame, describe_listed, describe_settled, describe_waiting
+from tui.review.diff.page import DiffPage, PageSet
+from tui.review.diff.view import SPLIT_WIDTH, DiffView, LoadLines, PageLoader
 from tui.review.hunk_editor import NumberedLine, find_context
-from tui.review.progress import draw_meter, fold_judged, measure_progress
-from tui.review.verdicts import SentVerdicts
+from tui.review.verdicts import (
+    ReviewFrame,
+    SentVerdicts,
+    describe_list,
+    describe_settled,
+    describe_waiting,
+    draw_meter,
+    fold_judged,
+    measure_progress,
+)
 from tui.text import format_path
 from tui.widgets.diagnostics import NO_REPORTS, DiagnosticReports
 from tui.widgets.key_hints import Hint
@@ -113,12 +119,13 @@ class ChangeBrowser(Vertical):
     def set_review(
         self, verdict_records: Sequence[VerdictRecord], intents: Mapping[str, str], *, can_commit: bool = False
     ) -> None:
-        """Set what was judged since this review began, whether some of it can be committed, and what each path was
-        changed for; `set_changes` follows."""
+        """Set the verdicts of this review, the intent of each path, and the possibility to commit; `set_changes`
+        follows."""
         self._judged, self._intents, self._can_commit = verdict_records, intents, can_commit
 
     def set_changes(self, changes: tuple[Change, ...], *, before_undo: frozenset[str] | None = None) -> bool:
-        """Set the pending changes; the cursor stays, or goes to the first hunk not in `before_undo`: then True."""
+        """Set the pending changes and keep the cursor. Return True if it moved to the first hunk that is not in
+        `before_undo`."""
         path = self._get_path()
         if changes and not self.changes:
             self.start_grace()
@@ -131,12 +138,12 @@ class ChangeBrowser(Vertical):
         self.index = paths.index(path) if is_present else max(min(self.index, len(paths) - 1), 0)
         if self.is_mounted:
             self._show_pages("keep" if is_present else "first")
-        if before_undo is not None and self._go_to_restored_hunk(before_undo):
+        if before_undo is not None and self._select_restored_hunk(before_undo):
             return True
         self.return_to_hunk(conflicting)
         return False
 
-    def _go_to_restored_hunk(self, before_undo: frozenset[str]) -> bool:
+    def _select_restored_hunk(self, before_undo: frozenset[str]) -> bool:
         for index, change in enumerate(self.changes if self.is_mounted else ()):
             for number, hunk in enumerate(change.hunks):
                 if hunk.id not in before_undo:
@@ -146,7 +153,7 @@ class ChangeBrowser(Vertical):
         return False
 
     def return_to_hunk(self, target: tuple[str, str]) -> bool:
-        """Go back to a hunk whose verdict came to nothing."""
+        """Move the cursor back to a hunk whose verdict failed."""
         for index, change in enumerate(self.changes if self.is_mounted else ()):
             if change.path == target[0] and not self.is_list_shown:
                 ids = [hunk.id for hunk in change.hunks]
@@ -171,7 +178,7 @@ class ChangeBrowser(Vertical):
         self.attention.note_shown()
 
     def restart_grace(self) -> None:
-        """Forget what was visible: something covers the pane."""
+        """Restart the grace period, because something covers the pane."""
         self.start_grace()
         for row_view in self.query(RowView):
             row_view.visibility.clear()
@@ -185,7 +192,7 @@ class ChangeBrowser(Vertical):
     on_descendant_blur = on_descendant_focus
 
     def is_too_early(self, *, by_mouse: bool = False) -> bool:
-        """True if the key was meant for something that was here before."""
+        """True if the key was meant for earlier content."""
         return self.attention.is_too_early(get_seconds_since_struck(self), by_mouse=by_mouse)
 
     def is_unseen(self, *, by_mouse: bool = False) -> bool:
@@ -225,7 +232,7 @@ class ChangeBrowser(Vertical):
 
     @property
     def is_settled(self) -> bool:
-        """True if nothing waits for a verdict."""
+        """True if no change or bulk is pending."""
         return not measure_progress(self.changes, self.bulks, self._judged).waiting
 
     @property
@@ -262,7 +269,8 @@ class ChangeBrowser(Vertical):
             self.change_list.show(self.changes, self.bulks, {*self._sent.hunks, *self._sent.bulks}, self._diagnostics)
 
     def _describe_problem(self, change: Change | None) -> str:
-        """Return why this change can't be accepted, or what came of its verdict; in the list: of the last refused."""
+        """Return why the change can't be accepted, or why its verdict failed; in the list, that of the latest
+        refusal."""
         refusals, keymap = self._sent.refused, get_keymap(self.app)
         if not self.is_list_shown or not refusals:
             return describe_problem(change, refusals.get(change.path), keymap) if change else ""
@@ -275,7 +283,7 @@ class ChangeBrowser(Vertical):
         keymap = get_keymap(self.app)
         waiting = describe_waiting(() if self.is_list_shown else self.bulks, len(self.comments), keymap)
         if self.is_list_shown:
-            return [*waiting, *describe_listed(self.changes, self.bulks, self.change_list.pattern)]
+            return [*waiting, *describe_list(self.changes, self.bulks, self.change_list.pattern)]
         if not self.changes:
             return waiting
         room = (self.size.width or UNKNOWN_WIDTH) - measure_pieces(waiting)
@@ -286,10 +294,10 @@ class ChangeBrowser(Vertical):
         return describe_change(change, *self._origin_names, room) if change is not None else []
 
     async def load_around(self, hunk: HunkAnswer) -> tuple[list[NumberedLine], list[NumberedLine]]:
-        """Return the lines above and below a hunk, as many as the pane is high; none if the change is gone."""
+        """Return the lines above and below a hunk, as many as fit the pane; none if the change is gone."""
         try:
             diff = await self.loader.load(hunk.path, self.size.height)
-        except AgentTuiError:  # the text to edit was still there; what stands around it is only for orientation
+        except AgentTuiError:  # the lines around an edited text are only for orientation
             diff = None
         ids = [candidate.id for candidate in diff.change.hunks] if diff is not None else []
         if diff is None or hunk.hunk not in ids:
@@ -299,7 +307,7 @@ class ChangeBrowser(Vertical):
     # Pages
 
     def _show_pages(self, goal: Goal) -> None:
-        """Show all files, each under the intent that it was changed for, with what was judged folded in its place."""
+        """Show all files, grouped by intent, with judged hunks folded to a row."""
         if not self.changes:
             self._pages.clear()
             summary = describe_settled(measure_progress((), self.bulks, self._judged), can_commit=self._can_commit)
@@ -318,8 +326,8 @@ class ChangeBrowser(Vertical):
         if not should_keep and self.is_sent(self.diff_view.current):
             self.go_to_next_unsent()
 
-    @on(DiffView.LinesWanted)
-    def _load_wanted(self, event: DiffView.LinesWanted) -> None:
+    @on(DiffView.LinesRequested)
+    def _load_wanted(self, event: DiffView.LinesRequested) -> None:
         event.stop()
         self.loader.start(self.diff_view)
 
@@ -362,7 +370,7 @@ class ChangeBrowser(Vertical):
         self.focus()
 
     def move_hunk(self, step: int) -> None:
-        """Go to the next or previous hunk, across files; in the list: to the next row."""
+        """Move to the next or previous hunk, across files; in the list: to the next row."""
         page, target = self.diff_view.page, self.diff_view.current + step
         if self.is_list_shown or page is None or not 0 <= target < len(page.hunks):
             self.move_file(step, "first" if step > 0 else "last")
@@ -386,7 +394,7 @@ class ChangeBrowser(Vertical):
         self.loader.start(self.diff_view)
 
     def go_to_next_unsent(self) -> None:
-        """Go to the next hunk without a verdict: after this one, before it, then in the next such file."""
+        """Move to the next hunk without a verdict: after this one, before it, or in the next such file."""
         page, current = self.diff_view.page, max(self.diff_view.current, 0)
         if page is not None:
             count = len(page.hunks)

@@ -23,8 +23,8 @@ from tui.widgets.row_view import CursorView
 from tui.widgets.text_rows import measure_pieces
 
 GROUPED_FROM: Final = 25  # files from which they are grouped by directory
-HEADED_FROM: Final = 4  # files from which a directory has a row of its own, in a list that is grouped
-DELETED_GROUP_FROM: Final = 3  # deleted files of one directory that are summed up in a line
+HEADED_FROM: Final = 4  # number of files from which a grouped list shows a row for their directory
+DELETED_GROUP_FROM: Final = 3  # number of deleted files in a directory that are summed up in a row
 
 
 FILE_HINTS: Final[tuple[Hint, ...]] = (
@@ -38,8 +38,8 @@ BULK_HINTS: Final = tuple(each for each in FILE_HINTS if each[0] != "changes.ope
 
 
 class ChangeRow(NamedTuple):
-    """`name`: the path of a file or directory, the root of a bulk; `members`: indices of changes. `below`: the
-    directory above whose row already says where the file is."""
+    """A row of the list. `name`: the path of a file or directory, or the root of a bulk; `members`: indices of
+    changes; `below`: the directory of the row above that the name is relative to."""
 
     kind: Literal["file", "directory", "bulk"]
     name: str
@@ -53,10 +53,10 @@ class ChangeRow(NamedTuple):
 def build_rows(
     changes: Sequence[Change], bulks: Sequence[Bulk], *, pattern: str = "", toggled_names: Collection[str] = ()
 ) -> list[ChangeRow]:
-    """Return the rows in order of path, bulks last. A directory's row stands for all that is below it.
+    """Return the rows in order of path, bulks last. A directory's row covers everything below it.
 
-    `pattern`: words of the path, or of the command that made it. `toggled_names`: directories that are not as they are
-    at first (deleted ones closed, others open).
+    `pattern`: words of the path, or of the command behind the change. `toggled_names`: directories that are not in
+    their default state (deleted ones closed, others open).
     """
     words = pattern.lower().split()
     indices = [index for index, change in enumerate(changes) if not words or _has_words(_search_text(change), words)]
@@ -157,19 +157,19 @@ class ChangeList(CursorView):
         sent_paths: Collection[str] = (),
         diagnostics: DiagnosticReports = NO_REPORTS,
     ) -> None:
-        """Show what is pending; the cursor stays on its row, or in its place. `sent_paths`: verdicts under way."""
+        """Show pending changes; the cursor keeps its row or its index. `sent_paths`: paths with a verdict under way."""
         self.sent, self._diagnostics = sent_paths, diagnostics
         self._generation += (self._changes, self._bulks) != (changes, bulks)
         self._changes, self._bulks = changes, bulks
         self._lay_out()
 
     def get_target(self, row: ChangeRow) -> Hashable:
-        """Return what a verdict on a row is about: the hunks of a file; a directory or a bulk as it is now."""
+        """Return the target of a verdict on a row: the hunks of a file, or a directory or bulk in its present state."""
         if row.kind != "file":
             return row.kind, row.name, len(row.members), self._generation
         return row.kind, row.name, tuple(hunk.id for hunk in self._changes[row.members[0]].hunks)
 
-    def list_seen_targets(self, top: int, height: int) -> list[Hashable]:
+    def list_visible_targets(self, top: int, height: int) -> list[Hashable]:
         return [self.get_target(row) for row in self._rows[top : top + height]]
 
     def reveal_current(self) -> None:
@@ -288,7 +288,7 @@ class ChangeList(CursorView):
 
 
 def _cut_names(parts: Sequence[Part], room: int) -> list[Part]:
-    """Return parts that fit: what stands behind the name gives way from its end, then the name from its beginning."""
+    """Return the parts that fit: the details are cut from their end first, then the name from its beginning."""
     remaining = list(parts)
     name = next((index for index, (text, _) in enumerate(remaining) if len(text.strip()) > 1), len(remaining) - 1)
     while measure_pieces(remaining) > room:

@@ -1,4 +1,4 @@
-"""Descriptions in the review: what a change is, its origin, its check, its risk, and what a bulk holds."""
+"""Descriptions of changes and bulks in the review: attributes, origin, check and risk."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SIGNS: Final = {
 CONFLICT_BADGE: Final[Part] = (" ! conflict ", "bold $text-warning on $warning-muted")
 PROTECTED_BADGE: Final[Part] = (" ! red ", "bold $text-error on $error-muted")
 MUTED: Final = "$foreground 55%"
-COMMAND_LENGTH: Final = 48  # characters of a command that are shown
+COMMAND_LENGTH: Final = 48  # maximum characters of a command
 EMPTY: Final = (
     "Nothing to review\n\n"
     "What the agent changes waits here, hunk by hunk. Your files stay as they are until you accept: "
@@ -54,7 +54,7 @@ NOTHING_PENDING: Final = (
 
 
 def describe_attributes(change: Change) -> list[str]:
-    """Return what the lines do not show: binary content, links, modes."""
+    """Return attributes that no line shows: binary content, links, modes."""
     base, pending = change.counted_state, change.pending
     attributes = []
     if change.binary:
@@ -76,7 +76,7 @@ def describe_kind(state: FileState) -> str:
 
 
 def build_badges(change: Change, report: DiagnosticsReported | None = None) -> list[Part]:
-    """Return the badges of a change, most urgent first; `report`: what language servers found in it."""
+    """Return the badges of a change, most urgent first. `report`: its diagnostics."""
     badges: list[Part] = []
     if change.conflict:
         badges.append(CONFLICT_BADGE)
@@ -103,7 +103,7 @@ def build_check_badges(change: Change) -> list[Part]:
 
 
 def get_check_style(check: Check) -> str:
-    """Return the style of a check that passed: only tests are as good as tests, unless they came with it."""
+    """Return the style of a check that passed: green for tests only, unless the change itself brought them."""
     if check.changed_here:
         return "$text-warning"
     return "$text-success" if check.kind == "tests" else "$foreground 75%"
@@ -117,7 +117,7 @@ def format_command(text: str, length: int = COMMAND_LENGTH) -> str:
 def describe_origin(
     origin: Origin | None, turns: Mapping[str, int], todos: Mapping[str, str], length: int = COMMAND_LENGTH
 ) -> str:
-    """Return where a change came from, "" = unknown; a command is cut to `length` characters."""
+    """Return the origin of a change, "" = unknown; a command is cut to `length` characters."""
     if origin is None:
         return ""
     parts = ["edited by you"] if origin.tool == "you" else []
@@ -171,7 +171,7 @@ def describe_change(change: Change, turns: Mapping[str, int], todos: Mapping[str
 
 
 def _find_origin(change: Change) -> Origin | None:
-    """Return the origin of a change; without a todo if its hunks were made for several."""
+    """Return the origin of a change, without a todo if its hunks belong to several."""
     is_mixed = len({hunk.todo for hunk in change.hunks}) > 1
     return replace(change.origin, todo="") if change.origin is not None and is_mixed else change.origin
 
@@ -198,13 +198,13 @@ def describe_verification(command: str, line: str) -> list[Part]:
 
 
 def is_proven(change: Change) -> bool:
-    """True if passing tests ran over this very state, and it can be accepted without a question of its own."""
+    """True if passing tests ran over this very state, and no separate confirmation is due."""
     is_tested = change.check is not None and change.check.has_passed and change.check.kind == "tests"
     return is_tested and not (change.conflict or change.broken or needs_confirmation(change))
 
 
 def describe_problem(change: Change, refusal: str | None, keymap: Mapping[str, str]) -> str:
-    """Return why a change cannot be accepted. `refusal`: what its last verdict failed for, "" = for its conflict."""
+    """Return why a change cannot be accepted. `refusal`: why its last verdict failed; "" = because of its conflict."""
     if not change.conflict:
         return f"! Not done: {refusal}" if refusal else ""
     advice = insert_keys(COMPETING_ADVICE if change.competing_versions else CONFLICT_ADVICE, keymap)
@@ -216,7 +216,7 @@ def describe_problem(change: Change, refusal: str | None, keymap: Mapping[str, s
 
 
 def describe_bulk(bulk: Bulk) -> list[Part]:
-    """Return a bulk in one line: what it is, how much, and what made it."""
+    """Describe a bulk in one line: kind, size and origin."""
     if bulk.kind == "git":
         parts = ["git state", f"{count('file', bulk.files)} of .git"]
     else:

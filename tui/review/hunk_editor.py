@@ -1,4 +1,4 @@
-"""Editor of a hunk's new side in its place between unchanged lines: saved as the pending state, or left as it was."""
+"""The editor of a hunk's new side, between its unchanged lines: it saves the pending state or leaves it alone."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ NumberedLine = tuple[int, str]
 
 
 class EditorContext(Static):
-    """Unchanged lines above or below what is edited, under the numbers that they have: the nearest that there is room
-    for. Above all a title, if any."""
+    """Unchanged lines above or below the edited text, with their numbers, as many as fit, under an optional title."""
 
     def __init__(self, *, is_above: bool) -> None:
         super().__init__()
@@ -59,11 +58,11 @@ def find_context(lines: Sequence[CleanLine], hunk: int) -> tuple[list[NumberedLi
     if not hunk_indices:
         return [], []
     sides = (reversed(lines[: hunk_indices[0]]), iter(lines[hunk_indices[-1] + 1 :]))
-    above, below = (_take_pending(side) for side in sides)
+    above, below = (_collect_pending(side) for side in sides)
     return above[::-1], below
 
 
-def _take_pending(lines: Iterable[CleanLine]) -> list[NumberedLine]:
+def _collect_pending(lines: Iterable[CleanLine]) -> list[NumberedLine]:
     adjacent_lines = takewhile(lambda line: line.kind != "gap", lines)
     return [(line.new, line.text) for line in adjacent_lines if line.new]
 
@@ -75,10 +74,10 @@ class HunkEditor(TextArea):
     hints: Final = (("editor.save", "save"), ("editor.cancel", "leave it"), ("app.editor", "$EDITOR"))
 
     class Closed(Message):
-        """The hunk is saved, or stays as it was."""
+        """The editor was closed."""
 
     _hunk: HunkAnswer | None = None
-    digits = 1  # of the largest number that is shown, above and below as well
+    digits = 1  # of the largest line number, including the context above and below
 
     def __init__(self) -> None:
         super().__init__(id="hunk-editor", show_line_numbers=True, soft_wrap=False, tab_behavior="indent")
@@ -89,17 +88,17 @@ class HunkEditor(TextArea):
         return max(super().gutter_width, self.digits + 2)
 
     def on_mount(self) -> None:
-        self._take_colours()
-        self.app.theme_changed_signal.subscribe(self, self._take_colours)
+        self._apply_colours()
+        self.app.theme_changed_signal.subscribe(self, self._apply_colours)
 
-    def _take_colours(self, _: object = None) -> None:
-        """Take the colours of the diff for the code."""
+    def _apply_colours(self, _: object = None) -> None:
+        """Apply the diff's syntax colours to the editor."""
         sheet, base = self.app.stylesheet, self.visual_style
         inks = {role: (base + sheet.parse_style(name)).rich_style for role, name in SYNTAX.items()}
         styles = {role: RichStyle(color=ink.color, bold=ink.bold, italic=ink.italic) for role, ink in inks.items()}
         self.register_theme(TextAreaTheme(THEME_NAME, syntax_styles=styles))
         self.theme = THEME_NAME
-        self.mutate_reactive(TextArea.theme)  # the same name stands for other colours by now
+        self.mutate_reactive(TextArea.theme)  # a new theme defines the same name with other colours
 
     def _build_highlight_map(self) -> None:
         super()._build_highlight_map()
@@ -135,7 +134,7 @@ class HunkEditor(TextArea):
         return f"{self.text}\n" if (before.endswith("\n") or not before) and self.text else self.text
 
     def action_save(self) -> None:
-        self.call_later(self._save)  # what was typed before it may still be on its way to the text
+        self.call_later(self._save)  # earlier keys may still be on their way to the text
 
     def _save(self) -> None:
         if self._hunk is not None and self.result != self._hunk.text:

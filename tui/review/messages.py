@@ -72,14 +72,14 @@ class CommitRequested(Message, namespace="review_pane"):
 
 @dataclass
 class ProofRequested(Message, namespace="review_pane"):
-    """The output of the check that ran over a change is to be shown."""
+    """Requests the output of the check that ran over a change."""
 
     change: Change
 
 
 @dataclass
 class TodoRequested(Message, namespace="review_pane"):
-    """The todo of the current hunk is to be shown, "" = that of its change."""
+    """Requests the todo of the current hunk, "" = that of its change."""
 
     change: Change
     todo: str = ""
@@ -94,14 +94,14 @@ class ConflictRequested(Message, namespace="review_pane"):
 
 @dataclass
 class ChangeOpened(Message, namespace="review_pane"):
-    """The change at `index` was opened in the list, or clicked in the header; the browser goes there."""
+    """The change at `index` was opened in the list, or clicked in the header; the browser moves to it."""
 
     index: int
 
 
 @dataclass
 class FileRequested(Message, namespace="review_pane"):
-    """A file is to be shown at `line`, from 1."""
+    """Requests a file at `line`, from 1."""
 
     path: str
     line: int

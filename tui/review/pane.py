@@ -1,15 +1,13 @@
-"""The review: pending changes, file by file and hunk by hunk, with verdicts from the keyboard.
-
-A verdict names hunks by the ids of the diff on screen: if the change moved on meanwhile, the engine refuses the id and
-nothing is lost. Verdict keys are ignored for a moment after the pane appears.
-"""
+"""The review pane: the pending changes grouped by intent, their verdicts and comments."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 from textual import on
 from textual.app import ComposeResult
@@ -25,20 +23,92 @@ from tui.panes import PaneSource, StatePane
 from tui.review import messages
 from tui.review.browser import ChangeBrowser
 from tui.review.descriptions import describe_verification, is_proven, needs_confirmation
-from tui.review.diff.loader import LoadLines
-from tui.review.diff.view import DiffView
+from tui.review.diff.view import DiffView, LoadLines
 from tui.review.hunk_editor import EditorContext, HunkEditor
-from tui.review.input_line import ReviewInput
-from tui.review.intents import Wishes, arrange_by_intent
 from tui.review.verdicts import SentVerdicts
-from tui.text import format_path
+from tui.text import fit_line, format_path
+from tui.widgets.input_line import InputLine, InputPurpose
 
 if TYPE_CHECKING:
     from tui.state import ViewState
 
+NOT_ASKED_FOR: Final = "not asked for · side effects of commands"
+MIN_NAME: Final = 3  # characters from which a name in a prompt is no accident
+MAX_WORDS: Final = 80  # maximum characters of a prompt or a todo in a heading
+
+
+class UserRequests(Struct, frozen=True, eq=False):
+    """The user's requests: prompts and numbers of turns by turn, texts of todos by id."""
+
+    prompts: Mapping[str, str] = {}
+    turns: Mapping[str, int] = {}
+    todos: Mapping[str, str] = {}
+
+
+def arrange_by_intent(changes: Sequence[Change], requests: UserRequests) -> tuple[tuple[Change, ...], dict[str, str]]:
+    """Return the changes in order of their intents, and the intent by path; no intents if all are the same request.
+
+    Unrequested changes come first, then turns in their order. Within a group: protected files, risky ones, then
+    deletions. Updates during a review (a check, a conflict) don't move a file.
+    """
+    names = {change.path: _name_intent(change, requests) for change in changes}
+    ranks: dict[str, tuple[bool, int]] = {}
+    for change in changes:
+        turn = requests.turns.get(change.origin.turn, 0) if change.origin is not None else 0
+        rank = (names[change.path] != NOT_ASKED_FOR, turn)
+        ranks[names[change.path]] = min(ranks.get(names[change.path], rank), rank)
+    order = {name: index for index, name in enumerate(sorted(ranks, key=lambda name: ranks[name]))}
+    ordered_changes = tuple(sorted(changes, key=lambda change: (order[names[change.path]], _rank_risk(change))))
+    return ordered_changes, names if len(ranks) > 1 or NOT_ASKED_FOR in ranks else {}
+
+
+def _rank_risk(change: Change) -> int:
+    if change.protected:
+        return 0
+    return 1 if change.risk else 2 if change.operation == "delete" else 3
+
+
+def _name_intent(change: Change, requests: UserRequests) -> str:
+    origin = change.origin
+    todo = next((hunk.todo for hunk in change.hunks if hunk.todo), origin.todo if origin is not None else "")
+    if todo:
+        return f"todo “{fit_line(requests.todos.get(todo, todo), MAX_WORDS)}”"
+    if origin is None:
+        return ""
+    prompt = requests.prompts.get(origin.turn, "")
+    if origin.command and prompt and not _is_named(change, prompt):
+        return NOT_ASKED_FOR
+    if prompt:
+        return f"“{fit_line(prompt, MAX_WORDS)}”"
+    return f"turn {requests.turns[origin.turn]}" if origin.turn in requests.turns else ""
+
+
+def _is_named(change: Change, prompt: str) -> bool:
+    """True if the prompt names the file, with or without its suffix, or a directory that it is in."""
+    path, prompt_text = PurePosixPath(change.path.lower()), prompt.lower()
+    return any(len(name) >= MIN_NAME and name in prompt_text for name in (*path.parts, path.stem))
+
+
+class ReviewInput(InputLine):
+    """Asks for the reason of a rejection, for a comment, or for words to filter by."""
+
+    purposes: ClassVar[Mapping[str, InputPurpose]] = {
+        "reason": InputPurpose("Why? Enter rejects and tells the model, Escape goes back", "reject"),
+        "comment": InputPurpose("Your comment. Enter keeps it until you send all of them, empty removes it", "keep"),
+        "filter": InputPurpose(
+            "Words of a path, or of a command. Enter stays with what was found, Escape shows all",
+            "go there",
+            "show all",
+        ),
+    }
+
+    def ask(self, purpose: str, value: str = "") -> None:
+        super().ask(purpose, value)
+        self.set_class(purpose == "reason", "-reason")
+
 
 class ReviewPane(StatePane):
-    """Gives verdicts on what its browser shows, and edits and comments hunks before; `load` as in `ChangeBrowser`."""
+    """The pane that submits verdicts, edits and comments on the hunks of its browser; `load` as in `ChangeBrowser`."""
 
     DEFAULT_CSS = """
     ReviewPane { width: 1fr; height: 1fr; background: $background; }
@@ -79,14 +149,14 @@ class ReviewPane(StatePane):
         yield Static(classes="review--verification")
         yield ReviewInput()
 
-    # What the screen tells
+    # Input from the screen
 
     def show_state(self, state: ViewState) -> None:
         todos = {todo.id: todo.content for todo in state.todos}
         diagnostics = state.review.diagnostics
         self.browser.set_surroundings(state.bulks, state.comments, diagnostics, (state.turn_numbers, todos))
-        wishes = Wishes(state.turn_prompts, state.turn_numbers, todos)
-        changes, intents = arrange_by_intent(list_changes(state.changes), wishes)
+        requests = UserRequests(state.turn_prompts, state.turn_numbers, todos)
+        changes, intents = arrange_by_intent(list_changes(state.changes), requests)
         self.browser.set_review(state.judged, intents, can_commit=state.can_commit)
         self.set_changes(changes)
         refusals, state.refusals = state.refusals, {}
@@ -96,12 +166,12 @@ class ReviewPane(StatePane):
         progress.update(Content.assemble(*describe_verification(state.verifying, state.verifying_line)))
 
     def set_changes(self, changes: tuple[Change, ...]) -> None:
-        """Set the pending changes; after an undo the cursor goes to the first hunk that came back."""
+        """Set the pending changes; after an undo the cursor moves to the first restored hunk."""
         if self.browser.set_changes(changes, before_undo=self._before_undo):
             self._before_undo = None
 
     def show_refused(self, refusals: Mapping[str, str]) -> None:
-        """Show why verdicts failed, by file or bulk; the cursor goes back to a hunk judged here."""
+        """Show why verdicts failed, by file or bulk; the cursor returns to a hunk that was judged in this pane."""
         for path, reason in refusals.items():
             verdicts = self._sent.get_hunks(path)
             if verdicts or path in self._sent.bulks:
@@ -109,7 +179,7 @@ class ReviewPane(StatePane):
                 self.browser.return_to_hunk((path, next(iter(verdicts), "")))
 
     def reopen(self, path: str = "", reason: str = "") -> None:
-        """A verdict on `path` ("" = on any) was refused: it can be given again. `reason` is shown."""
+        """Allow another verdict on `path` ("" = any) after a refusal, and show its `reason`."""
         self._sent.reopen(path, reason)
         self.browser.render_header()
 
@@ -134,7 +204,7 @@ class ReviewPane(StatePane):
     # Verdicts
 
     def _is_blocked(self, change: Change, verdict: Verdict, hunk: str = "") -> bool:
-        """True if the hunk ("" = the whole file) cannot be accepted; the reason is then shown."""
+        """True if the hunk ("" = the whole file) cannot be accepted; this shows the reason."""
         is_refused = self._sent.refuse_conflict(change, verdict, hunk)
         if is_refused:
             self.browser.render_header()
@@ -192,7 +262,7 @@ class ReviewPane(StatePane):
             self.browser.change_list.action_move(1)
 
     def _resolve_directory(self, changes: list[Change], verdict: Verdict) -> None:
-        """Give a verdict on the files of a directory, but for protected ones and accepted conflicts."""
+        """Submit a verdict on the files of a directory, except protected ones and accepted conflicts."""
         allowed_changes = [candidate for candidate in changes if not self._is_blocked(candidate, verdict)]
         resolvable = {
             candidate.path: self._sent.list_resolvable(candidate, verdict)
@@ -221,7 +291,7 @@ class ReviewPane(StatePane):
             self.browser.go_to_next_unsent()
 
     def action_accept_proven(self) -> None:
-        """Ask to have the tests run again, and to accept what they prove."""
+        """Offer to run the tests again and accept the changes that they prove."""
         if not self.browser.is_too_early():
             proven = [change for change in self.browser.changes if is_proven(change) and self._sent.list_unsent(change)]
             self.post_message(messages.ProvenVerdictRequested(tuple(proven)))
@@ -305,7 +375,7 @@ class ReviewPane(StatePane):
         self.focus()
 
     def action_comment(self) -> None:
-        """Comment the hunk; where nothing waits any more, go on to the commit of what was accepted."""
+        """Comment on the hunk; with nothing pending, open the commit dialog."""
         if self.browser.is_settled:
             self.post_message(messages.CommitRequested())
         elif target := self.browser.find_judgeable_hunk():

@@ -1,1 +1,1 @@
-"""The screens: the main one, and what comes up over it for a moment."""
+"""The screens: the main one and the dialogs over it."""

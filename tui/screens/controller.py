@@ -1,8 +1,8 @@
-"""Controllers: the parts of the main screen's behaviour, each with its actions and the handlers of its messages.
+"""Controllers: parts of the main screen's behaviour, with their actions and message handlers.
 
-A controller is no widget and no part of a class chain. It gets what it needs in its constructor: the `ScreenContext`,
-and those controllers that it works with. The screen passes it the messages that its `@on` handlers name; an action
-`review.accept_all` of the key table is the method `action_accept_all` of the controller that the screen calls `review`.
+A controller is neither a widget nor a mixin. Its constructor takes the `ScreenContext` and the controllers that it
+calls. The screen passes messages to its `@on` handlers; the action `review.accept_all` of the key table is the method
+`action_accept_all` of the controller that the screen names `review`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tui.chat.prompt import Prompt
 from tui.chat.transcript import Transcript
 from tui.state import ViewState
 from tui.text import fit_line
-from tui.widgets.mounting import wait_until_mounted
+from tui.widgets.side_pane import wait_until_mounted
 from tui.workers import start_worker
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ class ScreenContext:
         return isinstance(reply, commands.Ack)
 
     async def query(self, question: queries.AnyQuery, kind: type[A], problem: str = "") -> A | None:
-        """Ask the engine. Another kind of answer is None; where a `problem` is named, it or its message is shown."""
+        """Query the engine. Return None for any other kind of answer; with a `problem`, show it or the answer's
+        message."""
         answer = await self.bridge.query(question)
         if isinstance(answer, kind):
             return answer
@@ -116,7 +117,7 @@ class ScreenContext:
 
     async def ensure_bar(self, kind: type[W], name: str) -> W:
         """Return the bar `#name` between conversation and prompt; it is mounted when it is first needed."""
-        if not self.screen.query("#centre"):  # the screen is gone, and with it goes the worker that would draw on it
+        if not self.screen.query("#centre"):  # the screen is gone, and with it the worker that would draw on it
             raise asyncio.CancelledError
         bar = next(iter(self.screen.query(f"#{name}").results(kind)), None)
         if bar is None:
@@ -129,7 +130,7 @@ class ScreenContext:
 def in_worker(
     group: str, *, exclusive: bool = True
 ) -> Callable[[Callable[Concatenate[C, P], Coroutine[Any, Any, None]]], Callable[Concatenate[C, P], None]]:
-    """Let a coroutine of a controller be called as a function that starts it as a worker, as `ScreenContext.start`."""
+    """Wrap a coroutine of a controller in a function that starts it as a worker, like `ScreenContext.start`."""
 
     def decorate(work: Callable[Concatenate[C, P], Coroutine[Any, Any, None]]) -> Callable[Concatenate[C, P], None]:
         @wraps(work)
@@ -163,5 +164,5 @@ class Controller:
                 yield handler.__get__(self)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
-        """True: every action of a controller is there at any time. Textual asks each target of an action."""
+        """Return True, as actions of controllers are always available. Textual asks every target of an action."""
         return True

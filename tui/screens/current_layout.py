@@ -1,8 +1,8 @@
-"""Screens whose widgets are laid out by what they show now.
+"""Screens whose widgets are laid out by their current content.
 
-Textual remembers the size of a widget until its content changes, but takes no note of a second change that comes before
-the widget was idle: where the screen was laid out between the two, the size of the first stays (Textual 8.2.8,
-`Widget.refresh`). On a busy machine that cut rows off, such as the keys of a question.
+Textual caches the size of a widget until its content changes, but misses a second change before the widget was idle:
+after a layout between the two changes, the size of the first one stays (Textual 8.2.8, `Widget.refresh`). On a busy
+machine that cut rows off, such as the keys of a question.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from textual.widget import Widget
 
 
 class CurrentLayoutScreen(Screen[ScreenResultType]):
-    """A screen that forgets the remembered sizes of each widget that asks for a layout, and of what is sized by it."""
+    """A screen that clears the cached sizes of every widget that requests a layout, and of its ancestors."""
 
-    def _on_layout(self, message: Layout) -> None:  # type: ignore[override]  # Textual calls that of each class
+    def _on_layout(self, message: Layout) -> None:  # type: ignore[override]  # Textual calls the method of every class
         for node in message.widget.ancestors_with_self:
             if not isinstance(node, Widget):
                 break

@@ -1,7 +1,7 @@
-"""The main screen: files, conversation and prompt, side pane, status. It shows what the bridge folds; what the user
-decides is carried out by its controllers, and what a decision means is the engine's business.
+"""The main screen: files, conversation and prompt, side pane, status. It shows the bridge's state; controllers carry
+out the user's decisions, whose meaning is up to the engine.
 
-Only the conversation, the prompt and the status are there at the first paint; everything else is mounted when needed.
+Only the conversation, the prompt and the status bar exist at the first paint; other widgets are mounted when needed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ TOASTS_ABOVE_FOOT: Final = 3  # rows below toasts: the status bar, and the keys 
 
 
 class MainScreen(CurrentLayoutScreen[None]):
-    """One session in one window: the widgets, the controllers that act for them, and what the bridge reports."""
+    """One session in one window: the widgets, their controllers, and the events of the bridge."""
 
     BINDINGS = get_bindings("app")
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (41, "-narrow"), (100, "-wide"), (140, "-broad")]  # noqa: RUF012
@@ -52,7 +52,7 @@ class MainScreen(CurrentLayoutScreen[None]):
     AUTO_FOCUS = "#prompt"
 
     def __init__(self, connect: Connect, request: SessionRequest, *, early: EarlyTerminal | None = None) -> None:
-        # Given at once: each class that comes later has all widgets styled anew.
+        # All at once: adding a class later restyles all widgets.
         classes = f"-mode-{request.mode} -accent-{SCREEN_MODES[request.mode].accent}"
         super().__init__(classes=classes if request.resume is not None else f"{classes} -empty")
         self._compositor = RowCompositor()
@@ -60,7 +60,7 @@ class MainScreen(CurrentLayoutScreen[None]):
         self._request = request
         self._early = early
         self._pending_notice = ""
-        self._toast_room = (0, 0, 0)  # the first column that toasts may stand in, how many there are, and rows below
+        self._toast_room = (0, 0, 0)  # the first column for toasts, their maximum number, and rows below them
         self._is_set_up = self._is_pane_shown = self._is_place_shown = False
         self.context = ScreenContext(self, self.bridge, request)
 
@@ -92,7 +92,8 @@ class MainScreen(CurrentLayoutScreen[None]):
         self.call_after_refresh(self._start)
 
     def _start(self) -> None:
-        """Start the engine, and load the controllers while its process begins. What was typed early has a focus now."""
+        """Start the engine, and load the controllers while its process starts. Early input then has a focused
+        widget."""
         if self._early is not None:
             self._early.release_keys()
         self.context.start(self.bridge.run, group="engine", exclusive=True)
@@ -113,7 +114,7 @@ class MainScreen(CurrentLayoutScreen[None]):
             yield from self.controllers.find_handlers(message)
 
     def note_action(self, action: str) -> None:
-        """Hear of an action that is about to be carried out, by a key or a command."""
+        """Note an action that a key or a command is about to run."""
         if self._is_loaded:
             self.controllers.guide.note_action(action)
 
@@ -124,11 +125,11 @@ class MainScreen(CurrentLayoutScreen[None]):
         if self._is_loaded and self.app.screen is self:
             self.controllers.questions.place_question()
             self.controllers.focus.move_hidden_focus()
-            self._show_what_waits()
+            self._show_pending_notice()
 
     def _place_toasts(self) -> None:
-        """Keep toasts over the conversation, away from the tabs and names of the panes beside it; where one pane has
-        the whole window, over its last rows."""
+        """Keep toasts over the conversation, away from the tabs and names of the panes; where one pane has the whole
+        window, over its last rows."""
         centre = self.query_one("#centre").region
         room = (centre.x, centre.width, 0) if centre else (0, self.size.width, TOASTS_ABOVE_FOOT)
         if room != self._toast_room:
@@ -140,7 +141,7 @@ class MainScreen(CurrentLayoutScreen[None]):
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
-    def _show_what_waits(self) -> None:
+    def _show_pending_notice(self) -> None:
         """Show a pane again that there is room for, and let the status bar tell of questions that are not visible."""
         if not self._is_loaded:
             return
@@ -154,7 +155,7 @@ class MainScreen(CurrentLayoutScreen[None]):
         notes = list(filter(None, [pending, self.controllers.pages.part_notice, *self.state.start_notices]))
         self.query_one(Greeting).show(get_keymap(self.app), notes)
 
-    # What the bridge reports
+    # Events of the bridge
 
     def handle_connected(self) -> None:
         if not self._is_set_up:
@@ -195,11 +196,11 @@ class MainScreen(CurrentLayoutScreen[None]):
         await self.controllers.search.load_status()
         self.controllers.modes.show()
         self.controllers.guide.load()
-        if self._pending_notice and self.state.has_begun:  # else the greeting says it
+        if self._pending_notice and self.state.has_begun:  # otherwise the greeting shows it
             self.context.notify_user(self._pending_notice)
 
     def show_changes(self, topics: frozenset[Topic]) -> None:
-        if not self.query(Transcript):  # the screen is gone, and the bridge still waits for the engine's last words
+        if not self.query(Transcript):  # the screen is gone, and the bridge waits for the engine's end
             return
         if "blocks" in topics:
             self._show_blocks()
@@ -224,14 +225,14 @@ class MainScreen(CurrentLayoutScreen[None]):
             self.context.start(act.panes.update, topics, group="panes")
 
     def _fill_room(self) -> None:
-        """Show a side pane beside a conversation that has begun, where the window has room to spare; once."""
+        """Show a side pane beside a started conversation, where the window has room to spare; at most once."""
         has_room = self.has_class("-broad") and self.size.width > ONE_PANE_WIDTH
         if has_room and self.state.has_begun and self._is_loaded and self.controllers.panes.side is None:
             pane = "plan" if self.state.current_plan is not None else "review"
             self.context.start(partial(self.controllers.panes.show_beside, pane), group="panes")
 
     def _show_blocks(self) -> None:
-        self.state.renew_receipts()
+        self.state.update_receipts()
         self.set_class(not self.state.has_begun, "-empty")
         if not self.state.has_begun:
             self._show_greeting()
@@ -240,7 +241,7 @@ class MainScreen(CurrentLayoutScreen[None]):
     async def _show_questions(self) -> None:
         await self.controllers.questions.show()
         self.controllers.modes.show()
-        self._show_what_waits()
+        self._show_pending_notice()
 
     def report_trouble(self, message: str, hint: str) -> None:
         self.controllers.modes.show("engine away")

@@ -1,1 +1,1 @@
-"""Searching the project: the dialogs that list places in it, and how far its index is."""
+"""Search of the project: the dialogs with their hits, and the status of the index."""

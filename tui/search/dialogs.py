@@ -1,4 +1,4 @@
-"""The dialogs that list places in the project: what a search finds as it is typed, and where a name is used."""
+"""The dialogs with hits in the project: live search, and the uses of a name."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tui.files.file_view import FileView
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.screens.dialogs.dialog import Dialog
 from tui.search.hit_list import HitList
-from tui.search.progress import describe_meaning, describe_progress
+from tui.search.progress import describe_progress, describe_search_limits
 from tui.text import fit_line, render_prose
 from tui.widgets.input_line import SteadyInput
 from tui.widgets.key_hints import Hint, KeyHints
 from tui.workers import start_worker
 
 DEBOUNCE: Final = 0.12  # seconds without a key before a search begins
-PREVIEW_PAUSE: Final = 0.06  # seconds on a place before its file is read
+PREVIEW_PAUSE: Final = 0.06  # seconds on a hit before its file is loaded
 KEPT_FILES: Final = 8
 KINDS: Final[tuple[SearchKind, ...]] = get_args(SearchKind)
 ABOUT_KINDS: Final = {
@@ -42,7 +42,7 @@ Search = Callable[[str, SearchKind], Awaitable[SearchAnswer | str]]
 
 
 class HitChoice(NamedTuple):
-    """A place that was chosen, its line, and what for."""
+    """The chosen hit, its line, and the action for it."""
 
     hit: SearchHit
     line: int
@@ -50,14 +50,14 @@ class HitChoice(NamedTuple):
 
 
 class SearchMemory(NamedTuple):
-    """The search before, which is there again when one comes back."""
+    """The previous search, which the dialog restores."""
 
     text: str = ""
     kind: SearchKind = "all"
 
 
 class HitDialog(Dialog[HitChoice]):
-    """A list of places beside a preview of the one at the cursor, where there is room for it."""
+    """A list of hits beside a preview of the current one, where there is room for it."""
 
     DEFAULT_CSS = """
     HitDialog .hits--status { height: 1; }
@@ -123,7 +123,7 @@ class HitDialog(Dialog[HitChoice]):
             view.show_message(f"No preview\n\n{render_prose(file.problem)}")
         else:
             view.show_text(file)
-            view.go_to(hit.start, end=hit.end)
+            view.move_cursor_to(hit.start, end=hit.end)
 
     def on_resize(self, _: events.Resize) -> None:
         self._preview_current()
@@ -149,7 +149,7 @@ class HitDialog(Dialog[HitChoice]):
 
 
 class PlacesDialog(HitDialog):
-    """Lists places that are known already; `note` says what is to be known about them."""
+    """Lists known locations; `note` is a remark about them."""
 
     def __init__(self, title: str, load_file: LoadFile, *, hits: Sequence[SearchHit], query: str, note: str) -> None:
         super().__init__(title, load_file)
@@ -162,7 +162,7 @@ class PlacesDialog(HitDialog):
 
 
 class SearchDialog(HitDialog):
-    """Searches as one types: `search(text, kind)` returns what it finds, or why it can't."""
+    """Searches as the user types: `search(text, kind)` returns hits, or the reason of a failure."""
 
     BINDINGS = get_bindings("search")
 
@@ -173,7 +173,7 @@ class SearchDialog(HitDialog):
         self._status = status
         self._typing: Timer | None = None
         self._shown: SearchMemory | None = None
-        self._opens_first = False  # Enter was struck before it was found
+        self._opens_first = False  # Enter was pressed before the results arrived
 
     def compose_body(self) -> ComposeResult:
         yield SteadyInput(self.memory.text, placeholder=ABOUT_KINDS[self.memory.kind], compact=True)
@@ -213,7 +213,7 @@ class SearchDialog(HitDialog):
 
     @on(Input.Submitted)
     def _on_text_submitted(self, event: Input.Submitted) -> None:
-        """Open what is found; what was typed a moment ago is searched for first."""
+        """Open the current hit; recent letters are searched for first."""
         event.stop()
         if self._shown == self.memory:
             self.action_open()
@@ -232,7 +232,7 @@ class SearchDialog(HitDialog):
         self._start_search()
 
     def action_mention(self) -> None:
-        """Take the place into the prompt; at the start of what is typed, the sign is searched for."""
+        """Mention the hit in the prompt; at the start of the input, the key is a character of the query."""
         search_input = self.query_one(Input)
         if search_input.has_focus and not search_input.cursor_position:
             search_input.insert_text_at_cursor("@")
@@ -242,7 +242,7 @@ class SearchDialog(HitDialog):
     # Searching
 
     def set_index(self, status: IndexStatus) -> None:
-        """Take note that the index has come further; what is shown is searched again once it is ready."""
+        """Update the index's status; the search is repeated once the index is ready."""
         was_ready, self._status = self._status.state == "ready", status
         if status.state == "ready" and not was_ready and self.memory.text.strip():
             self._start_search()
@@ -275,7 +275,7 @@ class SearchDialog(HitDialog):
             self.action_open()
 
     def _describe_nothing(self, kind: SearchKind) -> str:
-        """Return what is said where nothing is found: how far the index is, and what else can be looked for."""
+        """Return the text without hits: the index's status, and alternatives."""
         key = format_first_key("search.next_kind", get_keymap(self.app))
         others = f"Only {kind} was searched; {key} goes on to the other kinds." if kind != "all" else ""
         return "\n\n".join(filter(None, ("Nothing is found", describe_progress(self._status), others)))
@@ -285,6 +285,6 @@ class SearchDialog(HitDialog):
         progress = describe_progress(self._status)
         is_partial = self.memory.kind == "meaning" and self._status.embedded < self._status.chunks
         share = f"{self._status.embedded / self._status.chunks:.0%} known by meaning" if is_partial else ""
-        lack = describe_meaning(self._status) if self.memory.kind in {"meaning", "all"} else ""
+        lack = describe_search_limits(self._status) if self.memory.kind in {"meaning", "all"} else ""
         text = " · ".join(filter(None, (hit_count, progress, share, lack)))
         self.show_status(text, is_problem=self._status.state in {"failed", "off"} and bool(progress))

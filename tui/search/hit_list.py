@@ -1,4 +1,4 @@
-"""A list of places in the project: each with its file and line, its name, and the line in which it was found."""
+"""A list of hits in the project with their file, line, symbol and text."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tui.text import expose_text, fit_line, shorten_lines, shorten_path
 from tui.widgets.row_view import CursorView, Mark
 from tui.widgets.text_rows import Piece, measure_pieces
 
-LOW: Final = 8  # rows of the list below which a place has one row alone
-NARROW: Final = 72  # columns below which less is said of a place
+LOW: Final = 8  # rows of the list below which a hit has one row
+NARROW: Final = 72  # columns below which a hit is abbreviated
 MAX_LINE_LENGTH: Final = 1_000
 FOUND_STYLE: Final = "bold underline"
 MUTED: Final = "$foreground 55%"
@@ -29,14 +29,14 @@ _WORD: Final = re.compile(r"\w+")
 
 @lru_cache(maxsize=4)
 def compile_words(query: str) -> re.Pattern[str] | None:
-    """Return what finds the words of a query in a line, the whole of it first; None: it has none."""
+    """Return a pattern for the words of a query, the whole query first; None: it has no words."""
     words = {query.strip(), *(word for word in _WORD.findall(query) if len(word) > 1)} - {""}
     expression = "|".join(re.escape(word) for word in sorted(words, key=lambda word: (-len(word), word)))
     return re.compile(expression, re.IGNORECASE) if expression else None
 
 
 def find_line(hit: SearchHit, query: str) -> tuple[int, str]:
-    """Return the number and the text of the line of a place that has most of a query, the first with text if none."""
+    """Return number and text of the hit's line with most words of the query, or the first non-blank line."""
     words, lines = compile_words(query), hit.text.split("\n")
 
     def count_words(index: int) -> int:
@@ -47,15 +47,15 @@ def find_line(hit: SearchHit, query: str) -> tuple[int, str]:
 
 
 class HitList(CursorView):
-    """Shows places, best first. `query` is what they were found by."""
+    """Shows hits, best first. `query` is the text of the search."""
 
     BINDINGS = get_bindings("code")
 
     class Highlighted(Message):
-        """The cursor is on another place, or on none any more."""
+        """The cursor moved to another hit, or the list is empty."""
 
     class Opened(Message):
-        """The place at the cursor is to be opened."""
+        """Requests to open the current hit."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,8 +73,8 @@ class HitList(CursorView):
         message: str = "",
         keeps_place: bool = False,
     ) -> None:
-        """Show places with the cursor on the first, or on the same one as before; `message` stands where none are. A
-        rule stands before the place `related_from`, from which on they are only related."""
+        """Show hits with the cursor on the first, or on the same one as before; `message` replaces an empty list. A
+        rule precedes the hit `related_from`, the first of those that are only related."""
         before = self.current_hit
         self._related_from = related_from if related_from is not None and related_from < len(hits) else None
         self.hits, self._query, self._message = hits, query, message
@@ -91,24 +91,24 @@ class HitList(CursorView):
 
     @property
     def current_line(self) -> int:
-        """The line of the place at the cursor, from 1."""
+        """The line of the current hit, from 1."""
         return self._lines[self.cursor][0] if self.cursor < len(self._lines) else 0
 
     @property
     def _height(self) -> int:
-        """Rows of one place."""
+        """Rows per hit."""
         return 1 if self.size.height < LOW else 2
 
     def _set_size(self) -> None:
         self.virtual_size = Size(0, self._first_row(len(self.hits)))
 
     def _first_row(self, index: int) -> int:
-        """Return the first row of a place."""
+        """Return the first row of a hit."""
         is_behind_rule = self._related_from is not None and index >= self._related_from
         return index * self._height + is_behind_rule
 
     def _locate(self, row: int) -> tuple[int, int]:
-        """Return the place that a row shows and which of its rows it is; -1 = the rule before it."""
+        """Return the hit of a row, and the index of the row in it; -1 = the rule before it."""
         rule = self._related_from
         if rule is None or row < rule * self._height:
             return divmod(row, self._height)

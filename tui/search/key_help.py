@@ -1,4 +1,4 @@
-"""The help of a place: what the pane with the focus is for, its keys, then all others; searched by words."""
+"""The help of the focused pane: its purpose, its keys, then all other keys; searchable by words."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from textual.content import Content
 from textual.dom import DOMNode
 from textual.widgets import Input, Static
 
-from tui.key_scopes import SCOPE_TITLES
 from tui.key_table import Key
-from tui.keymap import format_keys, get_bindings, group_by_scope
+from tui.keymap import SCOPE_TITLES, format_keys, get_bindings, group_by_scope
 from tui.screens.dialogs.dialog import Dialog
 from tui.widgets.input_line import SteadyInput
 from tui.widgets.text_rows import find_line_breaks
 
-MAX_KEY_COLUMNS: Final = 14  # columns for keys before what they do, unless one key is longer; several stand below it
-MARGIN: Final = 4  # columns before the keys, and between them and what they do
+MAX_KEY_COLUMNS: Final = 14  # columns of keys before the explanation, unless one key is longer; more keys wrap
+MARGIN: Final = 4  # columns before the keys, and between keys and explanation
 NOTHING: Final = "No key is told with these words. Ctrl+P searches all commands."
-# What a place is for, for those who see it for the first time.
+# The purpose of each scope, for new users.
 PLACES: Final = {
     "prompt": "Type what you want. @ names a file or a symbol, / opens the commands, ! runs a command in the box. What "
     "is sent while a turn runs steers it.",
@@ -46,7 +45,7 @@ PLACES: Final = {
 
 
 def list_scopes(focus: DOMNode) -> list[str]:
-    """Return the scopes of the keys that work where the focus is: that of the place itself, then the nearest first."""
+    """Return the scopes of the active keys: that of the focused widget first, then the nearest."""
     candidates: dict[str, None] = {}
     for node in focus.ancestors_with_self:
         for key in node._bindings.key_to_bindings.values():
@@ -57,8 +56,8 @@ def list_scopes(focus: DOMNode) -> list[str]:
 
 
 def render_keys(keymap: Mapping[str, str], width: int, local_scopes: Sequence[str] = (), words: str = "") -> Content:
-    """Render one row a key while there is room for its explanation: those of the scopes `local_scopes` first, with what
-    the place is for. `words`: only the keys that are told with all of them."""
+    """Render one row per key with its explanation if there is room: first the scopes `local_scopes` with their
+    purposes. `words`: only keys that match all of them."""
     search_words, table, parts = words.lower().split(), group_by_scope(), list[tuple[str, str]]()
     main_scope = next((scope for scope in local_scopes if scope in PLACES), "")
     if main_scope and not search_words:
@@ -94,14 +93,14 @@ def _wrap_text(text: str, width: int) -> list[str]:
 
 
 class KeyHelpDialog(Dialog[None]):
-    """Shows what can be done, the place with the focus first, and searches it."""
+    """Shows all keys, those of the focused widget first, and searches them."""
 
     BINDINGS = get_bindings("keyhelp")
     shape = "page keyhelp"
 
     def __init__(self, keymap: Mapping[str, str], local_scopes: Sequence[str]) -> None:
         super().__init__("Help")
-        self._keymap, self._here = keymap, local_scopes
+        self._keymap, self._local_scopes = keymap, local_scopes
 
     def compose_body(self) -> ComposeResult:
         yield SteadyInput(placeholder="type to search", compact=True, select_on_focus=False)
@@ -120,7 +119,9 @@ class KeyHelpDialog(Dialog[None]):
             return
         width = self.query_one(VerticalScroll).scrollable_content_region.width
         words = self.query_one(Input).value
-        self.query_one("#keyhelp-text", Static).update(render_keys(self._keymap, max(width, 20), self._here, words))
+        self.query_one("#keyhelp-text", Static).update(
+            render_keys(self._keymap, max(width, 20), self._local_scopes, words)
+        )
 
     def action_scroll_by(self, rows: int) -> None:
         self.query_one(VerticalScroll).scroll_relative(y=rows, animate=False)

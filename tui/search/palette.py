@@ -1,4 +1,4 @@
-"""The command palette: every command and key on a line of its own, the ones used last first, found by their words."""
+"""The command palette: every command and key in a row, recently used ones first, searchable by words."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from textual import events
 from textual.content import Content
 from textual.widgets import Input, OptionList
 
-from tui.key_scopes import SCOPE_TITLES
 from tui.key_table import KEYS
-from tui.keymap import format_keys
+from tui.keymap import SCOPE_TITLES, format_keys
 from tui.screens.controllers.panes import ACTION_SCOPES
 from tui.screens.dialogs.picker import PickerDialog, PickerOption
 from tui.slash_commands import SLASH_COMMANDS
@@ -24,7 +23,7 @@ _WORD_START: Final = r"(?:^|[\s:/(…-])"
 
 
 class PaletteEntry(NamedTuple):
-    """One line of the palette. `scope` names the place where `action` is done."""
+    """One row of the palette. `scope` is the scope in which `action` runs."""
 
     label: str
     shortcut: str
@@ -68,7 +67,7 @@ _NONE: Final = 9
 
 
 def rank_entry(entry: PaletteEntry, text: str) -> int:
-    """Return how well an entry fits, 0 = best, 9 = not at all."""
+    """Return the rank of an entry, 0 = best, 9 = no match."""
     words = text.lower().split()
     name, all_of_it = entry.label.lower(), f"{entry.label} {entry.shortcut} {entry.note}".lower()
     if not words or " ".join(words) in {name, entry.shortcut, entry.shortcut.removeprefix("/")}:
@@ -90,7 +89,7 @@ def _has_each(words: Sequence[str], text: str, pattern: str) -> bool:
 
 
 class PaletteDialog(PickerDialog):
-    """Asks for a command by its id. The key stands at the right, what the marked command does below the list."""
+    """Asks for a command by its id. The key is on the right, a description of the current command below the list."""
 
     shape = "palette"
 
@@ -106,7 +105,7 @@ class PaletteDialog(PickerDialog):
         return [PickerOption(entry.id, entry.label, entry.shortcut) for entry in entries]
 
     def format_choice(self, choice: PickerOption) -> Content:
-        """Format a line as wide as the list: the name, with what was searched for in it, and the key."""
+        """Format a row of the list: the name with the matching letters, and the key."""
         width = max(self.query_one(OptionList).scrollable_content_region.width, 20) if self.is_mounted else 60
         keys = fit_line(choice.note, max(width // 3, 10))
         label = fit_line(choice.label, max(width - len(keys) - 2, 8))

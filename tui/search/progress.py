@@ -12,7 +12,7 @@ REMEDY: Final = "`agent-tui index build` builds it anew."
 
 
 def describe_progress(status: IndexStatus) -> str:
-    """Return in a few words what a search can't find yet, or why it can't at all; "" = the index is ready."""
+    """Describe in a few words the limits of a search, or why it is unavailable; "" = the index is ready."""
     match status.state:
         case "building":
             return f"indexing {status.indexed:,} of {count('file', status.files)}" if status.files else "indexing"
@@ -25,7 +25,7 @@ def describe_progress(status: IndexStatus) -> str:
 
 
 def format_progress(status: IndexStatus) -> tuple[str, str]:
-    """Return what the status bar says, and its style; "" while there is nothing to say."""
+    """Format the index's progress for the status bar, with a style; "" = nothing to report."""
     if status.state == "building" and status.files:
         return f"indexing {status.indexed:,}/{status.files:,}", "$foreground 60%"
     if status.state == "failed":
@@ -33,9 +33,9 @@ def format_progress(status: IndexStatus) -> tuple[str, str]:
     return ("indexing", "$foreground 60%") if status.state == "building" else ("", "")
 
 
-def describe_meaning(status: IndexStatus) -> str:
-    """Return what a search that is answered does without: why the model of the `embed` route was not asked, or what was
-    wrong with the index; "" = nothing."""
+def describe_search_limits(status: IndexStatus) -> str:
+    """Describe the limits of a completed search: why the model of the `embed` route was not used, or the index's
+    error; "" = none."""
     if status.state != "ready" or not status.problem:
         return ""
     coverage = f"{fit_line(status.model, 60)} knows {status.known_to_model:,} of {count('piece', status.chunks)}. "
@@ -43,7 +43,7 @@ def describe_meaning(status: IndexStatus) -> str:
 
 
 def describe_index(status: IndexStatus) -> tuple[str, str]:
-    """Return what `/index` says, and what can be done about it ("" = nothing has to be)."""
+    """Describe the index for `/index`, and a remedy ("" = none needed)."""
     if progress := describe_progress(status):
         message = f"{progress[0].upper()}{progress[1:]}."
         if status.state == "building":

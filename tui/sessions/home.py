@@ -1,7 +1,7 @@
-"""The list that a start shows above the prompt: what is open, what waits for the user, the latest sessions.
+"""The list of sessions above the prompt at the start: open ones, ones with pending work, the latest.
 
-The prompt has the focus, so that typing begins a new session at once; the list is reached by the key for what is
-below, and a letter that is no key of its own goes to the prompt.
+The prompt has the focus, so that typing starts a new session; the key for the row below focuses the list, and letters
+that are no keys of the list go to the prompt.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class HomeList(OptionList):
 
     @dataclass
     class Acted(Message):
-        """The key of `action` was struck on a session ("" = on none): open, rename, tag, delete, export or search."""
+        """The key of `action` was pressed on a session ("" = on none): open, rename, tag, delete, export or search."""
 
         action: str
         session: str
 
     class Left(Message):
-        """The user goes back to the prompt."""
+        """The user returned to the prompt."""
 
     def __init__(self, *, id: str | None = None, now: int | None = None) -> None:  # noqa: A002
         super().__init__(id=id, markup=False, compact=True)
@@ -101,7 +101,7 @@ class HomeList(OptionList):
         self.highlighted = None
 
     def action_move(self, step: int) -> None:
-        """Go to the row below or above; beyond the ends is the prompt."""
+        """Move to the row below or above; beyond the ends, to the prompt."""
         rows = [index for index, option in enumerate(self.options) if not option.disabled]
         position = rows.index(self.highlighted) + step if self.highlighted in rows else 0
         if 0 <= position < len(rows):

@@ -1,7 +1,7 @@
-"""The dialog that chooses a session: a list that narrows as one types, with what was said and done in all of them.
+"""The session picker: a list that narrows with the query, including hits in all transcripts.
 
-What is typed is looked for in titles, tags and branches at once, and a moment later in the transcripts. The marked
-session is renamed, tagged, exported or deleted by a key, and the list goes on.
+The query is matched with titles, tags and branches at once, and after a moment with the transcripts. Keys rename, tag,
+export or delete the current session without closing the list.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ SessionChange = commands.SessionRename | commands.SessionTag | commands.SessionD
 
 
 class SessionChoice(NamedTuple):
-    """A session to open, and the block to go to (`place` as in a hit, "" = its end)."""
+    """A session to open, and the block to scroll to (`place` as in a hit, "" = the end)."""
 
     session: str
     place: str = ""
 
 
-class SessionShelf(Protocol):
+class SessionActions(Protocol):
     """The sessions of the workspace at the engine."""
 
     async def change(self, command: SessionChange) -> bool:
-        """Change one; a refusal is shown. True when that was done."""
+        """Change a session. Return False for a rejection, which was displayed."""
 
     async def load(self) -> tuple[SessionInfo, ...]:
         """Return all of them, the latest first."""
 
     async def search(self, words: str) -> TranscriptSearchAnswer | None:
-        """Return where words stand, the last of which may not be whole; None: the engine can't say."""
+        """Return the hits in transcripts, whose last word may be incomplete; None: the engine can't search."""
 
 
 class SessionPicker(Dialog[SessionChoice]):
@@ -89,7 +89,7 @@ class SessionPicker(Dialog[SessionChoice]):
         *,
         now: int | None = None,
         current: str = "",
-        shelf: SessionShelf | None = None,
+        shelf: SessionActions | None = None,
         begin: tuple[str, str] = ("", ""),
     ) -> None:
         """`now`: ms since the epoch; `current`: the session open in this window; `begin`: an action of this dialog and
@@ -98,7 +98,7 @@ class SessionPicker(Dialog[SessionChoice]):
         self._sessions, self._current, self._shelf, self._begin = sessions, current, shelf, begin
         self._now = int(time() * 1000) if now is None else now
         self._hits: tuple[TranscriptHit, ...] = ()
-        self._labelled: tuple[Label, str] | None = None  # what is typed now, and for which session
+        self._labelled: tuple[Label, str] | None = None  # purpose of the input, and its session
         self._words = ""
         self._timer: Timer | None = None
 
@@ -143,7 +143,7 @@ class SessionPicker(Dialog[SessionChoice]):
             self._mark(marked_id)
 
     def _is_listed(self, session: SessionInfo) -> bool:
-        """False for the session of this window while there is nothing in it."""
+        """False for an empty session of this window."""
         return session.id != self._current or bool(session.turns or session.pending)
 
     def _build_option(self, session: SessionInfo) -> Option:
@@ -171,7 +171,7 @@ class SessionPicker(Dialog[SessionChoice]):
         hit = self._hits[int(option.id.removeprefix(_HIT))]
         return SessionChoice(hit.session, hit.place)
 
-    # What is typed
+    # Input
 
     def on_input_changed(self, event: Input.Changed) -> None:
         if self._labelled is not None or event.value == self._words:
@@ -187,13 +187,13 @@ class SessionPicker(Dialog[SessionChoice]):
         start_worker(self, self._search, self._words, group="transcripts", exclusive=True)
 
     async def _search(self, words: str) -> None:
-        """Show what is found; where logs are read for the first time, more of it comes as they are."""
+        """Show the hits; while logs are read for the first time, more hits arrive."""
         unread, is_reading = 0, True
         while is_reading and self._shelf is not None:
             answer = await self._shelf.search(words)
             if answer is None or words != self._words or self._labelled is not None:
                 return
-            is_reading = 0 < answer.unread != unread  # what can't be read is not waited for
+            is_reading = 0 < answer.unread != unread  # unreadable logs are not waited for
             unread = answer.unread
             marked_session = self._find_marked()
             self._hits = answer.hits
@@ -230,13 +230,13 @@ class SessionPicker(Dialog[SessionChoice]):
             choices.action_cursor_up()
 
     def action_leave(self) -> None:
-        """Leave what is being typed for a session, else the dialog."""
+        """Leave the input for a session, else the dialog."""
         if self._labelled is not None:
             self._end_label()
         else:
             super().action_leave()
 
-    # What is done with a session
+    # Operations on a session
 
     def action_rename(self) -> None:
         if (info := self._find_marked()) is not None and self._shelf is not None:
@@ -303,6 +303,6 @@ class SessionPicker(Dialog[SessionChoice]):
 
 
 def parse_tags(text: str) -> tuple[str, ...]:
-    """Return the words of a text as tags, each once."""
+    """Return the words of a text as tags, without duplicates."""
     words: Sequence[str] = text.replace(",", " ").replace("#", " ").split()
     return tuple(dict.fromkeys(word[:40] for word in words))

@@ -1,4 +1,4 @@
-"""Sessions and hits of a search as rows of a list. Titles, tags and what was said are foreign text."""
+"""Sessions and search hits as rows of a list. Titles, tags and quotes are foreign text."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def is_unavailable(session: SessionInfo) -> bool:
 
 
 def is_quiet_run(session: SessionInfo) -> bool:
-    """True for a run of `-p` in which nothing waits."""
+    """True for a run of `-p` without pending work."""
     return session.unattended and not (session.pending or session.asked or session.tags or session.locked)
 
 
 def group_sessions(sessions: Sequence[SessionInfo]) -> list[SessionGroup]:
-    """Return what runs, what waits for the user, and the rest, each the latest first; empty groups are left out."""
+    """Return running sessions, waiting ones, and the rest, the latest first; empty groups are left out."""
     running = tuple(session for session in sessions if session.locked)
     waiting = tuple(session for session in sessions if not session.locked and (session.pending or session.asked))
     recent = tuple(
@@ -49,7 +49,7 @@ def group_sessions(sessions: Sequence[SessionInfo]) -> list[SessionGroup]:
 
 
 def matches(session: SessionInfo, words: Sequence[str]) -> bool:
-    """True if every word stands in what a list shows of the session."""
+    """True if the displayed text of the session contains every word."""
     tags = " ".join(f"#{tag}" for tag in session.tags)
     text = f"{session.title} {session.model} {session.mode} {session.branch} {tags} {session.id}".casefold()
     return all(word in text for word in words)
@@ -76,7 +76,7 @@ def format_session(session: SessionInfo, now: int, *, is_current: bool) -> Conte
 
 
 def format_short(session: SessionInfo, now: int, width: int) -> Content:
-    """Return a session in one line of `width` columns: its title, then what waits, its branch and age at the right."""
+    """Format a session in one line of `width` columns: its title, then pending work, branch and age on the right."""
     ends = (
         [Content.assemble(*_format_waiting(session, first=""))]
         if session.pending or session.asked or session.draft

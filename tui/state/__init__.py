@@ -1,4 +1,4 @@
-"""The screen's state: the session's, and what is about showing it; a pure fold of the events, without a widget."""
+"""The screen's state: the session's state and display state, a pure fold of the events without widgets."""
 
 from __future__ import annotations
 

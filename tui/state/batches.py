@@ -1,8 +1,8 @@
-"""When it is shown what was folded: in batches, so that neither a burst of events nor a slow screen keeps keys waiting.
+"""Batched display of folded events, so that neither a burst of events nor a slow screen delays keys.
 
-At once after a rest, else no oftener than every `max(FLUSH_INTERVAL, 3 x the cost of the last batch)`. While the user
-types, less often and in the pause after a key: a hand that types leaves 60 ms and more between two of them. The end of
-a document or a turn waits for that cost alone.
+Changes are displayed at once after a rest, else no more often than every `max(FLUSH_INTERVAL, 3 x the cost of the last
+batch)`. While the user types, less often and in the pause after a key: keys of a typing hand are at least 60 ms apart.
+The end of a document or a turn waits for that cost only.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Final
 from core.protocol.events import AnyEvent, DocumentFinished, TurnFinished
 from tui.state.transcript import Topic, Topics
 
-FLUSH_INTERVAL: Final = 0.06  # seconds between two looks at what has come
-TYPING_INTERVAL: Final = 0.25  # the same while the user types: what is typed must not wait for what is drawn
+FLUSH_INTERVAL: Final = 0.06  # seconds between two checks for new events
+TYPING_INTERVAL: Final = 0.25  # the same while the user types: keys must not wait for drawing
 TYPING_DURATION: Final = 0.4  # seconds after a key
 ECHO_DURATION: Final = 0.012  # seconds after a key in which its letter is drawn
 FLUSH_COST_FACTOR: Final = 3
-ENDS: Final = (DocumentFinished, TurnFinished)  # nothing more comes that could be shown together with them
+ENDS: Final = (DocumentFinished, TurnFinished)  # no more events follow that could join the batch
 
 
 class EventBatches:
@@ -52,19 +52,19 @@ class EventBatches:
             self._restart(self.measure_wait(now))
 
     def note_sent(self) -> None:
-        """Show changes as they come: what was typed is sent, and its answer is waited for."""
+        """Display changes as they come: the user has submitted something and waits for the answer."""
         self.typed_at = float("-inf")
         if self.timer is not None:
             self._schedule()
 
     def cancel(self) -> None:
-        """Show nothing more, unless something is added."""
+        """Display nothing more until something is added."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
 
     def measure_wait(self, now: float, *, is_end: bool = False) -> float:
-        """Return for how many seconds from `now` what has come is held back."""
+        """Return the seconds from `now` until the next batch."""
         is_typing = now - self.typed_at < TYPING_DURATION
         interval = TYPING_INTERVAL if is_typing else 0.0 if is_end else FLUSH_INTERVAL
         return max(self.flushed_at + max(interval, FLUSH_COST_FACTOR * self.cost) - now, 0.0)
@@ -79,7 +79,7 @@ class EventBatches:
         self.timer = asyncio.get_running_loop().call_later(wait, self._flush)
 
     def flush(self) -> None:
-        """Show at once what is held back."""
+        """Display all changes of the batch at once."""
         if self.timer is not None:
             self.cancel()
             self._flush()

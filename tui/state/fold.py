@@ -1,8 +1,7 @@
-"""The screen's fold: the session's state by the same table as the engine's, and what is shown of each event.
+"""The screen's fold: the session's state by the engine's table, and the topics of every event.
 
-Live or replayed, the same events give the same state, because lossy events leave nothing behind once the durable event
-that completes them has come. An event that the screen shows has its topics here, and a step if more than the state
-changes.
+Live and replayed events produce the same state, because a durable event replaces its lossy ones. An event that the
+screen displays has its topics here, and a step if it changes more than the session's state.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from core.protocol.debug import FIXED_QUESTION, REPRODUCE_QUESTION
 from core.state.fold import SHARED_STEPS, apply_event
 from core.text.counting import count
 from tui.state.transcript import NOTHING, Topic, Topics, TranscriptState
-from tui.state.view import MAX_LIVE_RECORDS, PendingRetry, QuestionPlace, ViewState
+from tui.state.view import MAX_LIVE_RECORDS, PendingRetry, QuestionLocation, ViewState
 
 RETRY_REASONS: Final = {
     "rate_limited": "rate limit",
@@ -28,7 +27,7 @@ RETRY_REASONS: Final = {
 }
 
 
-MAX_PROMPT_CHARS: Final = 400  # of a prompt, to name what was changed for it
+MAX_PROMPT_CHARS: Final = 400  # of a prompt, to name its changes
 
 
 # A step sees the state before the event. It answers with topics if they are not those of its row.
@@ -51,7 +50,7 @@ def _topics(*names: Topic) -> Topics:
 
 
 def _in_transcript(step: Callable[[TranscriptState, events.Envelope, Any], Topics | None]) -> Step:
-    """Make a method of the transcript a step."""
+    """Wrap a method of the transcript as a step."""
     return lambda view, envelope, event: step(view.transcript, envelope, event)
 
 
@@ -89,7 +88,7 @@ def _suggest(view: ViewState, _: events.Envelope, event: events.PromptSuggested)
 
 
 def _add_steer(view: ViewState, envelope: events.Envelope, event: events.TurnSteered) -> Topics | None:
-    if not event.id:  # of an older program, which did not say what became of it
+    if not event.id:  # of an older program, which did not record the outcome
         view.transcript.add_prompt("steer", envelope, event.text)
         return _topics("queue", "blocks")
     view.steering.seqs[event.id] = envelope.seq
@@ -135,7 +134,7 @@ def _note_change(view: ViewState, path: str) -> None:
         view.note_origin(change.origin)
 
 
-def _give_verdict(view: ViewState, _: events.Envelope, event: events.VerdictGiven) -> None:
+def _add_verdict(view: ViewState, _: events.Envelope, event: events.VerdictGiven) -> None:
     view.review_verdicts.add(event.verdict.id)
     view.note_origin(event.verdict.origin)
 
@@ -157,14 +156,14 @@ def _touch_paths(view: ViewState, _: events.Envelope, event: events.FilesChanged
 
 
 def _ask(view: ViewState, envelope: events.Envelope, event: events.QuestionAsked) -> None:
-    view.question_places[event.id] = QuestionPlace(envelope.turn, view.transcript.calls.get(event.call, ""))
+    view.question_places[event.id] = QuestionLocation(envelope.turn, view.transcript.calls.get(event.call, ""))
     if event.questions[0].id in {REPRODUCE_QUESTION, FIXED_QUESTION}:
         view.debug.question = event
 
 
 def _answer(view: ViewState, _: events.Envelope, event: events.QuestionAnswered) -> None:
     if event.id in view.questions:
-        view.transcript.show_answers(view.place_of(event.id).block, event.answers, "")
+        view.transcript.show_answers(view.get_question_location(event.id).block, event.answers, "")
     if view.debug.question is not None and view.debug.question.id == event.id:
         view.debug.question = None
 
@@ -177,7 +176,7 @@ def _rewind(view: ViewState, _: events.Envelope, event: events.ConversationRewou
     view.transcript.rewind(event.checkpoint)
     view.suggestion = None
     for question in view.checkpoints[event.checkpoint].questions:
-        view.transcript.show_answers(view.place_of(question.id).block, (), "cancelled")
+        view.transcript.show_answers(view.get_question_location(question.id).block, (), "cancelled")
     return None
 
 
@@ -357,7 +356,7 @@ _SHOWN: Final[Mapping[type[events.Event], tuple[Topics, Step | None]]] = {
     events.ChangeProposed: (_REVIEW, _touch_change),
     events.ChangeRevised: (_REVIEW, _touch_change),
     events.ChangeResolved: (_REVIEW | _BLOCKS, _touch_path),
-    events.VerdictGiven: (_REVIEW | _BLOCKS, _give_verdict),
+    events.VerdictGiven: (_REVIEW | _BLOCKS, _add_verdict),
     events.VerdictUndone: (_REVIEW | _BLOCKS, _undo_verdict),
     events.FileWritten: (_FILES, _touch_path),
     events.FilesChanged: (_FILES, _touch_paths),

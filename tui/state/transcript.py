@@ -1,4 +1,4 @@
-"""The transcript as the screen folds it: blocks in order, each of them changed by the events that are about it."""
+"""The transcript as a fold: blocks in order, changed by their events."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _SUBAGENT_STATUS: Final = {"done": "completed", "failed": "failed", "limit": "fa
 
 @dataclass(slots=True)
 class TranscriptState:
-    """`blocks` in order, `by_key` also those that were left. `calls`: the document of each running call.
+    """`blocks` in order; `by_key` also has those of left branches. `calls`: the document of every running call.
 
-    Methods that take an envelope and its event are steps of the fold.
+    Methods with an envelope and an event are steps of the fold.
 
-    `checkpoints`: for each one, the index in `left` (or its length: the present transcript) and the number of blocks.
-    `subagents`: the latest block of each. `noted`: notes on rules that were shown.
+    `checkpoints`: for each, the index in `left` (or its length: the present transcript) and the number of blocks.
+    `subagents`: the latest block of each. `noted`: displayed notes on rules.
     """
 
     blocks: list[TranscriptBlock] = field(default_factory=list)
@@ -56,7 +56,7 @@ class TranscriptState:
         return block
 
     def add_prompt(self, kind: Literal["prompt", "steer"], envelope: events.Envelope, text: str) -> None:
-        """Append a message of the user's, where the model read it."""
+        """Append a user's message at the position where the model received it."""
         self.add(TranscriptBlock(f"{kind}:{envelope.seq}:{len(self.blocks)}", kind, envelope.turn, text=text))
 
     def add_notice(self, envelope: events.Envelope, text: str, *, hint: str = "", level: str = "info") -> None:
@@ -67,7 +67,7 @@ class TranscriptState:
         self.add(TranscriptBlock(key, "error_raised", envelope.turn, text=message, hint=event.hint, title=event.code))
 
     def show_rules(self, envelope: events.Envelope, event: events.RulesLoaded) -> Topics | None:
-        """Append a notice of the notes on rules that were not shown yet."""
+        """Append a notice of new notes on rules."""
         notes = [f"{rule.path}: {rule.note}" for rule in event.rules if rule.note]
         if not (fresh := [note for note in notes if note not in self.noted]):
             return NOTHING
@@ -105,7 +105,7 @@ class TranscriptState:
         return None
 
     def finish_document(self, envelope: events.Envelope, event: events.DocumentFinished) -> None:
-        """Put the whole document in place of what was streamed. The row of a call says why it failed."""
+        """Replace the streamed text by the whole document. The row of a call explains its failure."""
         document, kind = event.document, str(event.document.__struct_config__.tag)
         if isinstance(document, ErrorDocument) and document.metadata.tool_call_id:
             if open_block := self.by_key.get(document.id):
@@ -120,7 +120,7 @@ class TranscriptState:
             self._fold_edit(block, document)
 
     def _fold_edit(self, block: TranscriptBlock, document: FileEditDocument) -> None:
-        """Make one row of two edits of one file, unless the conversation can be taken back to between them."""
+        """Merge two edits of one file into one row, unless a rewind between them is possible."""
         position = next((index for index in range(len(self.blocks) - 1, 0, -1) if self.blocks[index] is block), 0)
         before = self.blocks[position - 1] if position else None
         earlier_edit = before.document if before is not None and before.turn == block.turn else None
@@ -136,12 +136,12 @@ class TranscriptState:
     def start_call(self, _: events.Envelope, event: events.ToolRequested) -> None:
         self.calls[event.call] = event.document
         if block := self.by_key.get(event.document):
-            block.title = event.tool or block.title  # the tool that is meant, where the call was made by another
+            block.title = event.tool or block.title  # the target tool of a wrapped call
             block.subject = event.summary
             block.revision += 1
 
     def add_output(self, _: events.Envelope, event: events.ToolOutput) -> None:
-        """Append output of a running call, of which the end is kept."""
+        """Append output of a running call, limited to its end."""
         if block := self.by_key.get(self.calls.get(event.call, "")):
             block.output = (block.output + event.text)[-MAX_OUTPUT_CHARS:]
             block.revision += 1
@@ -165,7 +165,7 @@ class TranscriptState:
         return False
 
     def show_answers(self, key: str, answers: tuple[QuestionAnswer, ...], status: str) -> None:
-        """Put answers into the document that asked, if that has ended."""
+        """Add answers to the document of their question, if it has ended."""
         block = self.by_key.get(key)
         if block is not None and isinstance(block.document, ClarificationDocument):
             metadata = replace(block.document.metadata, answers=answers)
@@ -173,7 +173,7 @@ class TranscriptState:
             block.revision += 1
 
     def mark_todos(self, path: str, todos: Sequence[Todo]) -> bool:
-        """Give every card of a plan the statuses that its todos have now. Returns whether one has changed."""
+        """Set the statuses of todos on every card of a plan. Return True if one has changed."""
         status, is_changed = {todo.id: todo.status for todo in todos}, False
         for block in self.blocks if path else ():
             card = block.document
@@ -189,7 +189,8 @@ class TranscriptState:
     # Turns.
 
     def retry_step(self, envelope: events.Envelope, event: events.StepRetried) -> None:
-        """Drop what an attempt brought; one line for a step says what is waited for, and the next attempt takes it."""
+        """Drop the output of a failed attempt; one line per step explains the delay, and the next attempt replaces
+        it."""
         key = f"retry:{envelope.turn}:{event.step}"
         for void in (*event.void_documents, key):
             if void in self.by_key:
@@ -215,11 +216,11 @@ class TranscriptState:
         self.left.append(self.blocks)
         self.blocks = self.left[index][:count]
 
-    # Subagents: one block each time one goes to work.
+    # Subagents: one block per run.
 
     def start_subagent(self, envelope: events.Envelope, event: events.SubagentStarted) -> None:
         key = f"sub:{envelope.seq}"
-        if event.call in self.calls:  # its row says all that the call's would
+        if event.call in self.calls:  # its row has all information of the call's row
             call = self.by_key.get(self.calls.pop(event.call))
             self.blocks[:] = [transcript_block for transcript_block in self.blocks if transcript_block is not call]
         subject = event.todo or " · ".join(filter(None, dict.fromkeys((event.agent, event.title))))
@@ -227,7 +228,7 @@ class TranscriptState:
         self.subagents[event.id] = self.add(block)
 
     def show_progress(self, _: events.Envelope, event: events.SubagentProgressed) -> Topics | None:
-        """Show what a subagent does; the plan shows its latest act alone."""
+        """Show a subagent's activity; the plan shows only its latest action."""
         if (block := self.subagents.get(event.id)) is None:
             return NOTHING
         before = block.acts[-1:]
@@ -258,7 +259,7 @@ class TranscriptState:
         return None
 
     def show_rating(self, _: events.Envelope, event: events.SubagentRated) -> Topics | None:
-        """Show what a candidate changed, and how the command ended that all are checked by."""
+        """Show a candidate's changes, and the result of the common check command."""
         if (block := self.subagents.get(event.id)) is None:
             return NOTHING
         check_result = "" if event.check is None else "passed" if event.check.has_passed else "check failed"

@@ -1,4 +1,4 @@
-"""The screen's state: the session's, with what is about showing it. `fold` alone changes the most of it."""
+"""The screen's state: the session's state and display state. Mostly changed by `fold`."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from core.state.session import SessionState
 from tui.block import TranscriptBlock
 from tui.state.transcript import TranscriptState
 
-MAX_LIVE_RECORDS: Final = 500  # of a run that goes on
+MAX_LIVE_RECORDS: Final = 500  # of a running one
 
 
 class PendingRetry(NamedTuple):
-    """For how many ms a model call waits to be tried again, the seq that said so, and why, in a word or two."""
+    """A delayed retry of a model call: delay in ms, the seq of the event, and a short reason."""
 
     delay_ms: int
     seq: int
     reason: str
 
 
-class QuestionPlace(NamedTuple):
+class QuestionLocation(NamedTuple):
     """The turn that a question belongs to, and the block that shows it."""
 
     turn: str
@@ -40,10 +40,10 @@ NOTICE_KINDS: Final = frozenset({"notice", "error", "error_raised"})
 
 @dataclass(slots=True)
 class DebugView(DebugState):
-    """Debugging as the board shows it. `live_records`: what the run that goes on has logged until now.
+    """The debugging state of the board. `live_records`: the log of the current run.
 
-    `probe_check`: the search for marks of probes, once they are gone. `question`: the one that a card puts.
-    `can_probe`: something on this machine contains what a run does, so that there can be probes.
+    `probe_check`: the search for leftover probes after their removal. `question`: the question of a card. `can_probe`:
+    this machine has a sandbox for runs, so probes are possible.
     """
 
     live_records: list[ProbeRecord] = field(default_factory=list)
@@ -57,8 +57,8 @@ class DebugView(DebugState):
 
 @dataclass(slots=True)
 class SteeringQueue:
-    """`returned`: texts to be offered in the prompt, each with its seq; `seqs` of the queued ones, `labels` of the
-    attachments that were asked for, by request. `dropped`: ids of those that the user does not want back."""
+    """`returned`: texts to offer in the prompt, with their seqs; `seqs` of the queued ones, `labels` of requested
+    attachments, by request. `dropped`: ids that the user discarded."""
 
     returned: list[tuple[str, int]] = field(default_factory=list)
     seqs: dict[str, int] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class SteeringQueue:
     dropped: set[str] = field(default_factory=set)
 
     def take_returned(self) -> str:
-        """Return what was given back, as one text; it is not offered again."""
+        """Return and clear the returned texts, joined to one."""
         text = "\n".join(text for text, _ in self.returned)
         self.returned.clear()
         return text
@@ -74,7 +74,7 @@ class SteeringQueue:
 
 @dataclass(slots=True)
 class CommitProgress:
-    """The progress of a commit for its dialog: what hooks printed since it was begun, and ends that were not shown."""
+    """The progress of a commit for its dialog: new output of hooks, and results that were not displayed."""
 
     output: str = ""
     ends: list[events.AnyEvent] = field(default_factory=list)
@@ -82,15 +82,13 @@ class CommitProgress:
 
 @dataclass(slots=True, kw_only=True)
 class ViewState(SessionState):
-    """The session's state with what the screen shows of it. `retry`: the model call that waits to be tried again;
-    `is_pending_kept`: the pending changes of a private session were kept; `turn_numbers` by id, also of turns that were
-    left, as are `turn_prompts`; `review_verdicts`: ids of those given since a turn began with an empty review;
-    `refusals`: verdicts that failed, by path, until the review has shown them; `refused_edits`: ids of accepted
-    ones of which nothing can be committed; `index`: how far it is;
-    `client_count`: how many screens and other clients have the session open; `background`: the agents there;
-    `commits`: the one at work; `stale_receipts`: turns whose receipt is to be made anew; `verifying`: the check that is
-    run again now, "" = none, and `verifying_line` the last line that it printed; `loss`: why the session is no longer
-    kept, "" = it is."""
+    """The session's state with display state. `retry`: the delayed retry of a model call; `is_pending_kept`: the
+    pending changes of a private session were stored; `turn_numbers` by id, and `turn_prompts`, also of left
+    branches; `review_verdicts`: ids of verdicts since the review was last empty; `refusals`: failed verdicts by
+    path, until the review displays them; `refused_edits`: ids of accepted edits that can't be committed; `index`:
+    its progress; `client_count`: number of clients of the session; `background`: background agents; `commits`: the
+    current commit; `stale_receipts`: turns whose receipt is outdated; `verifying`: the check that is being repeated,
+    "" = none, and `verifying_line` its last output; `loss`: why the session is no longer stored, "" = it is."""
 
     transcript: TranscriptState = field(default_factory=TranscriptState)
     steering: SteeringQueue = field(default_factory=SteeringQueue)
@@ -102,7 +100,7 @@ class ViewState(SessionState):
     review_verdicts: set[str] = field(default_factory=set)
     refusals: dict[str, str] = field(default_factory=dict)
     refused_edits: set[str] = field(default_factory=set)
-    question_places: dict[str, QuestionPlace] = field(default_factory=dict)
+    question_places: dict[str, QuestionLocation] = field(default_factory=dict)
     touched_paths: set[str] = field(default_factory=set)
     is_any_touched: bool = False  # files changed, too many to name
     suggestion: events.PromptSuggested | None = None
@@ -116,7 +114,7 @@ class ViewState(SessionState):
     loss: str = ""
 
     def show_verification(self, _: events.Envelope, event: events.VerificationProgressed) -> None:
-        """Take in how far the check is that is run again."""
+        """Update the progress of a repeated check."""
         if event.command != self.verifying:
             self.verifying, self.verifying_line = event.command, ""
         lines = [line for line in event.text.splitlines() if line.strip()]
@@ -128,12 +126,12 @@ class ViewState(SessionState):
 
     @property
     def has_begun(self) -> bool:
-        """True if anything but notices stands in the conversation."""
+        """True if the conversation has anything but notices."""
         return any(block.kind not in NOTICE_KINDS for block in self.blocks)
 
     @property
     def start_notices(self) -> list[str]:
-        """Notices that came before the conversation began."""
+        """Notices before the conversation."""
         return [] if self.has_begun else [f"{block.text} {block.hint}".strip() for block in self.blocks]
 
     @property
@@ -148,7 +146,7 @@ class ViewState(SessionState):
 
     @property
     def takes_commands(self) -> bool:
-        """True if what the user types is a command: only theirs run, and no turn is there to be steered."""
+        """True if input is a command: under the human policy without a turn to steer."""
         return self.policy.policy == "human" and not self.is_running
 
     @property
@@ -160,23 +158,25 @@ class ViewState(SessionState):
         """The question that the running turn waits for."""
         turn = self.current_turn
         questions = (
-            question for question in self.questions.values() if turn and self.place_of(question.id).turn == turn.id
+            question
+            for question in self.questions.values()
+            if turn and self.get_question_location(question.id).turn == turn.id
         )
         return next(questions, None)
 
     @property
     def open_question(self) -> events.QuestionAsked | None:
-        """The question to be answered: the one that a turn waits for, else the last that was left open."""
+        """The question to answer: that of the running turn, else the last open one."""
         return self.awaited_question or next(reversed(self.questions.values()), None)
 
     @property
     def trust_question(self) -> events.TrustStated | None:
-        """The question whether the project is trusted; None: it is answered."""
+        """The question whether to trust the project; None: it is answered."""
         return self.trust if self.trust is not None and self.trust.state == "asked" else None
 
     @property
     def bulks(self) -> tuple[Bulk, ...]:
-        """The bulks that hold anything but caches: what is judged file by file has left its bulk."""
+        """Bulks with anything but caches, without files that are judged one by one."""
         candidates = [bulk for bulk in self.review.bulks if not bulk.is_cache]
         return tuple(bulk for bulk in candidates if bulk.files or bulk.deleted or bulk.needs_verdict or bulk.conflict)
 
@@ -193,7 +193,7 @@ class ViewState(SessionState):
 
     @property
     def judged(self) -> tuple[VerdictRecord, ...]:
-        """The verdicts of this review that stand, in the order given."""
+        """The verdicts of this review that were not undone, in order."""
         return tuple(
             verdict for verdict in self.review.verdicts if verdict.id in self.review_verdicts and not verdict.settled
         )
@@ -211,7 +211,7 @@ class ViewState(SessionState):
         return set(changed_ids) - self.review.committed
 
     def note_refused_commit(self) -> None:
-        """Offer no commit of what is accepted by now: it was asked for, and nothing of it can be committed."""
+        """Stop offering a commit of the changes accepted so far, after a commit found nothing to commit."""
         self.refused_edits = self._list_committable()
 
     @property
@@ -221,17 +221,17 @@ class ViewState(SessionState):
 
     @property
     def plan_todos(self) -> tuple[Todo, ...]:
-        """The todos of the plan at hand, as they are now; those of the session if they belong to no plan."""
+        """The present todos of the current plan; those of the session if they belong to no plan."""
         plan = self.current_plan
         return self.todos if plan is None or self.todos_plan_path in {"", plan.path} else plan.todos
 
     def note_origin(self, origin: Origin | None) -> None:
-        """Note that the receipt of the turn that this came from has changed."""
+        """Note that the receipt of the event's turn has changed."""
         if origin is not None and origin.turn:
             self.stale_receipts.add(origin.turn)
 
-    def renew_receipts(self) -> None:
-        """Bring the receipts of turns up to date, of which a file or a verdict has changed since."""
+    def update_receipts(self) -> None:
+        """Update the receipts of turns whose files or verdicts have changed since."""
         turns = {turn.id: turn for turn in self.turns if turn.id in self.stale_receipts and turn.reason}
         for block in self.blocks if turns else ():
             if block.kind == "turn_end" and (turn := turns.get(block.turn)) is not None:
@@ -247,6 +247,6 @@ class ViewState(SessionState):
         queued_texts = [text for key, text in self.pending_steers.items() if self.steering.seqs.get(key, 0) > seq]
         return [*sent_texts, *queued_texts, *(text for text, steer_seq in self.steering.returned if steer_seq > seq)]
 
-    def place_of(self, question: str) -> QuestionPlace:
-        """Return the place of a question, by its id; an empty one if it is not known."""
-        return self.question_places.get(question, QuestionPlace("", ""))
+    def get_question_location(self, question: str) -> QuestionLocation:
+        """Return the location of a question by id; an empty one if it is unknown."""
+        return self.question_places.get(question, QuestionLocation("", ""))

@@ -1,1 +1,1 @@
-"""The terminal under the screen: its driver, what is written to it, and the lines left on it."""
+"""The terminal below the screen: its driver, the frames and sequences written to it, and its input."""

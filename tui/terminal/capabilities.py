@@ -1,6 +1,6 @@
-"""The terminal's capabilities, read from the environment: colours, signs, and what lies between us and it.
+"""The terminal's capabilities, read from the environment: colours, signs, and multiplexers.
 
-What only the terminal itself can say (its background) is asked by the driver.
+The driver asks for those that only the terminal itself knows (its background).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TMUX_TIMEOUT: Final = 2.0  # seconds
 OwnForm = Literal["osc9", "osc777", "osc99", ""]
 
 _TRUE_TERMINALS: Final = ("-direct", "xterm-kitty", "xterm-ghostty", "alacritty", "foot", "wezterm", "contour")
-# What the terminals say of themselves, and how each is told to notify. Others get a bell.
+# Identification of terminals, and the notification protocol of each. Others get a bell.
 _FORMS: Final[tuple[tuple[str, str, OwnForm], ...]] = (
     ("KITTY_WINDOW_ID", "", "osc99"),
     ("TERM", "kitty", "osc99"),
@@ -39,8 +39,8 @@ _PROGRESS: Final = (
 
 
 class TerminalCapabilities(NamedTuple):
-    """`has_unicode`: the locale's encoding has our signs. `is_dark` None: the environment does not tell. `form`: the
-    notification that the terminal knows, "" = none; `has_progress`: it shows the progress of a tab."""
+    """`has_unicode`: the locale's encoding has all of our signs. `is_dark` None: unknown. `form`: the terminal's
+    notification protocol, "" = none; `has_progress`: it displays the progress of a tab."""
 
     depth: ColorDepth
     has_unicode: bool = True
@@ -57,12 +57,12 @@ def detect_capabilities(environment: Mapping[str, str] = os.environ, encoding: s
         has_unicode=_is_unicode(encoding) and not _is_plain_locale(environment),
         is_dark=_read_background(environment.get("COLORFGBG", "")),
         multiplexer=detect_multiplexer(environment),
-        form=next((form for name, word, form in _FORMS if _says(environment, name, word)), ""),
-        has_progress=any(_says(environment, name, word) for name, word in _PROGRESS),
+        form=next((form for name, word, form in _FORMS if _is_indicated(environment, name, word)), ""),
+        has_progress=any(_is_indicated(environment, name, word) for name, word in _PROGRESS),
     )
 
 
-def _says(environment: Mapping[str, str], name: str, word: str) -> bool:
+def _is_indicated(environment: Mapping[str, str], name: str, word: str) -> bool:
     value = environment.get(name, "")
     return bool(value) and word.lower() in value.lower()
 
@@ -80,8 +80,8 @@ def _detect_depth(environment: Mapping[str, str]) -> ColorDepth:
 
 
 def _is_plain_locale(environment: Mapping[str, str]) -> bool:
-    """True if ASCII was asked for by name, or the terminal is a console with one small font. Python itself takes UTF-8
-    for a locale that is only missing, and so do most terminals."""
+    """True if the locale explicitly requests ASCII, or the terminal is a console with one small font. Python and
+    most terminals use UTF-8 if the locale is missing."""
     return environment.get("LC_ALL", "") in {"C", "POSIX"} or environment.get("TERM") == "linux"
 
 
@@ -107,8 +107,8 @@ def detect_multiplexer(environment: Mapping[str, str] = os.environ) -> Multiplex
 
 
 async def find_real_depth(capabilities: TerminalCapabilities) -> ColorDepth:
-    """Return how many colours there are behind tmux, which hands the promise of the terminal outside on and keeps it
-    only where it knows of it; elsewhere what was found."""
+    """Return the colour depth behind tmux, which forwards the outer terminal's COLORTERM but converts colours it
+    believes unsupported; without tmux return the detected depth."""
     if capabilities.multiplexer != "tmux" or capabilities.depth != "truecolor":
         return capabilities.depth
     import asyncio  # which the first frame does without

@@ -1,7 +1,7 @@
-"""Copying a text: by the terminal (OSC 52), by the desktop's own tool, by tmux; one function that says what did it.
+"""Copying a text: through the terminal (OSC 52), the desktop's tools, and tmux; one function returns the receivers.
 
-A terminal does not answer whether it took a text, and some never do, so the tools are not a second choice: each that
-is at hand is used. They get the text by standard input, run beside the screen and for a limited time.
+A terminal does not confirm a copy, and some never do it, so all available tools are used as well. They read the text
+from standard input, run in the background and with a timeout.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COPY_TIMEOUT: Final = 3.0  # seconds
 
 
 class CopyTool(NamedTuple):
-    """A program that takes a text on standard input, and what shows that it is of use here, any of these variables."""
+    """A program that reads a text from standard input, and the variables any of which shows that it applies."""
 
     name: str
     command: tuple[str, ...]
@@ -41,7 +41,7 @@ _ALIKE: Final = (("wl-copy", "xclip", "xsel"),)
 
 
 class CopyReport(NamedTuple):
-    """The names of what has taken a text; none: nothing has, and `hint` says what to do."""
+    """The names of all receivers of a text; without any, `hint` says how to fix that."""
 
     taken_by: tuple[str, ...]
     hint: str = ""
@@ -52,7 +52,7 @@ def find_copy_tools(
     platform: str = sys.platform,
     find_executable: Callable[[str], str | None] = shutil.which,
 ) -> list[CopyTool]:
-    """Find the tools at hand: tmux's, and one of the desktop's."""
+    """Find the available tools: tmux's, and one of the desktop's."""
     candidates = (*_TOOLS, _APPLE) if platform == "darwin" else _TOOLS
     tools = [
         tool
@@ -82,7 +82,7 @@ async def copy_text(text: str, write: Callable[[str], None] | None, tools: list[
 
 
 async def _run(tool: CopyTool, text: str) -> bool:
-    """Give a tool the text. True if it took it."""
+    """Pass the text to a tool. Return True if the tool accepted it."""
     try:
         process = await asyncio.create_subprocess_exec(
             *tool.command,

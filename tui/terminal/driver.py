@@ -1,7 +1,7 @@
-"""The terminal driver: whatever ends the program restores the terminal, and a terminal that is gone ends the program.
+"""The terminal driver: any end of the program restores the terminal, and the loss of the terminal ends the program.
 
-Textual restores it when an app comes to its end by itself. Here is what is left: signals, a terminal that hangs up (its
-input ends or fails, its output can't be written any more), and an end that something holds up.
+Textual restores the terminal at a regular end of an app. This module covers signals, a hang-up (the input ends or
+fails, the output is unwritable), and an end that blocks.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class TerminalOutput:
     def __init__(self, file: IO[str], on_gone: Callable[[], None]) -> None:
         self._file, self._on_gone = file, on_gone
         if isinstance(file, TextIOWrapper) and not file.encoding.lower().startswith("utf"):
-            file.reconfigure(errors="replace")  # one column for what the terminal has no letter for
+            file.reconfigure(errors="replace")  # one column for letters outside of the terminal's encoding
         self.is_gone = False
 
     def write(self, text: str) -> int:
@@ -78,12 +78,12 @@ class TerminalOutput:
 
 
 class TerminalDriver(LinuxDriver):
-    """A driver that ends the app when its terminal is gone, where Textual's own would read nothing for ever. It goes on
-    with an `early` terminal, which has the first frame and the first keys."""
+    """A driver that ends the app when its terminal is gone, where Textual's would read nothing forever. It continues
+    an `early` terminal, with its first frame and first keys."""
 
     def __init__(self, app: Any, *, early: EarlyTerminal | None = None, **kwargs: Any) -> None:
         super().__init__(app, **kwargs)
-        self._early = early  # until the terminal is ours
+        self._early = early  # until the driver owns the terminal
         self._file: Any = TerminalOutput(self._file, self._exit_app)
         self._parser = InputParser()
         self._has_told_background = False
@@ -95,15 +95,15 @@ class TerminalDriver(LinuxDriver):
     def _handle_stops(self) -> None:
         """Stop and go on between two steps of the loop. Textual's own handlers run in the midst of one, and wait for
         ever where that has just locked the output, which they write to."""
-        with contextlib.suppress(RuntimeError):  # a driver that is made without a loop runs nothing
+        with contextlib.suppress(RuntimeError):  # a driver without a loop runs nothing
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGTSTP, self._sigtstp_application)
             loop.add_signal_handler(signal.SIGCONT, self._sigcont_application)
 
     def _sigcont_application(self, *_: object) -> None:
-        """Take the terminal again, and draw all of the screen; Textual alone draws only what has changed meanwhile.
+        """Take the terminal again and redraw the whole screen; Textual redraws only changes since the stop.
 
-        The program can't prepare for SIGSTOP, so its threads are ended here first: else two would read the keys.
+        SIGSTOP can't be prepared for, so this ends the program's threads first: otherwise two would read the keys.
         """
         if self._auto_restart and not self._must_signal_resume:
             self.suspend_application_mode()
@@ -113,7 +113,7 @@ class TerminalDriver(LinuxDriver):
 
     @contextlib.contextmanager
     def no_automatic_restart(self) -> Iterator[None]:
-        """Leave stops to the kernel while another program has the terminal, for which the loop stands still."""
+        """Leave stop signals to the kernel while another program has the terminal and the loop is blocked."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTSTP, signal.SIGCONT):
             loop.remove_signal_handler(number)
@@ -131,13 +131,13 @@ class TerminalDriver(LinuxDriver):
             self._early, self.attrs_before = None, early.attributes
         self.ask_background()
         if self._capabilities.multiplexer == "tmux":
-            self.write_aside(ASK_OTHER_KEYS)
+            self.write_sequence(ASK_OTHER_KEYS)
         if self._title:
-            self.write_aside(PUSH_TITLE + format_title(self._title))
+            self.write_sequence(PUSH_TITLE + format_title(self._title))
         self._report_progress(self._progress)
 
     def write(self, data: str) -> None:
-        if data != ALTERNATE_SCREEN or self._early is None:  # else it is shown, and would be cleared
+        if data != ALTERNATE_SCREEN or self._early is None:  # otherwise it would be displayed and cleared
             super().write(data)
 
     def process_message(self, message: Message) -> None:
@@ -147,16 +147,16 @@ class TerminalDriver(LinuxDriver):
         elif isinstance(message, events.AppFocus) and self._has_told_background:
             self.ask_background()  # the colours of the desktop may have been changed meanwhile
 
-    def write_aside(self, sequence: str) -> None:
-        """Write what is no part of the screen."""
+    def write_sequence(self, sequence: str) -> None:
+        """Write a sequence that is not part of the screen."""
         if self._writer_thread is not None and sequence:
             self.write(sequence)
             self.flush()
 
     def show_title(self, title: str) -> None:
-        """Show a title of the window; the one that was there before comes back at the end."""
+        """Set the title of the window; the previous one is restored at the end."""
         if title != self._title:
-            self.write_aside(("" if self._title else PUSH_TITLE) + format_title(title))
+            self.write_sequence(("" if self._title else PUSH_TITLE) + format_title(title))
             self._title = title
 
     def show_progress(self, state: ProgressState) -> None:
@@ -167,14 +167,14 @@ class TerminalDriver(LinuxDriver):
 
     def _report_progress(self, state: ProgressState) -> None:
         if self._capabilities.has_progress:
-            self.write_aside(format_progress_report(state, self._capabilities.multiplexer))
+            self.write_sequence(format_progress_report(state, self._capabilities.multiplexer))
 
     def ask_background(self) -> None:
         """Ask the terminal for its background; it answers with `TerminalBackground`, or not at all."""
-        self.write_aside(ASK_BACKGROUND)
+        self.write_sequence(ASK_BACKGROUND)
 
     def _exit_app(self) -> None:
-        self._app.is_hung_up = True  # type: ignore[attr-defined]  # of our own app
+        self._app.is_hung_up = True  # type: ignore[attr-defined]  # an attribute of `AgentApp`
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
             self._app.call_later(self._app.exit, return_code=EXIT_INTERRUPTED)
 
@@ -190,15 +190,15 @@ class TerminalDriver(LinuxDriver):
                 self._process(self._parser.tick())
 
     def _process_first_keys(self) -> None:
-        """Process what was typed before the screen was there, key by key as by hand, and as struck at its time."""
+        """Process the early input key by key, with the times at which the keys were pressed."""
         for timestamp, data, is_command in self._early.take_keys(self.exit_event) if self._early is not None else ():
             self._process(self._parser.feed(data), timestamp)
-            if is_command:  # letters that follow at once would overtake it, or be one with it
+            if is_command:  # letters that follow at once would overtake it, or merge with it
                 self.exit_event.wait(SEQUENCE_GAP if data == b"\x1b" else COMMAND_PAUSE)
                 self._process(self._parser.tick(), timestamp)
 
     def _read_input(self) -> bool:
-        """Read and process what is there. False at the end of the input."""
+        """Read and process the available input. Return False at its end."""
         try:
             data = os.read(self.fileno, 1 << 12)
         except OSError:
@@ -223,7 +223,7 @@ class TerminalDriver(LinuxDriver):
 
 
 def get_attributes() -> list[Any] | None:
-    """Return how the terminal is set, None if there is none."""
+    """Return the attributes of the terminal, None without a terminal."""
     try:
         return termios.tcgetattr(0)
     except termios.error:
@@ -232,8 +232,7 @@ def get_attributes() -> list[Any] | None:
 
 @contextlib.contextmanager
 def restore_on_error(before: list[Any] | None) -> Iterator[None]:
-    """Restore the terminal to what it was `before` an app that ends by an exception, also if Textual did not come to
-    that."""
+    """Restore the terminal to its state `before` an app that raises an exception, even if Textual could not."""
     try:
         yield
     except BaseException:
@@ -242,7 +241,7 @@ def restore_on_error(before: list[Any] | None) -> Iterator[None]:
 
 
 def restore_terminal(before: list[Any] | None) -> None:
-    """Write what takes every mode back, past whatever holds the program up."""
+    """Write the sequences that reset every mode, bypassing anything that blocks the program."""
     terminal = detect_capabilities()
     progress = format_progress_report("none", terminal.multiplexer) if terminal.has_progress else ""
     other_keys = DROP_OTHER_KEYS if terminal.multiplexer == "tmux" else ""

@@ -1,10 +1,10 @@
-"""The terminal before Textual has it: the first frame is on it, and what is typed is shown in the prompt.
+"""The terminal before Textual starts: it displays the first frame and typed text in the prompt.
 
-One thread reads. Letters, backspace and short pastes become the text of the prompt, which the screen takes when it has
-one; from the first other key on, everything is kept as it came, for the driver. What the terminal answers to the
-driver's questions meanwhile is kept, too. Each byte goes exactly one of these ways.
+One thread reads. Letters, backspace and short pastes become the text of the prompt, which the screen takes over; the
+first other key and all input after it are buffered for the driver, and so are the terminal's replies to the driver's
+queries. Every byte goes exactly one of these ways.
 
-Ctrl+C, a signal and a terminal that is gone end the program as they do later, and the terminal is given back.
+Ctrl+C, signals and the loss of the terminal end the program as they do later, after the terminal was restored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tui.terminal.first_frame import FirstFrame, build_first_frame
 
 INPUT, OUTPUT = 0, 2  # where Textual reads keys and draws
 ALTERNATE_SCREEN: Final = "\x1b[?1049h"
-# xterm's modifyOtherKeys: Enter with Shift is told from Enter. In tmux it is the only way to ask for that.
+# xterm's modifyOtherKeys distinguishes Shift+Enter from Enter; tmux supports no other request for that.
 ASK_OTHER_KEYS: Final = "\x1b[>4;1m"
 DROP_OTHER_KEYS: Final = "\x1b[>4m"
 _OPEN: Final = f"{ALTERNATE_SCREEN}\x1b[?25l\x1b[?2004h\x1b[?7l"
@@ -42,7 +42,7 @@ COMMAND_PAUSE: Final = 0.03  # seconds after a key that does something, before t
 SEQUENCE_GAP: Final = 0.1  # seconds within which the rest of a sequence follows its start
 MAX_PASTE: Final = 400  # characters
 
-# What may come in one piece: a paste, a sequence of another kind, the beginning of one, or a letter.
+# Alternatives for one piece: a paste, another sequence, the start of one, or a letter.
 _PASTE: Final = r"\x1b\[200~(?P<paste>.*?)\x1b\[201~"
 _STRING: Final = r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[P_^][^\x1b]*\x1b\\"
 _ANSWER: Final = rf"{_STRING}|\x1b\[\?[0-9;]*\$?[a-zA-Z]|\x1b\[[IO]|\x1b\[<[\d;]+[mM]"  # or of the focus, the mouse
@@ -62,8 +62,8 @@ class EarlyOptions(Protocol):
     mode: str | None
 
 
-class KeptKeys(NamedTuple):
-    """Bytes as they were typed, and when. `is_command`: a key that does something, which takes a moment."""
+class BufferedKeys(NamedTuple):
+    """Typed bytes and their time. `is_command`: a key with an action, which takes a moment."""
 
     at: float
     data: bytes
@@ -71,22 +71,22 @@ class KeptKeys(NamedTuple):
 
 
 class TypedText:
-    """Tells letters of the prompt from other keys. `text` is what the prompt holds, `kept` is for the driver."""
+    """Separates letters of the prompt from other keys. `text`: of the prompt; `buffered`: the driver's input."""
 
     def __init__(self) -> None:
         self.text = ""
-        self.kept: list[KeptKeys] = []
-        self.is_interrupted = False  # Ctrl+C was struck
+        self.buffered: list[BufferedKeys] = []
+        self.is_interrupted = False  # Ctrl+C was pressed
         self._has_other_keys = False
         self._decoder = getincrementaldecoder("utf-8")("surrogateescape")
         self._unfinished = ""
         self._fed_at = float("-inf")
 
     def feed(self, data: bytes, timestamp: float) -> None:
-        """Take what was typed at a moment."""
+        """Process the input of a moment."""
         if self._unfinished == _ESCAPE and timestamp - self._fed_at > SEQUENCE_GAP:
             self._unfinished, self._has_other_keys = "", True
-            self.kept.append(KeptKeys(self._fed_at, _ESCAPE.encode(), is_command=True))
+            self.buffered.append(BufferedKeys(self._fed_at, _ESCAPE.encode(), is_command=True))
         text = self._unfinished + self._decoder.decode(data)
         self._unfinished = ""
         for match in _TOKEN.finditer(text):
@@ -101,7 +101,7 @@ class TypedText:
         self.is_interrupted = self.is_interrupted or letter == _INTERRUPT
         is_text = letter is not None and letter.isprintable()
         if match["answer"] or self._has_other_keys:
-            self._keep(token, timestamp, is_command=not match["answer"] and not is_text)
+            self._buffer(token, timestamp, is_command=not match["answer"] and not is_text)
         elif letter in {"\x7f", "\x08"}:
             self.text = self.text[:-1]
         elif is_text:
@@ -110,16 +110,16 @@ class TypedText:
             self.text += paste
         else:
             self._has_other_keys = True
-            self._keep(token, timestamp, is_command=True)
+            self._buffer(token, timestamp, is_command=True)
 
-    def _keep(self, token: str, timestamp: float, *, is_command: bool) -> None:
-        self.kept.append(KeptKeys(timestamp, token.encode("utf-8", "surrogateescape"), is_command))
+    def _buffer(self, token: str, timestamp: float, *, is_command: bool) -> None:
+        self.buffered.append(BufferedKeys(timestamp, token.encode("utf-8", "surrogateescape"), is_command))
 
     def end(self) -> None:
-        """Keep what is unfinished as well: the rest of it goes to the driver."""
+        """Pass unfinished input to the driver as well, which receives the rest of it."""
         begun_letter, _ = self._decoder.getstate()
         if pending := self._unfinished.encode("utf-8", "surrogateescape") + begun_letter:
-            self.kept.append(KeptKeys(self._fed_at, pending))
+            self.buffered.append(BufferedKeys(self._fed_at, pending))
         self._unfinished = ""
         self._decoder.reset()
 
@@ -130,10 +130,10 @@ def _is_short(paste: str) -> bool:
 
 
 class EarlyTerminal:
-    """The terminal with a first frame, as a context manager: what is not handed over by then is given back.
+    """The terminal with a first frame, as a context manager that restores the terminal unless it was handed over.
 
-    The driver adopts the terminal, then the screen takes the text, and when its prompt has the focus, the driver the
-    keys.
+    The driver adopts the terminal, then the screen takes the text, and when its prompt has the focus, the driver takes
+    the keys.
     """
 
     def __init__(self, frame: FirstFrame) -> None:
@@ -164,7 +164,7 @@ class EarlyTerminal:
         self._reader.start()
 
     def _draw(self) -> None:
-        """Show the frame on a screen of its own, and take keys as they come."""
+        """Draw the frame on the alternate screen, and read keys."""
         raw = termios.tcgetattr(INPUT)
         raw[tty.LFLAG] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
         raw[tty.IFLAG] &= ~(termios.IXON | termios.IXOFF | termios.ICRNL | termios.INLCR | termios.IGNCR)
@@ -173,14 +173,14 @@ class EarlyTerminal:
         _write(_OPEN + (ASK_OTHER_KEYS if self._is_in_tmux else ""))
         _write(self._frame.render() + self._frame.render_prompt(self._typed.text))
 
-    def _give_back(self) -> None:
+    def _restore(self) -> None:
         _write((DROP_OTHER_KEYS if self._is_in_tmux else "") + _CLOSE)
         with contextlib.suppress(termios.error):
             termios.tcsetattr(INPUT, termios.TCSANOW, self.attributes)
 
     def _pause(self, number: int, _: object) -> None:
-        """Stop, as somebody has asked for, with the terminal given back meanwhile."""
-        self._give_back()
+        """Stop on SIGTSTP, with the terminal restored meanwhile."""
+        self._restore()
         os.kill(os.getpid(), signal.SIGSTOP)
         self._draw()
 
@@ -192,30 +192,30 @@ class EarlyTerminal:
     def _close(self) -> None:
         self._stop_reading()
         if not self._is_adopted:
-            self._give_back()
+            self._restore()
         for number, handler in self._handlers.items():
             if signal.getsignal(number) in (_raise_interrupt, self._pause):  # nobody has taken it over
                 signal.signal(number, handler)
 
     def adopt(self) -> None:
-        """Take note that the driver has the terminal, and gives it back."""
+        """Note that the driver owns the terminal, and restores it."""
         self._is_adopted = True
 
     def take_text(self) -> str:
-        """Return what the prompt is to begin with. From here on nothing is read until `release_keys`."""
+        """Return the initial text of the prompt. Nothing is read from here on until `release_keys`."""
         self._stop_reading()
         return self._typed.text
 
     def release_keys(self) -> None:
-        """Let the driver have the keys: there is a widget that they are for."""
+        """Release the keys to the driver, as a widget for them has the focus."""
         self._released.set()
 
-    def take_keys(self, exit_event: threading.Event) -> list[KeptKeys]:
+    def take_keys(self, exit_event: threading.Event) -> list[BufferedKeys]:
         """Wait until they are released, or until `exit_event` is set. Return the keys that are not in the text."""
         while not self._released.wait(SEQUENCE_GAP) and not exit_event.is_set():
             continue
         self._stop_reading()
-        return self._typed.kept
+        return self._typed.buffered
 
     def _stop_reading(self) -> None:
         if self._reader.is_alive():
@@ -257,8 +257,8 @@ def _write(text: str) -> None:
 
 
 def open_early(options: EarlyOptions, config_directory: Path) -> AbstractContextManager[EarlyTerminal | None]:
-    """Return the terminal with the first frame of what the options ask for. None: it can't show one, it is not ours at
-    the moment, or what is on it is read out."""
+    """Return the terminal with the first frame for the command line's options. None: the terminal can't display one,
+    belongs to another process group, or a screen reader is used."""
     interface = _read_interface(config_directory / "config.toml")
     if not _is_whole_terminal() or interface.get("plain"):
         return nullcontext()
@@ -283,7 +283,7 @@ def _is_whole_terminal() -> bool:
 
 
 def _read_interface(file: Path) -> dict[str, Any]:
-    """Return what the user's settings say of the screen; of mistakes in them the engine tells."""
+    """Return the user's settings of the screen; the engine reports mistakes in them."""
     if not file.is_file():
         return {}
     import tomllib

@@ -1,7 +1,7 @@
-"""The signals that mean the end: the app exits as by `ctrl+q`, its engine too, and by force if that takes too long.
+"""Signals that end the app: it exits as by `ctrl+q`, with its engine, and by force after a timeout.
 
-While another program has the terminal, such as an editor, its Ctrl+C and Ctrl+\\ are signals to us as well: they are
-that program's keys, and nothing ends by them here.
+While another program such as an editor has the terminal, its Ctrl+C and Ctrl+\\ reach this process as signals, too:
+they belong to that program and are ignored here.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 EXIT_INTERRUPTED: Final = 130  # the exit code, as of Ctrl+C
-EXIT_TIMEOUT: Final = 20.0  # seconds that an orderly end may take; the engine has 15 of them to write what it has to
+EXIT_TIMEOUT: Final = 20.0  # timeout of an orderly end in seconds; the engine has 15 of them to write its records
 _OF_KEYS: Final = (signal.SIGINT, signal.SIGQUIT)
 _OF_OTHERS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 class ExitSignals:
-    """The handlers of one app. `restore`: gives the terminal back as it was before the app."""
+    """The signal handlers of one app. `restore`: restores the terminal to its state before the app."""
 
     def __init__(self, app: Any, restore: Callable[[], None]) -> None:
         self._app, self._restore = app, restore
@@ -33,14 +33,14 @@ class ExitSignals:
             loop.add_signal_handler(number, self._end, number)
 
     @contextlib.contextmanager
-    def leave_keys(self) -> Iterator[None]:
-        """Leave the keys of the terminal to a program that has it, for which the loop stands still. What others send
-        meanwhile counts afterwards."""
+    def ignore_signals(self) -> Iterator[None]:
+        """Ignore the terminal's signals while another program has the terminal and the loop is blocked. Signals from
+        other sources are handled afterwards."""
         loop = asyncio.get_running_loop()
         signal_numbers: list[int] = []
         for number in (*_OF_KEYS, *_OF_OTHERS):
             loop.remove_signal_handler(number)
-            # A function, since what is ignored here would be ignored in that program, too.
+            # A function, because SIG_IGN would be inherited by that program.
             signal.signal(
                 number, (lambda *_: None) if number in _OF_KEYS else (lambda other, _: signal_numbers.append(other))
             )

@@ -1,7 +1,7 @@
 """The first frame: the greeting and the prompt, as text for the terminal, before Textual is loaded.
 
-Its letters and colours are those of the first frame that Textual draws, which then changes nothing of what is read
-here. So nothing slow is imported: no Textual, no engine. What the status bar says only the screen knows.
+Its letters and colours equal those of Textual's first frame, so that the change is invisible. Nothing slow is imported:
+neither Textual nor the engine. The status bar appears with the screen.
 """
 
 from __future__ import annotations
@@ -11,19 +11,18 @@ from typing import Final, NamedTuple
 from unicodedata import combining, east_asian_width
 
 from tui.chat.greeting import FIRST_KEYS, HEADLINE, KEY_WIDTH, PROMISE
-from tui.modes import SCREEN_MODES
-from tui.modes.base import Accent, ScreenMode
+from tui.modes import SCREEN_MODES, Accent, ScreenMode
 from tui.terminal.capabilities import TerminalCapabilities
 from tui.themes.palettes import PALETTES
 
-MIN_COLUMNS: Final = 41  # in a smaller window the screen says that it is too small
+MIN_COLUMNS: Final = 41  # in a smaller window the screen displays a notice instead
 MIN_ROWS: Final = 11
 EDGE: Final = ("|", "▌")
 FAMILY: Final = "agent"
 PROMPT_ROWS: Final = 3  # above the row of the status bar
 MUTED_SHARE: Final = 0.6  # of the foreground over the background
 DISABLED_SHARE: Final = 0.38  # of black or white over the surface
-# Of the 16 colours of a terminal, on dark and on light: what `tui/themes/line_filter.py` makes of the accents.
+# Of the 16 colours of a terminal, on dark and on light; equal to the results of `tui/themes/line_filter.py`.
 _NAMED: Final[dict[Accent, tuple[int, int]]] = {
     "primary": (94, 34),
     "warning": (93, 35),
@@ -65,7 +64,7 @@ class FirstFrame:
         self._placeholder, self._is_empty = mode.placeholder, is_empty
 
     def render(self) -> str:
-        """Return the whole frame, for a screen of which nothing is known."""
+        """Return the whole frame, for a screen with unknown content."""
         looks, parts = self._looks, []
         room = self._rows - PROMPT_ROWS - 1  # the status bar
         greeting = self._list_greeting()[:room] if self._is_empty else []
@@ -110,8 +109,8 @@ class FirstFrame:
 def build_first_frame(
     size: tuple[int, int], capabilities: TerminalCapabilities, *, mode: str, theme: str, is_empty: bool
 ) -> FirstFrame | None:
-    """Build the frame of a window; None: it is too small for one. A theme that is none of ours looks like ours until
-    it is loaded."""
+    """Build the frame of a window; None: the window is too small. A user's theme looks like the default until it is
+    loaded."""
     columns, rows = size
     if columns < MIN_COLUMNS or rows < MIN_ROWS:
         return None
@@ -124,7 +123,7 @@ def build_first_frame(
 
 
 def build_looks(capabilities: TerminalCapabilities, name: str, accent: Accent) -> Looks:
-    """Build the looks that a theme of ours has on a terminal."""
+    """Build the styles of a built-in theme on a terminal."""
     if capabilities.depth in {"16", "none"}:
         is_light = capabilities.is_dark is False
         return _build_named_looks(accent, is_light=is_light, has_colors=capabilities.depth == "16")

@@ -1,18 +1,18 @@
-"""Frames: only the rows that a frame is about are rendered, and only what differs from the terminal is written to it.
+"""Frames: only affected rows are rendered, and only differences from the terminal are written.
 
-Textual has each widget in reach of a change render all of its rows and drops the others: a letter typed into the prompt
+Textual lets every widget that overlaps a change render all of its rows and drops the others: a letter in the prompt
 would render the conversation above it, the tree beside it and every container around them.
 
-It also writes every part of every row that a widget asked to be drawn again. Of a conversation that moved up by one
-row that is the whole of it, many times a second while a model speaks. Here the parts are compared with what is on the
-terminal already; rows that only moved are moved by the terminal itself (DECSTBM and a line feed or a reverse index at
-the margin, as every terminal since the VT100 can).
+Textual also writes every part of every row that a widget redraws. For a conversation that scrolls by one row that is
+all of it, many times a second while a model streams. This module compares the parts with the terminal's content; rows
+that only moved are moved by the terminal (DECSTBM and a line feed or a reverse index at the margin, as in every
+terminal since the VT100).
 
-A full frame is always written in full and starts the comparison anew, so a resize, a return from another program or a
-new screen heals whatever somebody else has written over ours.
+A full frame is always written in full and restarts the comparison, so a resize, a return from another program or a new
+screen repairs foreign output.
 
-Terminals disagree about how wide some letters are: emoji with modifiers, flags, Indic vowel signs. Behind them the
-cursor is put where it belongs, so that nothing to their right moves.
+Terminals disagree about the width of some letters: emoji with modifiers, flags, Indic vowel signs. After them the
+cursor is positioned explicitly, so that nothing to their right moves.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from textual.strip import Strip
 
 MAX_SHIFT: Final = 12
 MIN_MOVED_ROWS: Final = 4  # rows
-MAX_GAP: Final = 2  # unchanged rows inside of what may have moved
+MAX_GAP: Final = 2  # unchanged rows allowed within a move
 GOOD_ENOUGH_FACTOR: Final = 3
 
-# Joiners, variants, keycaps, emoji with flags and skin tones, each with the letter before it, to which it may belong:
-# what a terminal draws beyond their width is covered. Or Indic, Thai and Lao AM, Myanmar, Jamo, Khmer, up to the next
-# gap: what they need beyond their width they take from that, so that no sign of a vowel is lost.
+# Joiners, variants, keycaps, emoji with flags and skin tones, with the letter before them, which they may modify:
+# cells that a terminal draws beyond their width are overwritten. Or Indic, Thai and Lao AM, Myanmar, Jamo, Khmer, up
+# to the next gap: they may need cells of that gap, so that no vowel sign is lost.
 _UNSURE: Final = re.compile(
     "[^ ]?[\u200d\u20e3\ufe0f\U0001f000-\U0001faff]+"
     "|[^ ]?[\u0900-\u0dff\u0e33\u0eb3\u1000-\u11ff\u1780-\u17ff].*?(?: {2,}|$)"
@@ -62,14 +62,14 @@ class RowCompositor(Compositor):
 
 @dataclass(slots=True)
 class FrameDiff:
-    """The rows on the terminal: for each, the text written at each column. A row is here only if all of it is known:
-    one that is moved takes all of its columns along."""
+    """The rows on the terminal: for each, the text written at every column. Only fully known rows are recorded,
+    because a moved row takes all of its columns along."""
 
     rows: dict[int, FrameRow] = field(default_factory=dict)
     screen: object = None
 
     def reduce_update(self, screen: object, update: Any) -> Any:
-        """Return an update of a screen as the difference to what is on the terminal; one of another kind as it is."""
+        """Reduce an update to its difference from the terminal; updates of other kinds are returned unchanged."""
         if screen is not self.screen:
             self.screen = screen
             self.rows.clear()
@@ -165,13 +165,13 @@ class _RowMove:
         return f"\x1b[0m\x1b[{self.first + 1};{self.last + 1}r{moves}\x1b[r"
 
     def apply_to(self, rows: Mapping[int, FrameRow]) -> dict[int, FrameRow]:
-        """Return the rows as they are after the move; those that came in are empty."""
+        """Return the rows after the move; new rows are empty."""
         inside = range(self.first, self.last + 1)
         return {y: rows[y + self.by] if y + self.by in inside else {} for y in inside}
 
 
 def render_strip(strip: Strip, x: int, console: Console) -> str:
-    """Render a strip that begins in column `x`; what follows letters of unsure width stands in its own column."""
+    """Render a strip at column `x`; text after letters of uncertain width is positioned explicitly."""
     text = strip.text
     if text.isascii() or not _UNSURE.search(text):
         return strip.render(console)

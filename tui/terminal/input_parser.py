@@ -1,34 +1,47 @@
-"""The parser of what comes from the terminal: where each key, paste, answer and sequence begins and ends.
+"""The parser of terminal input: bytes to key, mouse, paste and focus events, and to replies of the terminal.
 
-- A paste is text up to its end marker, whatever it holds. If that is late, what has come by then is the paste, and keys
-  are keys again; what comes in bulk soon after, or has the marker behind it, is text as well.
-- A sequence is taken whole or dropped whole: no piece of it is a key, however it was cut on its way.
-- Nothing is awaited for ever, and a control character such as Ctrl+C ends all that is unfinished but a paste.
+A terminal may send any number, so every number is checked first. Unknown sequences are dropped whole: no part of one
+becomes a key.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
 from time import monotonic
-from typing import Final
+from typing import Final, NamedTuple
 
 from textual import constants, events
-from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+from textual._keyboard_protocol import FUNCTIONAL_KEYS
+from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, FOCUSIN, FOCUSOUT, XTermParser
 from textual.message import Message
 
-from tui.terminal.input_sequences import MAX_SEQUENCE, read_alt_key, read_letters, read_sequence, read_string
+from tui.terminal.replies import read_background
 
+MAX_SEQUENCE: Final = 256  # characters; a longer sequence is invalid
+MAX_WINDOW: Final = 4_000  # columns, rows
+MODIFIERS: Final = 256  # combinations of Shift and its like
+_KEY: Final = re.compile(r"\x1b\[([\d:;]*)([u~ABCDEFHPQRS])")
+_MOUSE: Final = re.compile(r"\x1b\[<(\d{1,3});-?\d{1,6};-?\d{1,6}[Mm]")
+_SIZE: Final = re.compile(r"\x1b\[48;(\d{1,4})[:\d]*;(\d{1,4})[:\d]*;(\d{1,6})[:\d]*;(\d{1,6})[:\d]*t")
+_MODE: Final = re.compile(r"\x1b\[\?\d{1,5};\d\$y")
+_OTHER_KEYS: Final = "27"  # first field of xterm's modifyOtherKeys sequences
+_PRIVATE: Final = range(0xE000, 0xF900)  # numbers of the kitty protocol for keys that have no letter
+_SHIFT: Final = 1
+_LOCKS: Final = 64 | 128
+_RELEASE: Final = "3"
+_EXTRA_BUTTONS: Final = 128
 ESCAPE: Final = "\x1b"
 ESCAPE_TIMEOUT: Final = constants.ESCAPE_DELAY  # seconds; until then an Escape may be the start of a sequence
 REST_TIMEOUT: Final = 1.0  # seconds of silence for which the rest of a sequence or a paste is awaited
 STRING_TIMEOUT: Final = 2.0  # and of an answer, which a slow line cuts
-LATE_TIMEOUT: Final = 5.0  # seconds in which what was given up is still known by its rest
-STRUCK_GAP: Final = 0.25  # seconds of silence before a key that is struck by hand
+LATE_TIMEOUT: Final = 5.0  # seconds during which the rest of an abandoned sequence is recognized
+STRUCK_GAP: Final = 0.25  # seconds of silence before a key that is typed by hand
 BULK: Final = 16  # characters that no hand types at once
 MAX_HELD: Final = 4_096  # characters of a sequence that is not at its end
-
 _BODY: Final = r"[^\x00-\x1f]"
 _STRING: Final = r"\x1b[\]P_^X]"
 _TOKEN: Final = re.compile(
@@ -44,7 +57,7 @@ _TOKEN: Final = re.compile(
 )
 _LONE: Final = re.compile(r"\x1b[\[\]P_^XO]?")  # a key, if nothing follows
 _LATE_REST: Final = re.compile(r"\x1b(?:\[[0-?]+[ -/]*[@-~]|\][0-9]+;|P[0-9>!]\S)")
-# Each key in one way only, so that a long paste costs no more time than it has letters.
+# The alternatives are disjoint, so that a long paste takes linear time.
 _COMMANDS: Final = re.compile(
     r"(?:[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|\x1b\[[ -?]*[@-~]|\x1bO[@-~]|\x1b[^\x00-\x1f\[O\x7f]|\x1b)+"
 )
@@ -53,8 +66,113 @@ _LATIN: Final = {0xDC00 + byte: chr(byte) if byte >= 0xA0 else "\N{REPLACEMENT C
 _MARKER_STARTS: Final = tuple(BRACKETED_PASTE_END[:end] for end in range(len(BRACKETED_PASTE_END) - 1, 0, -1))
 
 
+def read_letters(parser: XTermParser, letters: str) -> Iterator[Message]:
+    """Return the keys of text outside of sequences: letters, and control characters such as Enter."""
+    for letter in letters:
+        yield from parser._sequence_to_key_events(letter)
+
+
+def read_alt_key(parser: XTermParser, letter: str) -> Iterable[Message]:
+    """Return the key that was pressed with Alt, which the terminal sends behind an Escape."""
+    return _read_table(parser, f"\x1b{letter}") or parser._sequence_to_key_events(letter, alt=True)
+
+
+def read_sequence(parser: XTermParser, sequence: str) -> Iterable[Message]:
+    """Return Textual's messages for a complete sequence; an unknown one has none."""
+    if len(sequence) > MAX_SEQUENCE:
+        return ()
+    if sequence in (FOCUSIN, FOCUSOUT) or _MODE.fullmatch(sequence):
+        return parser.feed(sequence)
+    if report := _MOUSE.fullmatch(sequence):
+        return parser.feed(sequence) if int(report[1]) < _EXTRA_BUTTONS else ()
+    if report := _SIZE.fullmatch(sequence):
+        return _read_size(parser, sequence, *map(int, report.groups()))
+    fields = _KEY.fullmatch(sequence)
+    keys = _read_key(parser, _split_fields(*fields.groups())) if fields is not None else []
+    return keys or _read_table(parser, sequence)
+
+
+def read_string(sequence: str) -> Iterable[Message]:
+    """Return the message for a string reply of the terminal: its background, the only one that is queried."""
+    background = read_background(sequence)
+    return () if background is None else (background,)
+
+
+def _read_size(parser: XTermParser, sequence: str, *lengths: int) -> Iterable[Message]:
+    """Return the size that the window has now. Where its letters are not measured, the mouse is not, either."""
+    rows, columns, *pixels = lengths
+    if not (0 < rows <= MAX_WINDOW and 0 < columns <= MAX_WINDOW):
+        return ()
+    return parser.feed(sequence) if all(pixels) else (events.Resize.from_dimensions((columns, rows), None),)
+
+
+def _read_table(parser: XTermParser, sequence: str) -> list[events.Key]:
+    """Return the keys that Textual's table has for a sequence."""
+    keys = ANSI_SEQUENCES_KEYS.get(sequence)
+    if isinstance(keys, str):
+        return list(parser._sequence_to_key_events(keys))
+    return [events.Key(key.value, None) for key in keys] if isinstance(keys, tuple) else []
+
+
+class KeyFields(NamedTuple):
+    """The fields of a key sequence: the `code` of its letter or position, the `bits` of the modifiers, and the codes
+    of its `text`. All are valid character codes."""
+
+    code: int
+    bits: int
+    text: str
+    end: str
+
+    @property
+    def is_place(self) -> bool:
+        """True for a key that has a name, and no letter."""
+        return f"{self.code}{self.end}" in FUNCTIONAL_KEYS
+
+    @property
+    def letter(self) -> str:
+        """The letter on the key, "" = none."""
+        letter = chr(self.code)
+        has_letter = self.end == "u" and letter.isprintable() and self.code not in _PRIVATE and not self.is_place
+        return letter if has_letter else ""
+
+
+def _split_fields(fields: str, end: str) -> KeyFields | None:
+    """Split `code:others;modifiers:event;text` of the kitty protocol, all parts optional, and xterm's
+    27;modifiers;code for keys such as Shift+Enter. None: not a key press."""
+    code, modifiers, text, *_ = [*fields.split(";"), "", ""]
+    if (code, end) == (_OTHER_KEYS, "~") and text:
+        code, text, end = text, "", "u"
+    modifiers, _, event = modifiers.partition(":")
+    code = code.partition(":")[0] or ("" if end in "u~" else "1")
+    if event == _RELEASE or not _is_code(code) or not _is_code(modifiers or "1"):
+        return None
+    bits = int(modifiers or 1) - 1
+    is_cursor_report = end == "R" and ";" in fields and not bits
+    printable_text = ":".join(part for part in text.split(":") if _is_code(part) and chr(int(part)).isprintable())
+    return KeyFields(int(code), bits, printable_text, end) if 0 <= bits < MODIFIERS and not is_cursor_report else None
+
+
+def _is_code(field: str) -> bool:
+    """True for the number of a character."""
+    return field.isdecimal() and len(field) <= 7 and int(field) <= sys.maxunicode
+
+
+def _read_key(parser: XTermParser, fields: KeyFields | None) -> list[events.Key]:
+    """Return the key that the fields mean, with the text that it writes: more than one letter are as many keys."""
+    if fields is None or not (fields.is_place or fields.letter or fields.text):
+        return []
+    code, bits, text, end = fields
+    if letter := fields.letter:
+        if bits & ~(_SHIFT | _LOCKS):
+            code = ord(letter.lower()) if letter.isascii() else code  # a command has one name
+        elif not text:
+            text = str(ord(letter.upper() if bits & _SHIFT and letter.isascii() else letter))
+    keys = parser._parse_extended_key(f"\x1b[{code};{bits + 1 if bits else ''};{text}{end}")
+    return [key.copy() for key in keys or ()]
+
+
 class OpenPaste:
-    """A paste whose end marker has not come. `is_rest`: it is what came after one that was given up."""
+    """A paste whose end marker has not arrived. `is_rest`: it is the rest of an abandoned paste."""
 
     def __init__(self, *, is_rest: bool = False) -> None:
         self._pieces: list[str] = []
@@ -62,7 +180,7 @@ class OpenPaste:
         self.is_rest = is_rest
 
     def take(self, text: str) -> int | None:
-        """Take a piece. Return where in it the paste ends, behind its marker; None: it goes on."""
+        """Add a piece. Return the index in it behind the end marker; None: the paste continues."""
         buffer = self.marker + text
         end = buffer.find(BRACKETED_PASTE_END)
         if end < 0:
@@ -74,15 +192,15 @@ class OpenPaste:
         return end + len(BRACKETED_PASTE_END) - len(self.marker)
 
     def build(self, *, is_whole: bool) -> Iterator[Message]:
-        """Return the paste; an empty one only if it was meant, as by terminals that have a picture to paste."""
+        """Build the paste; an empty one only if it was meant, as by terminals that have a picture to paste."""
         text = "".join(self._pieces)
         if text or (is_whole and not self.is_rest):
             yield events.Paste(text.replace("\x00", ""))
 
 
 class InputParser:
-    """A parser of bytes as they are read, in pieces of any size. `feed` takes one, and `tick` is called now and then,
-    since silence is an end, too. `now` is a monotonic time."""
+    """A parser of input bytes in pieces of any size. `feed` takes a piece; `tick` is called regularly, as silence
+    ends sequences, too. `now` is a monotonic time."""
 
     def __init__(self) -> None:
         self._parser = XTermParser()
@@ -94,7 +212,7 @@ class InputParser:
         self._paste_cut_at = float("-inf")
 
     def feed(self, data: bytes, now: float | None = None) -> Iterator[Message]:
-        """Return what has come to its end by a piece of the input."""
+        """Return the messages that a piece of input completes."""
         now = monotonic() if now is None else now
         yield from self.tick(now)
         text = self._decode(data)
@@ -103,10 +221,10 @@ class InputParser:
         self._fed_at, before = now, self._paste
         yield from self._read(self._join(text, now, is_struck=is_struck))
         if self._paste is None or self._paste is not before or not is_by_hand:  # or keys would keep a paste open
-            self._waits_until = now + self._get_patience()
+            self._waits_until = now + self._get_timeout()
 
     def tick(self, now: float | None = None) -> Iterator[Message]:
-        """Return what has come to its end by silence."""
+        """Return the messages that silence completes."""
         now = monotonic() if now is None else now
         if now - self._fed_at >= ESCAPE_TIMEOUT and self._decoder.getstate()[0]:  # a letter of another encoding
             yield from self._read(self._join(self._decode(b"", is_final=True), now))
@@ -119,7 +237,7 @@ class InputParser:
             yield from paste.build(is_whole=False)
         elif pending_text.endswith(ESCAPE):
             self._given_up, self._gave_up_at = ESCAPE, now
-            yield from _strike_escape()
+            yield from _emit_escape()
         elif _LONE.fullmatch(pending_text):
             self._given_up, self._gave_up_at = pending_text, now
             yield from read_alt_key(self._parser, pending_text[1])
@@ -128,17 +246,17 @@ class InputParser:
         text = self._decoder.decode(data, is_final)
         return text if text.isascii() else text.translate(_LATIN)
 
-    def _get_patience(self) -> float:
-        """Return the seconds of silence after which what is unfinished is given up."""
+    def _get_timeout(self) -> float:
+        """Return the seconds of silence after which an unfinished sequence is abandoned."""
         if self._held == ESCAPE:
             return ESCAPE_TIMEOUT
         return STRING_TIMEOUT if re.match(f"{_STRING}.", self._held) else REST_TIMEOUT
 
     def _join(self, text: str, now: float, *, is_struck: bool = False) -> str:
-        """Return a piece of the input together with what came before it and belongs to it."""
+        """Return a piece of input joined to the unfinished input before it."""
         pending_text, given_up, self._held, self._given_up = self._held, self._given_up, "", ""
         if is_struck and text.isprintable() and not pending_text.endswith(ESCAPE) and re.match(_STRING, pending_text):
-            return text  # somebody has gone on typing, so there was no answer
+            return text  # the user has continued typing, so there was no reply
         if given_up and now - self._gave_up_at < LATE_TIMEOUT and len(text) > 1 and _LATE_REST.match(given_up + text):
             return given_up + text
         if self._paste is None and now - self._paste_cut_at < LATE_TIMEOUT and _is_rest_of_paste(text):
@@ -160,12 +278,12 @@ class InputParser:
                 yield from self._take(token.lastgroup or "", token.group())
 
     def _take(self, kind: str, token: str) -> Iterable[Message]:
-        """Return what one token means; what is unfinished is held, what is broken means nothing."""
+        """Return the messages of one token; an unfinished one is buffered, an invalid one has none."""
         match kind:
             case "paste":
                 self._paste = OpenPaste()
             case "unfinished":
-                is_long = len(token) > MAX_HELD  # by then it means nothing, and only its end is awaited
+                is_long = len(token) > MAX_HELD  # too long to be valid; only its end is awaited
                 self._held = token[: MAX_SEQUENCE + 1] + token[-1] * token.endswith(ESCAPE) if is_long else token
             case "sequence":
                 return read_sequence(self._parser, token)
@@ -174,17 +292,17 @@ class InputParser:
             case "alt":
                 return read_alt_key(self._parser, token[1])
             case "letters":
-                return _strike_escape() if token == ESCAPE else read_letters(self._parser, token)
+                return _emit_escape() if token == ESCAPE else read_letters(self._parser, token)
         return ()
 
 
-def _strike_escape() -> Iterator[Message]:
+def _emit_escape() -> Iterator[Message]:
     yield events.Key("escape", ESCAPE)
 
 
 def _is_rest_of_paste(text: str) -> bool:
-    """True if what comes after a paste that was given up belongs to it: an end marker is behind it, or it has more
-    letters than are typed at once."""
+    """True if input after an abandoned paste belongs to it: an end marker follows, or there are more letters than
+    anybody types at once."""
     end, start = text.find(BRACKETED_PASTE_END), text.find(BRACKETED_PASTE_START)
     if end >= 0:
         return not 0 <= start < end

@@ -1,5 +1,6 @@
-"""The driver of a screen that is drawn in a page: keys come as packets by standard input, pictures leave by standard
-output. Whoever started it is the terminal, so when either pipe is gone, the screen ends.
+"""The driver of a screen in a web page: keys arrive as packets on standard input, frames leave on standard output.
+
+The parent process is the terminal, so the screen ends when either pipe is closed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tui.terminal.input_parser import InputParser
 
 
 class PageDriver(WebDriver):
-    """A driver that ends the app when its page is gone, where Textual's own would wait for ever."""
+    """A driver that ends the app when its page is gone, where Textual's would wait forever."""
 
     def __init__(self, app: Any, **kwargs: Any) -> None:
         super().__init__(app, **kwargs)
@@ -26,7 +27,7 @@ class PageDriver(WebDriver):
         self._write: Any = self._write_all
 
     def _write_all(self, data: bytes) -> None:
-        """Write a packet whole; a pipe takes a part of a large one."""
+        """Write a whole packet; a pipe accepts a part of a large one."""
         remainder = memoryview(data)
         while remainder and not self._is_gone:
             try:
@@ -40,7 +41,7 @@ class PageDriver(WebDriver):
             self._app.call_later(self._app.exit, return_code=EXIT_INTERRUPTED)
 
     def run_input_thread(self) -> None:
-        """Take packets until the app ends, or the pipe does. One that is no packet is passed over."""
+        """Process packets until the app ends or the pipe is closed. Invalid packets are skipped."""
         parser, packets = InputParser(), ByteStream()
         for data in self._input_reader:
             for packet in packets.feed(data) if data else ():
@@ -50,7 +51,7 @@ class PageDriver(WebDriver):
             self._exit_app()
 
     def _take_packet(self, packet: BytePacket, parser: InputParser) -> None:
-        """Take keys, or what the page tells of itself: its size, and whether it has the focus."""
+        """Process keys, or the page's size and focus."""
         if packet.type == "D":
             self._process(parser.feed(packet.payload))
             return

@@ -1,6 +1,6 @@
-"""The terminal's answer to the one question that it is asked in words: its background (OSC 11).
+"""The terminal's reply to the query for its background (OSC 11).
 
-It comes by the way of keys, at any time and in pieces; `tui/terminal/input_parser.py` takes it out of them.
+It arrives between keys, at any time and in pieces; `tui/terminal/input_parser.py` extracts it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _REPLY: Final = re.compile(
 
 
 class TerminalBackground(Message):
-    """The terminal has said what its background is; `brightness` is its luma, from 0 to 1."""
+    """The terminal reported its background; `brightness` is the luma of it, from 0 to 1."""
 
     def __init__(self, brightness: float) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class TerminalBackground(Message):
 
 
 def read_background(answer: str) -> TerminalBackground | None:
-    """Return the background that an answer tells; None: it is another answer."""
+    """Parse the background of a reply; None: it is another reply."""
     channels = _REPLY.fullmatch(answer)
     if channels is None:
         return None

@@ -1,7 +1,7 @@
-"""Sequences that tell the terminal something beside the screen: title, progress, notifications, the clipboard.
+"""Control sequences outside of the screen: title, progress, notifications, the clipboard.
 
-Text in them is one clean line of bounded length: nothing of a model or a file can end a sequence or begin another one.
-A multiplexer takes the title and the clipboard for its own; what is meant for the terminal behind it is wrapped.
+Text in them is one sanitized line of bounded length, so that foreign text can neither end nor start a sequence. A
+multiplexer interprets the title and the clipboard; sequences for the terminal behind it are wrapped.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ POP_TITLE: Final = "\x1b[23;2t"  # of terminals that keep a stack of titles; oth
 MAX_TITLE: Final = 120
 MAX_BODY: Final = 240
 SCREEN_PIECE: Final = 500  # bytes; GNU screen drops a string that is longer than 768
-# tmux takes a megabyte; some terminals cut or drop what is longer than this, in bytes of base64.
+# tmux accepts a megabyte; some terminals cut or drop anything longer than this, in bytes of base64.
 MAX_CLIPBOARD: Final = 74_994
 _PROGRESS: Final[dict[ProgressState, str]] = {"none": "0;0", "busy": "3;0", "waiting": "4;100", "failed": "2;100"}
 
 
 def clean_line(text: str, length: int) -> str:
-    """Return foreign text as it may stand in a sequence: printable, on one line."""
+    """Sanitize foreign text for a sequence: printable, on one line."""
     return "".join(character for character in fit_line(text, length) if character.isprintable())
 
 
@@ -41,8 +41,8 @@ def format_progress_report(state: ProgressState, multiplexer: Multiplexer = "") 
 
 
 def format_notification(form: NotificationForm, title: str, body: str, capabilities: TerminalCapabilities) -> str:
-    """Format a notification in a form, "auto" = the terminal's own; "" = in none. tmux may keep what is wrapped to
-    itself, so there the bell is rung as well: it marks the window."""
+    """Format a notification in a form, "auto" = the terminal's; "" = none. tmux may swallow wrapped sequences, so
+    the bell, which marks the window, is added there."""
     multiplexer = capabilities.multiplexer
     title, body = clean_line(title, MAX_TITLE), clean_line(body, MAX_BODY)
     resolved_form = (capabilities.form or "bell") if form == "auto" else form
@@ -61,8 +61,8 @@ def format_notification(form: NotificationForm, title: str, body: str, capabilit
 
 
 def format_clipboard(text: str, multiplexer: Multiplexer = "") -> str:
-    """Format the copying of a text (OSC 52); "" = it is too long for it. tmux takes it for its own buffer, and hands it
-    on where its `set-clipboard` says so; GNU screen has to be passed by."""
+    """Format the copying of a text (OSC 52); "" = the text is too long. tmux stores it in its buffer and forwards it
+    according to its `set-clipboard`; GNU screen must be bypassed."""
     data = base64.b64encode(text.encode("utf-8", "replace")).decode("ascii")
     if len(data) > MAX_CLIPBOARD:
         return ""

@@ -1,1 +1,1 @@
-"""The looks of the screen: palettes, the themes made of them, and how both fit the terminal at hand."""
+"""The appearance of the screen: palettes, themes, and their adaptation to the terminal."""

@@ -1,7 +1,7 @@
-"""The appearance: the theme the user has chosen, as the terminal at hand can show it, and an app that shows it.
+"""The appearance: the chosen theme, adapted to the terminal, and an app that displays it.
 
-The appearance knows no widget. The app asks it for themes, variables and filters, and tells it what the terminal and
-the settings say; that is seen after the next `show_appearance`.
+The appearance knows no widget. The app asks it for themes, variables and filters, and passes it the terminal's and the
+user's settings; they take effect at the next `show_appearance`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tui.terminal.replies import TerminalBackground
 from tui.themes.building import build_themes, complete_variables, read_pygments_style, resolve_theme
 from tui.themes.line_filter import ASCII, SPOKEN, TerminalFilter
 
-BACKDROP_INK: Final = 0.3  # share of the text's colour in what stands behind a dialog
+BACKDROP_INK: Final = 0.3  # share of the text's colour for the screen behind a dialog
 LIGHT_FROM: Final = 0.5  # the brightness of a background from which on it is light
 
 R = TypeVar("R")
@@ -43,7 +43,7 @@ class Appearance:
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """All that shows, but the theme: while it stays the same, nothing has to be drawn anew."""
+        """All inputs of the display except the theme: while it is equal, no redraw is needed."""
         return self.depth, self._glyphs is SPOKEN, bool(self._glyphs), tuple(self._syntax.items())
 
     @property
@@ -63,7 +63,7 @@ class Appearance:
         self._theme = theme
 
     def resolve(self, theme_names: Collection[str]) -> str:
-        """Return the theme to be shown, "" = none has the name that was chosen."""
+        """Return the theme to display, "" = the chosen name is unknown."""
         return resolve_theme(self._theme, theme_names, is_dark=self.is_dark)
 
     def set_depth(self, depth: ColorDepth) -> None:
@@ -82,7 +82,7 @@ class Appearance:
         return colors is not None
 
     def complete(self, variables: Mapping[str, str], *, is_dark: bool) -> dict[str, str]:
-        """Return the variables of the theme that is shown with those that it lacks, and make the filter for it."""
+        """Return the theme's variables with defaults for missing ones, and build its filter."""
         full_variables = complete_variables(variables, is_dark=is_dark, is_indexed=self.is_indexed) | self._syntax
         needs_filter = self.depth != "truecolor" or bool(self._glyphs)
         self._filter = (
@@ -91,13 +91,13 @@ class Appearance:
         return full_variables
 
     def list_filters(self, filters: Sequence[LineFilter]) -> list[LineFilter]:
-        """Return the filters of the app with ours in the place of Textual's for NO_COLOR, which makes greys."""
+        """Return the app's filters, with ours instead of Textual's NO_COLOR filter, which produces greys."""
         line_filters = [line_filter for line_filter in filters if not isinstance(line_filter, Monochrome | NoColor)]
         return line_filters if self._filter is None else [*line_filters, self._filter]
 
 
 class ThemedApp(App[R]):
-    """An app with our themes and variables. `appearance` is what was chosen; `show_appearance` shows it."""
+    """An app with our themes and variables. `appearance` is the user's choice, `show_appearance` displays it."""
 
     def __init__(self, **kwargs: Any) -> None:
         self.capabilities = detect_capabilities(os.environ, getattr(sys.__stderr__, "encoding", "") or "utf-8")
@@ -106,14 +106,14 @@ class ThemedApp(App[R]):
         super().__init__(**kwargs)
 
     def show_appearance(self) -> bool:
-        """Show what the appearance says by now. False: there is no theme of the name that was chosen."""
+        """Display the appearance. False: the chosen theme is unknown."""
         for built_theme in self.appearance.build_themes():
             self.register_theme(built_theme)
         theme = self.appearance.resolve(self.available_themes)
         before, self._shown = self._shown, (theme or self.theme, *self.appearance.signature)
         self.theme = theme or self.theme
         if self._is_mounted and before[0] == self.theme and before != self._shown:
-            self.mutate_reactive(App.theme)  # the same name stands for other colours by now
+            self.mutate_reactive(App.theme)  # a new theme defines the same names with other colours
         return bool(theme)
 
     def get_css_variables(self) -> dict[str, str]:
@@ -143,5 +143,5 @@ def find_backdrop(app: App[Any], ground: Color) -> Style | None:
 
 
 def is_read_out(app: App[Any]) -> bool:
-    """True if the screen is read out, so that nothing on it may move by itself."""
+    """True for a screen reader, for which nothing may be animated."""
     return isinstance(app, ThemedApp) and app.appearance.is_plain

@@ -1,24 +1,29 @@
-"""Our themes, the variables that every theme has here, and the styles of syntax roles in theme variables.
+"""The built-in themes, and the user's TOML files in `themes/` of the configuration directory, named for their themes.
 
-All of Textual's themes can be chosen as well, and the user's own files (`files.py`). A name without -dark or
--light goes with the terminal. The mode's accent is set by the stylesheet.
+    base = "agent-dark"        # the theme that provides the missing roles
+    primary = "#rrggbb"        # and the other roles, also those of changed lines
+    syntax-keyword = "#rrggbb" # and the other syntax roles
+
+A file with mistakes makes no theme; all of its mistakes are reported together.
 """
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
-from textual.color import Color
+from textual.color import Color, ColorParseError
 from textual.theme import Theme
 
-from tui.themes.palettes import CHANGE_ROLES, CHANGES, MARKED_ROW, PALETTES, format_indexed
+from tui.themes.palettes import BASE_ROLES, CHANGE_ROLES, CHANGES, MARKED_ROW, PALETTES, format_indexed
 
 DEFAULT_THEME: Final = "agent-dark"
 DEFAULT_FAMILY: Final = "agent"
 FAMILIES: Final = tuple(dict.fromkeys(name.rpartition("-")[0] for name in PALETTES))
-
-# The colours of highlighted code, by variable, and the role of a theme that each has where nothing else is chosen.
+# The colours of highlighted code, by variable, and the theme role that each defaults to.
 _SYNTAX_COLORS: Final[Mapping[str, str]] = {
     "syntax-comment": "foreground",
     "syntax-keyword": "text-accent",
@@ -40,8 +45,7 @@ _PYGMENTS_TOKENS: Final[Mapping[str, str]] = {
 }
 _COMMENT_ALPHA: Final = 0.5
 _MARKED_ALPHA: Final = 0.35
-
-# How highlighted code looks, by role.
+# The style of highlighted code, by role.
 SYNTAX: Final[Mapping[str, str]] = {
     "syntax_comment": "$syntax-comment italic",
     "syntax_keyword": "$syntax-keyword",
@@ -52,10 +56,15 @@ SYNTAX: Final[Mapping[str, str]] = {
     "syntax_constant": "$syntax-constant",
     "syntax_heading": "bold",
 }
+MAX_FILES: Final = 100
+MAX_BYTES: Final = 64_000
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,60}")
+_EXTRA_ROLES: Final = (*CHANGE_ROLES, MARKED_ROW, *SYNTAX_ROLES)
+_ROLES: Final = (*BASE_ROLES, "accent", *_EXTRA_ROLES)
 
 
 def build_themes(*, is_indexed: bool = False) -> list[Theme]:
-    """Build our themes, of colours that are among the 256 if `is_indexed`."""
+    """Build the built-in themes, restricted to the 256 colours if `is_indexed`."""
     return [_build_theme(name, is_indexed=is_indexed) for name in PALETTES]
 
 
@@ -69,7 +78,7 @@ def _build_theme(name: str, *, is_indexed: bool) -> Theme:
 
 
 def resolve_theme(name: str, theme_names: Collection[str], *, is_dark: bool) -> str:
-    """Return the theme that a name of the user's stands for, "" = there is none. "" is our own."""
+    """Resolve a user's theme name, "" = unknown. The name "" is the default theme."""
     name = name or DEFAULT_FAMILY
     full = f"{name}-{'dark' if is_dark else 'light'}"
     return name if name in theme_names else full if full in theme_names else ""
@@ -116,3 +125,80 @@ def read_pygments_style(name: str) -> dict[str, str] | None:
         return None
     looks = {role: style.style_for_token(string_to_tokentype(token)) for role, token in _PYGMENTS_TOKENS.items()}
     return {role: f"#{look['color']}" for role, look in looks.items() if look["color"]}
+
+
+class ThemeFiles(NamedTuple):
+    """The loaded themes, and a sentence for every mistake."""
+
+    themes: tuple[Theme, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def read_theme_files(directory: Path, base_themes: Mapping[str, Theme]) -> ThemeFiles:
+    """Read the files of a directory; one that is not there is empty. `base_themes` are the themes that a file can be
+    based on, the user's own are not among them. Blocks: for a thread."""
+    themes: list[Theme] = []
+    problems: list[str] = []
+    try:
+        files = sorted(directory.glob("*.toml"))[:MAX_FILES]
+    except OSError as fault:
+        return ThemeFiles(problems=(f"{directory}: {fault.strerror}.",))
+    for file in files:
+        try:
+            table = _load(file)
+        except (OSError, ValueError) as fault:
+            problems.append(f"{file}: {fault}")
+            continue
+        wrong = [f"{file}: {mistake}" for mistake in _find_mistakes(file.stem, table, base_themes)]
+        problems += wrong
+        if not wrong:
+            themes.append(_build(file.stem, table, base_themes[str(table.get("base", DEFAULT_THEME))]))
+    return ThemeFiles(tuple(themes), tuple(problems))
+
+
+def _load(file: Path) -> dict[str, Any]:
+    if file.stat().st_size > MAX_BYTES:
+        raise ValueError(f"a theme has at most {MAX_BYTES:,} bytes.")
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except RecursionError:
+        raise ValueError("it is nested too deep.") from None
+
+
+def _find_mistakes(name: str, table: Mapping[str, Any], base_themes: Mapping[str, Theme]) -> list[str]:
+    base = table.get("base", DEFAULT_THEME)
+    mistakes = [] if _NAME.fullmatch(name) else ["a theme's name has letters, digits, - and _ only: rename the file."]
+    if name in base_themes:
+        mistakes.append(f"{name} is the name of a theme already: rename the file.")
+    if not isinstance(base, str) or base not in base_themes:
+        mistakes.append(f"base: there is no theme {base!r}.")
+    for key, value in table.items():
+        if key in {"base", "dark"}:
+            continue
+        if key not in _ROLES:
+            mistakes.append(f"{key}: no such role; there are {', '.join(_ROLES)}, and base, dark.")
+        elif not _is_color(value):
+            mistakes.append(f"{key}: {value!r} is no colour; write #rrggbb.")
+    if not isinstance(table.get("dark", True), bool):
+        mistakes.append("dark: true or false.")
+    return mistakes
+
+
+def _is_color(value: object) -> bool:
+    try:
+        return isinstance(value, str) and Color.parse(value).a == 1
+    except ColorParseError:
+        return False
+
+
+def _build(name: str, table: Mapping[str, Any], base: Theme) -> Theme:
+    """Build a theme; roles that the table lacks are those of `base`."""
+    roles = {role: table.get(role) or getattr(base, role) for role in (*BASE_ROLES, "accent")}
+    extra = {role: table[role] for role in _EXTRA_ROLES if role in table}
+    primary = str(roles["primary"])
+    base_variables = {
+        role: color for role, color in base.variables.items() if role != MARKED_ROW or "primary" not in table
+    }
+    own_variables = {"footer-key-foreground": primary, "input-selection-background": f"{primary} 30%"}
+    dark = bool(table.get("dark", base.dark))
+    return Theme(name=name, dark=dark, variables={**base_variables, **own_variables, **extra}, **roles)

@@ -1,11 +1,11 @@
-"""The last step before a row is written: its colours become those that the terminal has, its signs those it can draw.
+"""The last step before a row is written: its colours and signs are converted to those that the terminal supports.
 
-Textual mixes 24-bit colours. A terminal with 256 gets the nearest one as the eye sees it (CIE L*a*b*), a tinted
-background one of those chosen by hand. One with 16 gets the user's own colours by hue, on the background that the
-terminal has: nothing is mixed, so nothing has holes. Without colours, weight, dimness and inversion are left.
+Textual mixes 24-bit colours. A terminal with 256 colours gets the perceptually nearest one (CIE L*a*b*), and a tinted
+background one of a list chosen by hand. A terminal with 16 gets its palette's colours by hue, on its background,
+unmixed. Without colours, weight, dimness and inversion remain.
 
-A sign has a replacement of one column, so that nothing moves. A font that lacks ours lacks them in foreign text, too;
-what is copied keeps them.
+A sign's replacement is one column wide, so that nothing moves. A font that lacks our signs lacks them in foreign text,
+too; copied text has the original signs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _YELLOW, _MAGENTA = 3, 5
 _DARK_HUES: Final = (1, 4, 5)  # red, blue, magenta
 _DEFAULT: Final = TerminalColor.default()
 
-# Every sign beyond ASCII that we draw, and what stands for it where it can't be drawn.
+# All of our signs beyond ASCII, and their replacements.
 _REPLACEMENTS: Final = {
     "─━┄╌—–−⎯": "-",
     "│┃▌▎▏▍▐▕¦": "|",
@@ -74,7 +74,7 @@ _REPLACEMENTS: Final = {
 }
 ASCII: Final[dict[int, str]] = {ord(sign): plain for signs, plain in _REPLACEMENTS.items() for sign in signs}
 
-# For ears: what is read out as a name of a sign is silent, what means something is a letter.
+# For screen readers: decoration whose name would be read aloud is silent, a sign with a meaning becomes a letter.
 _SILENT: Final = "─━┄╌│┃▌▎▏▍▐▕├┤┬┴┼╭╮╰╯┌┐└┘▀▄█▒▓░▁▂▃▅▆▇▉▊▋▔⠋⠙⠸⠴⠦⠇•"
 SPOKEN: Final[dict[int, str]] = ASCII | dict.fromkeys(map(ord, _SILENT), " ") | {ord("·"): ","}
 
@@ -98,7 +98,10 @@ class TerminalFilter(LineFilter):
         self._styles: dict[tuple[object, ...], Style] = {}
         self._background, self._foreground = (_read(variables[name]) for name in ("background", "foreground"))
         self._changes = {_read(variables[name]): name for name in CHANGE_ROLES}
-        self._chosen = {*self._changes, _read(variables[MARKED_ROW])}  # by hand among the 256, in our own themes
+        self._chosen = {
+            *self._changes,
+            _read(variables[MARKED_ROW]),
+        }  # chosen by hand among the 256, in the built-in themes
         hues = {"added": _read(variables["success"]), "removed": _read(variables["error"])}
         self._change_hues = {kind: _find_hue(_to_lab(color)) for kind, color in hues.items()}
 
@@ -112,7 +115,7 @@ class TerminalFilter(LineFilter):
         return text if text.isascii() or not self._glyphs else text.translate(self._glyphs)
 
     def _find(self, style: Style) -> Style:
-        """Convert a style once for all that differ only in where on the screen they stand, which is nearly all."""
+        """Convert a style once for all styles that differ only in their position on the screen, which nearly all do."""
         key = (style.color, style.bgcolor, style._attributes, style._set_attributes)
         cached_style = self._styles.get(key)
         if cached_style is None:
@@ -192,7 +195,7 @@ class TerminalFilter(LineFilter):
 
 
 def _paint(style: Style, attributes: str = "", *, ink: int | None = None, ground: int | None = None) -> Style:
-    """Return a style with the terminal's own colours in the place of its own, and further attributes."""
+    """Return a style in the terminal's palette colours, with further attributes."""
     colors = Style.from_color(
         _DEFAULT if ink is None else TerminalColor.from_ansi(ink),
         _DEFAULT if ground is None else TerminalColor.from_ansi(ground),
@@ -224,7 +227,7 @@ def _measure(one: Lab, other: Lab) -> float:
 
 
 def _measure_tint(one: Lab, other: Lab) -> float:
-    """Measure how unlike two dark or light tints are: by hue, and by lightness where that is the same."""
+    """Measure the distance of two dark or light tints by hue, and by lightness for equal hues."""
     turn = abs(_get_hue(one) - _get_hue(other))
     return min(turn, 360 - turn) + abs(one.L - other.L)
 

@@ -1,8 +1,7 @@
-"""The palettes: every colour of the program stands here, and nowhere else in `tui/`.
+"""The palettes, the only colours in `tui/`.
 
-A palette holds the roles of `ROLES`, chosen by hand for terminals with 24-bit colour and once more for those with 256,
-where a blend of two colours is a wrong one. With 16 colours, and with none, a colour is not mixed but named:
-`line_filter.py` says which of the user's own a role wears.
+A palette holds the roles of `ROLES`, chosen by hand for 24-bit colour and again for 256 colours, where blends are
+inaccurate. With 16 colours or none, roles are not mixed but mapped by `line_filter.py` to the terminal's own.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ _GREY_START: Final = 232
 
 
 class Palette(NamedTuple):
-    """The colours of one theme: `truecolor` in the order of `BASE_ROLES`, of which all others are blends; `indexed`
-    the numbers of `BASE_ROLES`, `CHANGE_ROLES` and of the marked row among the 256. `selection`: how opaque one is."""
+    """The colours of one theme: `truecolor` in the order of `BASE_ROLES`, all others being blends of them; `indexed`
+    the numbers of `BASE_ROLES`, `CHANGE_ROLES` and the marked row among the 256. `selection`: its opacity."""
 
     truecolor: str
     indexed: str
@@ -39,14 +38,14 @@ class Palette(NamedTuple):
 
 
 def format_indexed(number: int) -> str:
-    """Return what one of the colours 16 to 255 looks like, as #rrggbb."""
+    """Return one of the colours 16 to 255 as #rrggbb."""
     if number >= _GREY_START:
         return f"#{8 + 10 * (number - _GREY_START):02x}" + f"{8 + 10 * (number - _GREY_START):02x}" * 2
     red, green, blue = ((number - _CUBE_START) // step % len(_CUBE) for step in (36, 6, 1))
     return f"#{_CUBE[red]:02x}{_CUBE[green]:02x}{_CUBE[blue]:02x}"
 
 
-# By name; what is light ends with -light.
+# By name; light palettes end with -light.
 PALETTES: Final[Mapping[str, Palette]] = {
     "agent-dark": Palette(
         "#7aa2f7 #9d8cf0 #e0af68 #f7768e #8fc878 #d5d9e5 #14161c #1a1d25 #222632",
@@ -67,7 +66,7 @@ PALETTES: Final[Mapping[str, Palette]] = {
         "18 55 52 124 22 16 231 255 253  157 120 217 210  147",
         selection="35%",
     ),
-    # What is added is blue and what is removed is orange, for eyes that see red and green alike.
+    # Additions are blue and removals orange, for red-green colour blindness.
     "blue-orange-dark": Palette(
         "#6fd3d8 #b9a5f5 #ecd95b #f0883e #58a6ff #d5d9e5 #14161c #1a1d25 #222632",
         "80 141 221 208 75 253 233 234 236  18 25 94 130  23",
@@ -84,5 +83,5 @@ TINTS: Final[Mapping[bool, tuple[int, ...]]] = {
     True: (17, 18, 22, 24, 25, 28, 52, 53, 54, 58, 60, 88, 90, 94, 130),  # dark
     False: (153, 157, 183, 189, 194, 217, 223, 224, 225, 229),
 }
-# Backgrounds of `CHANGE_ROLES` in a theme that has none of its own, as numbers of the 256.
+# Backgrounds of `CHANGE_ROLES` for a theme without its own, as numbers of the 256.
 CHANGES: Final[Mapping[bool, tuple[int, ...]]] = {True: (22, 28, 52, 88), False: (194, 157, 224, 217)}

@@ -17,7 +17,7 @@ from tui.widgets.row_view import Mark, RowView
 from tui.widgets.text_rows import measure_text
 from tui.workers import start_worker
 
-EXPOSED: Final = "bold $text-warning"  # what can't be seen, and is written instead
+EXPOSED: Final = "bold $text-warning"  # replacements of invisible characters
 FAINT_SIGN: Final = "$foreground 25%"  # of a tab, or of a blank at the end of a line
 SCROLL_REST: Final = 0.03  # seconds of rest before rows are coloured: while they fly past it would only cost frames
 
@@ -57,7 +57,7 @@ class CodeView(RowView):
         self._pending_chunks.clear()
 
     async def _highlight_pending(self) -> None:
-        """Lex the requested chunks, newest first; only the last four are kept."""
+        """Lex the requested chunks, newest first; older requests than the last four are dropped."""
         try:
             while self._pending_chunks:
                 await asyncio.sleep(SCROLL_REST)
@@ -78,7 +78,7 @@ class CodeView(RowView):
         return self.row_width
 
     def clip_line(self, code: Strip, style: Style, *, shift: int, room: int) -> Strip:
-        """Return the visible part of a line, with a mark at each edge behind which it goes on."""
+        """Return the visible part of a line, with a mark at each cut edge."""
         width, base = code.cell_length, style.rich_style
         strip = code.crop_extend(shift, shift + room, base)
         mark = style + self.app.stylesheet.parse_style("bold $accent")

@@ -1,6 +1,6 @@
-"""New diagnostics of pending text: what is said of a line, of a hunk and of a file, and their signs.
+"""Formats new diagnostics of pending text by line, hunk and file.
 
-The engine has subtracted what the user's own version has, too.
+The engine has already removed diagnostics that the user's version has as well.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def group_by_line(diagnostics: Sequence[Diagnostic]) -> dict[int, list[Diagnosti
 
 
 def format_diagnostic(diagnostic: Diagnostic) -> str:
-    """Format a diagnostic on one line: its message, its code and who says so."""
+    """Format a diagnostic on one line: message, code and source."""
     origin = " ".join(filter(None, (fit_line(diagnostic.source, 20), fit_line(diagnostic.code, 40))))
     message = fit_line(diagnostic.message, MAX_MESSAGE) or "no message"
     return f"{message}  ({origin})" if origin else message
@@ -68,7 +68,7 @@ def build_diagnostic_badges(report: DiagnosticsReported | None) -> list[Piece]:
 
 
 def describe_hunk(report: DiagnosticsReported | None, hunk: Hunk) -> Piece:
-    """Return what the servers that looked found in a hunk; "" if none did."""
+    """Format the diagnostics of a hunk; "" = none."""
     if report is None:
         return "", ""
     inside = range(hunk.new_start, hunk.new_start + max(hunk.new_lines, 1))
@@ -83,7 +83,7 @@ def describe_hunk(report: DiagnosticsReported | None, hunk: Hunk) -> Piece:
 
 
 def summarize_diagnostics(diagnostics: DiagnosticReports) -> dict[str, Piece]:
-    """Return the sign and the number of what is worst in each file; files without errors and warnings are left out."""
+    """Return the worst severity's sign and count by file, without files that have neither errors nor warnings."""
     summaries: dict[str, Piece] = {}
     for path, report in diagnostics.items():
         errors, warnings = count_reported(report)

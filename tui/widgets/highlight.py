@@ -74,12 +74,12 @@ class HighlightedText:
 
 
 def _restore_signs(line: str) -> str:
-    """Return a line as it is lexed: the signs for tabs and blanks are no code."""
+    """Return a line for the lexer: signs for tabs and blanks become these again."""
     return line if line.isascii() else line.translate(_BLANKS)
 
 
 def _split_chunks(count: int, breaks: Iterable[int]) -> tuple[list[int], list[int]]:
-    """Return for each chunk the first line that may be lexed before it, and its own first line."""
+    """Return for every chunk the first line to lex, and its own first line."""
     edges = sorted({0, count, *(edge for edge in breaks if 0 < edge < count)})
     chunks = [(low, start) for low, high in pairwise(edges) for start in range(low, high, CHUNK_LINES)] or [(0, 0)]
     return [low for low, _ in chunks], [start for _, start in chunks]

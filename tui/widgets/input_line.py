@@ -10,27 +10,27 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widgets import Input
 
-from tui.input.own_keys import OwnKeys
+from tui.input.keystrokes import OrderedBindings
 from tui.keymap import get_bindings
 from tui.widgets.key_hints import Hint
 
 
 class InputPurpose(NamedTuple):
-    """The text of the empty input, and what its two keys do, as the footer names it."""
+    """The placeholder of the input, and the footer's labels of its two keys."""
 
     placeholder: str
     submit: str
     cancel: str = "back"
 
 
-class SteadyInput(Input, OwnKeys):
+class SteadyInput(Input, OrderedBindings):
     """An input that takes keys in their order, and whose cursor does not blink, since that would write to the terminal
     while nothing happens."""
 
     cursor_blink = reactive(False, init=False)
 
     async def _on_key(self, event: events.Key) -> None:
-        if not event.is_printable and await self._act(event.key):
+        if not event.is_printable and await self._run_binding(event.key):
             event.stop()
             event.prevent_default()
 

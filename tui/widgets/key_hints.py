@@ -1,6 +1,6 @@
-"""Hints: a few keys and what they do, as a widget names them for the footer. The keys are those of the key table.
+"""Hints of the footer: a few keys of the key table with a label each.
 
-A key is never apart from the word for what it does: rows break between hints.
+A key and its label stay together: rows break between hints.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from tui.keymap import format_first_key, get_keymap
 
-Hint = tuple[str, str]  # the id of a key and a word for what it does
+Hint = tuple[str, str]  # id of a key, and its label
 BACK_HINT: Final[Hint] = ("app.interrupt", "back")
 MORE_HINT: Final[Hint] = ("app.keys", "more")
 NOTHING_HINTS: Final[tuple[Hint, ...]] = (("app.mode_next", "mode"),)
@@ -26,26 +26,26 @@ class HintsChanged(Message):
 
 
 class KeyHints(Widget):
-    """Shows hints in the rows that they take. Of more than `most_rows` (0: there is no limit) the last are left out,
-    with a hint at where they are; those that are `kept` are not."""
+    """Shows hints in as many rows as they need. Beyond `most_rows` (0 = no limit) the last hints are replaced by a
+    hint at the help; `fixed_hints` always stay."""
 
     DEFAULT_CSS = "KeyHints { height: auto; }"
 
     def __init__(self, hints: Iterable[Hint] = (), *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, classes=classes)
-        self._hints, self._kept, self._most_rows = tuple(hints), tuple[Hint, ...](), 0
+        self._hints, self._fixed_hints, self._most_rows = tuple(hints), tuple[Hint, ...](), 0
 
     def show(self, hints: Iterable[Hint], *, fixed_hints: Iterable[Hint] = (), most_rows: int = 0) -> None:
         state = (tuple(hints), tuple(fixed_hints), most_rows)
-        if state != (self._hints, self._kept, self._most_rows):
-            self._hints, self._kept, self._most_rows = state
+        if state != (self._hints, self._fixed_hints, self._most_rows):
+            self._hints, self._fixed_hints, self._most_rows = state
             self.refresh(layout=True)
 
     def _arrange(self, width: int) -> list[Content]:
-        keymap, hints, fixed_hints = get_keymap(self.app), self._hints, self._kept
+        keymap, hints, fixed_hints = get_keymap(self.app), self._hints, self._fixed_hints
         rows = arrange_hints((*hints, *fixed_hints), keymap, width)
         while 0 < self._most_rows < len(rows) and hints:
-            hints, fixed_hints = hints[:-1], (MORE_HINT, *self._kept)
+            hints, fixed_hints = hints[:-1], (MORE_HINT, *self._fixed_hints)
             rows = arrange_hints((*hints, *fixed_hints), keymap, width)
         return rows
 
@@ -57,7 +57,7 @@ class KeyHints(Widget):
 
 
 def format_hints(hints: Iterable[Hint], keymap: Mapping[str, str]) -> Content:
-    """Return the keys of the user and what they do, muted, in one row, with a margin of a cell at both ends."""
+    """Format keys and labels, muted, in one row, with a margin of a cell at both ends."""
     return Content("").join([*arrange_hints(hints, keymap, 0), Content(" ")])
 
 

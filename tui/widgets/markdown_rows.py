@@ -1,7 +1,7 @@
-"""Markdown to rows: headings, lists, quotes, tables, emphasis and code, with addresses shown as they are.
+"""Markdown to rows: headings, lists, quotes, tables, emphasis and code, with visible link addresses.
 
-The parser is the one that comes with rich (CommonMark); the layout is ours, so that a row knows its logical text and a
-link can never be more than what is read. Nothing here is imported before the first paint.
+The parser is rich's (CommonMark), the layout is not, so that a row knows its logical text, and a link displays its real
+address. All imports are lazy, because the first paint needs none of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STYLES: Final = {
 _TASK: Final = re.compile(r"\[([ xX])\] +")
 _TASK_SIGNS: Final = {" ": "☐ ", "x": "☑ "}
 _MIN_COLUMN_WIDTH: Final = 4
-_MAX_WORD_WIDTH: Final = 24  # that a column is kept wide for
+_MAX_WORD_WIDTH: Final = 24  # preferred minimum width of a column
 _BREAKS: Final = frozenset({"<br>", "<br/>", "<br />"})
 
 
@@ -190,7 +190,7 @@ def _render_table(layout: _MarkdownLayout, tokens: Sequence[Any]) -> None:
 
 
 def _fit_columns(table: Sequence[Sequence[TableCell]], columns: int, room: int) -> list[int]:
-    """Return the width of each column. Words are kept whole where there is room for those of all columns."""
+    """Return the widths of the columns. Words are not divided if all columns have room."""
     full, words = [1] * columns, [1] * columns
     for row in table:
         for column, cell in enumerate(row):
@@ -215,7 +215,7 @@ def _render_table_row(row: Sequence[TableCell], sizes: Sequence[int], alignments
             free = size - measure_pieces(line)
             before = {"right": free, "center": free // 2}.get(alignment, 0)
             pieces += [(" " * before, ""), *line, (" " * (free - before), ""), (" │ ", "muted")]
-        rendered_lines.append(pieces[:-2])  # nothing stands behind the last column
+        rendered_lines.append(pieces[:-2])  # no padding after the last column
     return rendered_lines
 
 
@@ -228,7 +228,7 @@ def _wrap_cell(cell: TableCell, width: int) -> Iterator[list[Piece]]:
 def _render_records(
     layout: _MarkdownLayout, table: Sequence[Sequence[TableCell]], sources: Sequence[tuple[int, int]]
 ) -> None:
-    """Render a table of too many columns for the width: its cells one below the other, each with its heading."""
+    """Render a table that is too wide as records: its cells below one another, with their headings."""
     if len(table) == 1:
         table, sources = [[], *table], [*sources, *sources]
     head, *rest = table
@@ -288,8 +288,8 @@ def _render_nesting(layout: _MarkdownLayout, token: Any) -> None:
 
 
 class MarkdownUnit(NamedTuple):
-    """A place to cut a text before: a block, or an item of a list. `is_next`: it follows another item. `number`: its
-    own in a list that counts, as it is shown; 0 = none."""
+    """A position before which a text may be cut: a block or a list item. `is_next`: it follows another item;
+    `number`: its displayed number, 0 = none."""
 
     line: int
     kind: str
@@ -298,7 +298,7 @@ class MarkdownUnit(NamedTuple):
 
 
 def find_units(text: str) -> list[MarkdownUnit]:
-    """Return the blocks of a text and the items of its lists that stand in no other block, by their first line."""
+    """Return top-level blocks and the items of their lists, by first line."""
     units: list[MarkdownUnit] = []
     index, start = 0, 0
     for token in Markdown(text).parsed:
@@ -316,7 +316,7 @@ def find_units(text: str) -> list[MarkdownUnit]:
 
 
 def render_styled_markdown(text: str, width: int) -> list[Piece]:
-    """Return a text as pieces with styles in the place of roles, each row with its line end; code is one colour."""
+    """Return a text as pieces with styles instead of roles, rows with their line ends, and code in one colour."""
     rows = render_markdown(text, width, lambda code, _: [[(line, "code")] for line in code.split("\n")])
     return [(piece, _STYLES.get(role, "")) for row in rows for piece, role in (*row.pieces, ("\n", ""))]
 

@@ -1,7 +1,7 @@
-"""The base of every view that renders rows on demand: the review, plans, the debug board, questions and files.
+"""The base of views that render rows on demand: the review, plans, the debug board, questions and files.
 
-A row is rendered when it is seen and kept in a bounded cache, which a change of theme empties. The transcript has a
-cache of its own: its rows are rendered while they stream, block by block.
+Visible rows are rendered into a bounded cache, which a new theme clears. The transcript has another cache, because its
+blocks render while they stream.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class RowView(ScrollView, can_focus=True):
         self.visibility = VisibleTimes(clock)
         self._strips: LRUCache[tuple[int, int, int], Strip] = LRUCache(CACHED_ROWS)
 
-    # What a subclass draws
+    # Hooks for subclasses
 
     def render_row(self, row: int, width: int, shift: int) -> Strip:
         """Render row `row` as `width` cells, its text scrolled `shift` cells to the left."""
         raise NotImplementedError
 
     def get_row_text(self, row: int) -> str:
-        """Return what copying the row gives."""
+        """Return the text of a row for copying."""
         raise NotImplementedError
 
     def count_rows(self) -> int:
@@ -64,8 +64,8 @@ class RowView(ScrollView, can_focus=True):
         """Cells of a row that are seen; a scrollbar covers the last one."""
         return max(self.size.width - self.show_vertical_scrollbar * self.scrollbar_size_vertical, 0)
 
-    def list_seen_targets(self, top: int, height: int) -> Iterable[Hashable]:
-        """Return what can be judged and is wholly visible while `height` rows from `top` on are."""
+    def list_visible_targets(self, top: int, height: int) -> Iterable[Hashable]:
+        """Return the targets that are wholly visible in `height` rows from `top` on."""
         return ()
 
     # Drawing
@@ -73,7 +73,7 @@ class RowView(ScrollView, can_focus=True):
     def render_lines(self, crop: Region) -> list[Strip]:
         strips = super().render_lines(crop)
         if get_visibility(self) == "seen":
-            self.visibility.note_visible(self.list_seen_targets(self.scroll_offset.y, self.size.height))
+            self.visibility.note_visible(self.list_visible_targets(self.scroll_offset.y, self.size.height))
         return strips
 
     def on_hide(self) -> None:
@@ -133,11 +133,11 @@ class RowView(ScrollView, can_focus=True):
         return ((*span, "$foreground on $primary 60%"),)
 
     def mark_as_gutter(self, strip: Strip, row: int) -> Strip:
-        """Return a strip that is not copied: to the selection it lies left of the first character of its row."""
+        """Exclude a strip from the selection by an offset left of the row's first character."""
         return apply_offsets(strip, row, self.app.console, x=-strip.cell_length)
 
     def render_pieces(self, strips: Sequence[tuple[str, Style]]) -> Strip:
-        """Render pieces that are not for selection, each with its own style."""
+        """Render styled pieces that can't be selected."""
         return Strip([Segment(text, style.rich_style) for text, style in strips if text])
 
     def render_message(self, text: str, row: int, width: int) -> Strip:
@@ -204,12 +204,12 @@ def find_selected_span(selection: Selection, row: int, length: int) -> tuple[int
 
 
 class CursorView(RowView):
-    """Rows with a cursor; a subclass keeps it within what it lists."""
+    """Rows with a cursor, which a subclass restricts to its rows."""
 
     cursor = 0
 
     def move_to(self, index: int) -> None:
-        """Put the cursor on an entry, or on the nearest one, and scroll it into view."""
+        """Move the cursor to an entry, or to the nearest one, and scroll it into view."""
         raise NotImplementedError
 
     def action_move(self, step: int) -> None:

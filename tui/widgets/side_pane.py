@@ -1,4 +1,4 @@
-"""The pane on the right: review, plan, debug board or preview, one at a time, mounted when first shown."""
+"""The side pane on the right (review, plan, debug board or preview), mounted when it is first shown."""
 
 from __future__ import annotations
 
@@ -10,21 +10,30 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
+from textual.widget import AwaitMount, Widget
 from textual.widgets import Static
 
 from tui.panes import PANES, PaneSource, StatePane
 from tui.widgets.key_hints import BACK_HINT, HintsChanged, KeyHints, find_hints
-from tui.widgets.mounting import wait_until_mounted
 
 ROOMY_HEIGHT: Final = 30  # rows of a window from which on there is a second row for keys
 
 
+async def wait_until_mounted(widget: Widget) -> None:
+    """Wait until a widget has its children; queries for them fail before.
+
+    A query finds a widget as soon as its mounting begins, and the mounting task may have been cancelled.
+    """
+    if not widget.is_mounted and isinstance(widget.parent, Widget):
+        await AwaitMount(widget.parent, [widget])
+
+
 class SidePane(Vertical):
-    """Shows the pane named `current`, "" = hidden; a pane is built from `source` when it is first shown."""
+    """Shows the pane named `current`, "" = hidden; a pane is built from `source` on first use."""
 
     @dataclass
     class PaneShown(Message):
-        """A pane came up."""
+        """A pane appeared."""
 
         name: str
 
@@ -41,7 +50,7 @@ class SidePane(Vertical):
         yield KeyHints(id="side-hint")
 
     def get_pane(self, name: str) -> StatePane | None:
-        """Return a pane if it has been shown before; one that is being mounted can't be told anything yet."""
+        """Return a mounted pane; None while it is being mounted or was never shown."""
         pane = self._panes.get(name)
         return pane if pane is not None and pane.is_mounted else None
 

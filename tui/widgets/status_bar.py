@@ -1,10 +1,14 @@
-"""The status bar: mode, model, cost, and what waits. It is animated only while a turn or a command runs."""
+"""The status bar and its facts: mode, model, cost, context and pending work.
+
+The bar animates only during a turn or a command; the page of `/status` lists all facts in words.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import ceil
 from time import monotonic
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 from textual import events
@@ -13,33 +17,172 @@ from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 
+from core.modes import Mode
+from core.protocol.messages import Usage
 from core.text.counting import count
 from tui.keymap import format_first_key, get_keymap
+from tui.quantities import format_count
+from tui.search.progress import describe_progress, format_progress
 from tui.state import ViewState
 from tui.state.view import PendingRetry
-from tui.text import fit_line
+from tui.text import fit_line, render_prose
 from tui.themes.appearance import is_read_out
-from tui.widgets.status_facts import (
-    MUTED,
-    PAGE,
-    WAITING_RANK,
-    Part,
-    StatusFact,
-    describe_mode,
-    describe_model,
-    list_effort,
-    list_facts,
-)
 
+METER_WIDTH: Final = 8
+MUTED: Final = "$foreground 60%"
+WAITING_RANK: Final = 6  # rank of facts that require the user
+PAGE: Final = "/status"
+ASKING_TIERS: Final = frozenset({"T3", "T4"})  # which hold too little for a command to run unasked
+TIERS: Final = {
+    "T1": "namespaces",
+    "T2": "bubblewrap",
+    "T3": "Landlock",
+    "T4": "there is none: nothing holds what a command does",
+}
+Part = tuple[str, str | Style]
 FRAMES: Final = "⠋⠙⠸⠴⠦⠇"
 FRAME_INTERVAL: Final = 0.25
 _MIN_LEFT_WIDTH: Final = 12
-_MIN_MODEL_WIDTH: Final = 20  # columns of a model's name that are kept before facts give way
+_MIN_MODEL_WIDTH: Final = 20  # minimum columns of a model's name before facts are dropped
+
+
+class StatusFact(NamedTuple):
+    """A fact of the bar. The lowest rank is left out first; without `parts` it appears on the page of `/status`
+    only. `sentence`: a sentence for the page and the tooltip; `way`: a command or the id of a key for more."""
+
+    rank: int
+    parts: list[Part]
+    sentence: str
+    way: str = PAGE
+
+
+def render_meter(used_tokens: int, window: int) -> str:
+    """Return a bar and the share of the context window used."""
+    share = min(used_tokens / window, 1.0)
+    full = round(share * METER_WIDTH)
+    return f"{'━' * full}{'╌' * (METER_WIDTH - full)} {share:.0%}"
+
+
+def describe_mode(state: ViewState) -> StatusFact:
+    return StatusFact(WAITING_RANK, [(f" {state.mode.capitalize()} ", "")], f"Mode: {state.mode}", "/mode")
+
+
+def describe_model(state: ViewState, name: str) -> StatusFact:
+    """Return the model that answers, drawn as `name`."""
+    style = "" if state.shown_model else MUTED
+    model = "the scripted demo, which asks none" if state.is_demo else fit_line(state.shown_model, 200)
+    return StatusFact(WAITING_RANK, [(name, style)], f"Model: {model}", "/model")
+
+
+def list_effort(state: ViewState) -> list[StatusFact]:
+    """Return the effort, and the model that this one replaces, if any."""
+    route, facts = state.model_choices.route, list[StatusFact]()
+    if route is not None and route.effort:
+        facts.append(StatusFact(WAITING_RANK, [(f" · {route.effort}", MUTED)], f"Effort: {route.effort}", "/effort"))
+    if route is not None and route.instead_of:
+        name = fit_line(route.instead_of, 200)
+        parts: list[Part] = [(f" for {fit_line(name, 30)}", "$warning")]
+        facts.append(StatusFact(WAITING_RANK, parts, f"It answers instead of {name}", "/models"))
+    return facts
+
+
+def list_facts(state: ViewState) -> list[StatusFact]:
+    """Return all facts except mode and model, in display order."""
+    return [
+        *_list_surroundings(state),
+        *_list_costs(state),
+        *_list_context(state),
+        *_list_waiting(state),
+    ]
+
+
+def _list_surroundings(state: ViewState) -> Iterator[StatusFact]:
+    """Yield the sandbox, the policy, other clients, and background activity."""
+    yield _describe_containment(state)
+    if state.is_private:
+        description = "This session is private: nothing is left of it when the program ends"
+        yield StatusFact(WAITING_RANK, [("private", "bold")], description)
+    if state.policy.policy == "human":
+        description = "You type the commands; no model is called but by ?…"
+        yield StatusFact(5, [("you type commands", "$warning")], description, "/policy")
+    elif state.policy.policy == "confirm":
+        description = "Each command waits for your yes"
+        yield StatusFact(3, [("asks before commands", MUTED)], description, "/policy")
+    if state.branch:
+        yield StatusFact(2, [(f"on {fit_line(state.branch, 30)}", MUTED)], f"Branch: {fit_line(state.branch, 200)}")
+    if state.client_count > 1:
+        description = f"{state.client_count} screens and programs have this session open"
+        yield StatusFact(4, [(f"{state.client_count} clients", MUTED)], description)
+    if (indexing := format_progress(state.index))[0]:
+        yield StatusFact(1, [indexing], f"Index of the project: {describe_progress(state.index)}", "/index")
+    if state.jobs:
+        description = f"{count('command', len(state.jobs))} in the background"
+        yield StatusFact(3, [(count("job", len(state.jobs)), MUTED)], description, "/jobs")
+    if working := sum(agent.state in {"queued", "running", "waiting"} for agent in state.background):
+        description = f"{count('background agent', working)} at work"
+        yield StatusFact(3, [(f"{working} in background", MUTED)], description, "/background")
+
+
+def _describe_containment(state: ViewState) -> StatusFact:
+    """Describe the sandbox of commands; until its tier is known, the policy for one."""
+    commands = "ask" if Mode(state.mode).rules.keeps_effects else "off"
+    if state.box is None:
+        description = "Commands wait for your yes" if commands == "ask" else "No command runs in this mode"
+        return StatusFact(2, [(f"commands: {commands}", MUTED)], description, "/policy")
+    tier, reason = state.box.tier, render_prose(" ".join(filter(None, (state.box.reason, state.box.cure))))
+    description = f"Box {tier}: {TIERS.get(tier[:2], tier)}{f'. {reason}' if reason else ''}"
+    if tier == "T4":
+        return StatusFact(5, [(f"not sandboxed, commands: {commands}", "$warning")], description)
+    label = "partly sandboxed" if tier[:2] in ASKING_TIERS else "sandboxed"
+    return StatusFact(2, [(label, MUTED)], description)
+
+
+def _list_costs(state: ViewState) -> Iterator[StatusFact]:
+    """Yield the cache's share, and the costs of the last turn and the session."""
+    usage = state.model_choices.sum_usage()
+    turn = state.turns[-1].usage if state.turns else Usage()
+    if usage.cached_tokens and turn.prompt_tokens:
+        share = min(turn.cached_tokens / turn.prompt_tokens, 1.0)
+        miss_note = f"; it was missed: {render_prose(state.cache_miss)}" if state.cache_miss else ""
+        description = f"Cache: {share:.0%} of what the last turn sent was read from the provider's{miss_note}"
+        yield StatusFact(0, [], description, "/models")
+    max_cost = state.limits.max_cost
+    if turn.cost is not None and (max_cost or (turn.cost and turn.cost != usage.cost)):
+        limit = f" of ${max_cost:.2f}" if max_cost else ""
+        description = f"Cost of the last turn: ${turn.cost:.4f}{limit}"
+        yield StatusFact(4 if max_cost else 2, [(f"turn ${turn.cost:.2f}{limit}", MUTED)], description, "/limits")
+    tokens = f"{usage.prompt_tokens:,} tokens sent and {usage.completion_tokens:,} received"
+    if usage.cost is not None:
+        description = f"Cost of the session: ${usage.cost:.4f}, {tokens}"
+        yield StatusFact(4 if usage.cost else 0, [(f"session ${usage.cost:.2f}", MUTED)], description, "/models")
+    elif usage.prompt_tokens:
+        yield StatusFact(0, [], f"Cost of the session: not known, {tokens}", "/models")
+
+
+def _list_context(state: ViewState) -> Iterator[StatusFact]:
+    """Yield the context used of the window."""
+    used_tokens, window = state.context_used, state.context_window
+    if not used_tokens:
+        return
+    if not window:
+        description = f"Context: {used_tokens:,} tokens; the model's window is not known"
+        yield StatusFact(4, [(f"context {format_count(used_tokens)}", MUTED)], description, "/context")
+        return
+    description = f"Context: {used_tokens:,} of {window:,} tokens of the window, {min(used_tokens / window, 1.0):.0%}"
+    style = "$warning" if used_tokens / window > 0.8 else MUTED
+    yield StatusFact(1, [(f"{format_count(used_tokens)} of {format_count(window)}", MUTED)], description, "/context")
+    yield StatusFact(5, [(render_meter(used_tokens, window), style)], description, "/context")
+
+
+def _list_waiting(state: ViewState) -> Iterator[StatusFact]:
+    if waiting := state.pending_hunk_count:
+        description = f"Review: {waiting:,} {'waits' if waiting == 1 else 'wait'} for your verdict"
+        yield StatusFact(WAITING_RANK, [(f"{waiting:,} to review", "$warning")], description, "app.review")
 
 
 class StatusBar(Widget):
-    """Shows facts of the state; where the line is too short, the model's name is cut first. Each leads to more by a
-    click, and a pointer that rests on it is told what it means."""
+    """Shows facts of the state; if the line is too short, the model's name is cut first. A click on a fact opens
+    more about it, hovering shows its tooltip."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"status--mode", "status--accent"}
 
@@ -52,11 +195,11 @@ class StatusBar(Widget):
         self._timer: Timer | None = None
         self._retry_at = 0.0  # when a model call is tried again
         self._is_calling = False
-        self._told = ""  # what the pointer rests on
+        self._hovered_text = ""  # the fact under the pointer
         self._command_started_at: float | None = None  # when the user's own command was seen to run
 
     def show(self, state: ViewState, note: str) -> None:
-        """Show `state`; `note` is what the bridge is doing, "" = nothing special."""
+        """Show `state`; `note` is the bridge's activity, "" = none."""
         if state.retry != self._retry:
             self._retry = state.retry
             self._retry_at = monotonic() + (state.retry.delay_ms / 1000 if state.retry else 0.0)
@@ -92,10 +235,10 @@ class StatusBar(Widget):
         return facts
 
     def _describe_work(self) -> StatusFact | None:
-        """Return what goes on now; None: nothing does."""
+        """Describe the current activity, None = idle."""
         state, keymap = self._state, get_keymap(self.app)
 
-        def tell(text: str, description: str, reference: str) -> StatusFact:
+        def build_fact(text: str, description: str, reference: str) -> StatusFact:
             return StatusFact(WAITING_RANK + 1, [(text, MUTED)], description, reference)
 
         turn = state.current_turn
@@ -103,16 +246,16 @@ class StatusBar(Widget):
             if self._command_started_at is None:
                 return None
             seconds = f"{monotonic() - self._command_started_at:.0f} s"
-            return tell(f" command {seconds}", "A command of yours runs", PAGE)
+            return build_fact(f" command {seconds}", "A command of yours runs", PAGE)
         if working := len(state.transcript.find_running_subagents()):
             key = format_first_key("app.agents", keymap).upper()
-            return tell(f" {working} at work · {key}", f"{count('subagent', working)} at work", "app.agents")
+            return build_fact(f" {working} at work · {key}", f"{count('subagent', working)} at work", "app.agents")
         if (remaining_seconds := self._retry_at - monotonic()) > 0 and state.retry is not None:
             key = format_first_key("app.interrupt", keymap).replace("escape", "esc").capitalize()
             text = f" {state.retry.reason}: again in {ceil(remaining_seconds)} s · {key} stops"
-            return tell(text, "The model is asked again in a moment", "/models")
+            return build_fact(text, "The model is asked again in a moment", "/models")
         limit_note = f" of {state.limits.max_steps}" if state.limits.by == "user" and state.limits.max_steps else ""
-        return tell(f" step {turn.step}{limit_note}" if turn.step else "", "The agent is at work", "/limits")
+        return build_fact(f" step {turn.step}{limit_note}" if turn.step else "", "The agent is at work", "/limits")
 
     def _render_left(self, room: int) -> Content:
         """Return mode and model, the start of a long model name cut."""
@@ -148,13 +291,13 @@ class StatusBar(Widget):
     # The pointer
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        description = event.style.meta.get("told", "")
-        if description != self._told:
-            self._told = description
+        description = event.style.meta.get("sentence", "")
+        if description != self._hovered_text:
+            self._hovered_text = description
             self.tooltip = Content(description) if description else None
 
     async def on_click(self, event: events.Click) -> None:
-        """Do what leads to more about the fact that was clicked."""
+        """Run the command or key of the clicked fact."""
         if reference := event.style.meta.get("way"):
             from tui.slash_commands import find_action
 
@@ -162,5 +305,5 @@ class StatusBar(Widget):
 
 
 def _draw(fact: StatusFact) -> Content:
-    """Return a fact with what a pointer at it is told, and where a click leads."""
-    return Content.assemble(*fact.parts).stylize(Style.from_meta({"way": fact.way, "told": fact.told}))
+    """Draw a fact with its tooltip and click action."""
+    return Content.assemble(*fact.parts).stylize(Style.from_meta({"way": fact.way, "sentence": fact.sentence}))

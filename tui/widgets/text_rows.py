@@ -1,7 +1,7 @@
-"""Rows: lines of (text, role) pieces before they get colours, and the wrapping of text into them.
+"""Rows as lines of (text, role) pieces without colours, and the wrapping of text into them.
 
-A role is a name of the palette ("" = plain), never a colour. `lead` characters at the start of a row are decoration,
-and a `soft` row continues the one before without a line break of its own: copied text has neither gutters nor wraps.
+A role is a palette name ("" = plain), never a colour. `lead` characters at the start of a row are decoration, and a
+`soft` row continues the previous one without a line break: copied text has neither gutters nor wraps.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _WORD = re.compile(r"\s*\S+|\s+$")
 
 @dataclass(slots=True, eq=False)
 class TextRow:
-    """One screen line. `joint` is what wrapping removed before a soft row, `lines` its source [first, last) from 0."""
+    """One screen line. `joint`: the text that wrapping removed before a soft row; `lines`: its source [first, last)
+    from 0."""
 
     pieces: Sequence[Piece]
     lead: int = 0
@@ -33,7 +34,7 @@ class TextRow:
     joint: str = ""
     fill: str = ""
     lines: tuple[int, int] = (0, 0)
-    strip: Strip | None = None  # as it was drawn last, for row `at` of all
+    strip: Strip | None = None  # cached strip, as row `at`
     at: int = -1
 
     @property
@@ -42,9 +43,9 @@ class TextRow:
 
 
 def apply_offsets(strip: Strip, y: int, console: Console, *, x: int = 0) -> Strip:
-    """Return a strip that knows that it is row `y` from character `x` on, for the selection.
+    """Attach the selection offsets of row `y` from character `x` on to a strip.
 
-    Each segment gets the rendered codes of the style it came from, which Textual would otherwise compute for each.
+    Segments reuse their rendered style codes, which Textual would otherwise compute again.
     """
     colors = COLOR_SYSTEMS[console.color_system or "truecolor"]
     offset_strip = strip.apply_offsets(x, y)

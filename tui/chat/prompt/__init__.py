@@ -1,6 +1,6 @@
-"""The prompt: multi-line text with a history, completion of files and commands, and large pastes as chips.
+"""The prompt: multi-line text with a history, completion of files and commands, and chips for long pastes.
 
-Only the send key sends: a newline inside a paste is text, even where the terminal passes a paste on as single keys.
+Only the send key sends: a newline inside a paste is text, even where the terminal passes a paste as single keys.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from textual import events
 from textual.message import Message
 
 from core.protocol.attachment_labels import LABEL_PATTERN
-from tui.attachments.pasted_paths import is_wsl, parse_pasted_paths, resolve_existing
 from tui.chat.prompt.completing import CompletingEditor
 from tui.chat.prompt.editor import queue_action
+from tui.clipboard import is_wsl, parse_pasted_paths, resolve_existing
 from tui.keymap import get_bindings
 
 BURST_WAIT: Final = 0.01  # seconds; no hand strikes two keys within it
-BURST_WAIT_AFTER_PAUSE: Final = 0.002  # after a pause only what was read together with the key can belong to it
+BURST_WAIT_AFTER_PAUSE: Final = 0.002  # only keys read together with the first can belong to the same input
 HELP_SIGN: Final = "?"
 HELP_WAIT: Final = 0.2  # seconds without another key after which a lone sign asks for help
-ANSWER_WAIT: Final = 0.4  # the same for a letter that answers: a word may begin with it
+ANSWER_WAIT: Final = 0.4  # the same for a letter that answers, as a word may start with it
 
 STEERING_PLACEHOLDER: Final = "The turn runs. Enter adds to it, escape stops it."
 COMMAND_PLACEHOLDER: Final = "Type a command.   ?… asks the agent   /policy confirm lets it work"
@@ -32,13 +32,13 @@ QUESTION_PLACEHOLDER: Final = "Choose an answer above, or write your own here."
 
 
 class Prompt(CompletingEditor):
-    """Posts what was written; the screen decides what it means."""
+    """Posts the submitted text; the screen interprets it."""
 
     BINDINGS = get_bindings("prompt", priority=True)
 
     @dataclass
     class Submitted(Message):
-        """The user sent `text`; chips are expanded, to what stands at `pasted`."""
+        """The user sent `text`, with chips expanded; `pasted` holds the spans of pasted text."""
 
         text: str
         pasted: tuple[tuple[int, int], ...] = ()
@@ -52,42 +52,44 @@ class Prompt(CompletingEditor):
 
     @dataclass
     class LabelClicked(Message):
-        """The attachment behind a label is to be shown."""
+        """The label of an attachment was clicked."""
 
         label: str
 
     class ContextRequested(Message):
-        """The key for what goes with the prompt was struck."""
+        """The key for the row of chips was pressed."""
 
     class HelpRequested(Message):
         """A question mark alone was typed."""
 
     @dataclass
     class LetterTyped(Message):
-        """A letter that answers what is asked above the prompt was typed, and nothing else."""
+        """A single letter was typed that answers the question above the prompt."""
 
         letter: str
 
     class SuggestionRequested(Message):
-        """The send key was struck on an empty prompt."""
+        """The send key was pressed in an empty prompt."""
 
     def __init__(self, *, id: str | None = None, placeholder: str = "") -> None:  # noqa: A002
         super().__init__(id=id, placeholder=placeholder)
-        self.takes_commands = False  # what is typed is for the shell
-        self.is_answer: Callable[[str], bool] = lambda _: False  # True for a letter that answers what is asked now
+        self.takes_commands = False  # the text is a shell command
+        self.is_answer: Callable[[str], bool] = lambda _: (
+            False
+        )  # returns True for a letter that answers the current question
         self._pending_sends = 0
         self._hold_count = 0
         self._is_send_waiting = False
 
     @property
     def expanded_text(self) -> str:
-        """The text with chips replaced by what was pasted; while an earlier prompt is searched for, that before it."""
+        """The text with expanded chips; during a search of the history, the text before it."""
         return self.pastes.expand(self.text if self.searched_from is None else self.searched_from).text
 
     # Sending
 
     def submit(self) -> None:
-        """Post the text and empty the prompt; waits while something is held."""
+        """Post the text and clear the prompt, after the end of a `hold`."""
         self._pending_sends = 0
         if self._hold_count:
             self._is_send_waiting = True
@@ -95,15 +97,15 @@ class Prompt(CompletingEditor):
         if self.text.strip():
             self.screen.post_message(
                 self.Submitted(*self.pastes.expand(self.text))
-            )  # not bubbled: it would wait for the empty prompt's layout
+            )  # not bubbled, as that would wait for the layout of the empty prompt
             self.text = ""
             self.pastes.clear()
-            self.begin_anew()
+            self.accept_letters()
         else:
             self.post_message(self.SuggestionRequested())
 
     def restore_text(self, text: str) -> None:
-        """Put an earlier message into the prompt; in an empty one it is selected, so that typing on replaces it."""
+        """Restore an earlier message; in an empty prompt it is selected, so that typing replaces it."""
         if self.text:
             self.insert(f"{text}\n", (0, 0), maintain_selection_offset=True)
         else:
@@ -115,16 +117,16 @@ class Prompt(CompletingEditor):
         self._hold_count += 1
 
     def release(self, labels: str, *, is_whole: bool = False) -> None:
-        """End a `hold` and insert its `labels` ("" = nothing came). A waiting send goes out if it `is_whole`."""
+        """End a `hold` and insert its `labels` ("" = none). A delayed send goes out if it `is_whole`."""
         self._hold_count = max(self._hold_count - 1, 0)
         if labels:
-            self.insert_apart(labels)
+            self.insert_separated(labels)
         self._is_send_waiting = self._is_send_waiting and is_whole
         if self._is_send_waiting and not self._hold_count:
             self._is_send_waiting = False
             self.submit()
 
-    def insert_apart(self, words: str) -> None:
+    def insert_separated(self, words: str) -> None:
         """Insert words at the cursor, with a space before and after them."""
         before = self.before_cursor
         self.insert(f"{' ' if before and not before[-1].isspace() else ''}{words} ")
@@ -139,7 +141,7 @@ class Prompt(CompletingEditor):
             self.post_message(self.CompletionKey("send"))
             return
         self._pending_sends += 1
-        if self._pending_sends == 1:  # through the queue of the app, behind the keys that wait there
+        if self._pending_sends == 1:  # through the app's queue, behind earlier keys
             self.set_timer(wait, lambda: self.app.call_later(self.call_later, self._send_if_pending))
 
     def _send_if_pending(self) -> None:
@@ -156,12 +158,12 @@ class Prompt(CompletingEditor):
 
     @property
     def _is_continued(self) -> bool:
-        """True if a single backslash stands before the cursor."""
+        """True if a single backslash precedes the cursor."""
         before = self.before_cursor
         return self.selection.is_empty and (len(before) - len(before.rstrip("\\"))) % 2 == 1
 
     def _continue_line(self) -> None:
-        """Begin a new line in the place of the backslash; the shell goes on by that, so there it stays."""
+        """Replace the backslash by a newline; a shell command keeps it, as its syntax needs it."""
         row, column = self.cursor_location
         start_column = column if self.takes_commands or self.text.startswith("!") else column - 1
         result = self.replace("\n", (row, start_column), (row, column), maintain_selection_offset=False)
@@ -185,7 +187,7 @@ class Prompt(CompletingEditor):
         event.prevent_default()
         event.stop()
         self._insert_pasted_newlines()
-        self.begin_anew()
+        self.accept_letters()
         if not event.text.strip():  # some terminals paste nothing where a picture is on the clipboard
             self._request_attachment(self.AttachRequested())
         elif paths := resolve_existing(parse_pasted_paths(event.text, wsl=is_wsl())):
@@ -231,11 +233,11 @@ class Prompt(CompletingEditor):
         if event.is_printable:
             self._insert_pasted_newlines()
             if event.character and not self.text and not self.is_searching:
-                self._notice_lone(event.character)
+                self._interpret_prefix(event.character)
         await super()._on_key(event)
 
-    def _notice_lone(self, character: str) -> None:
-        """Take the first character of a text for what it means alone, if nothing is typed behind it."""
+    def _interpret_prefix(self, character: str) -> None:
+        """Interpret the first character as a command if no text follows it."""
         if character == HELP_SIGN:
             self._ask_for_help_soon()
         elif not self.takes_commands and self.is_answer(character):

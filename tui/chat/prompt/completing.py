@@ -1,41 +1,136 @@
-"""Offers to who writes a prompt: completion of the word before the cursor, earlier prompts one by one or by a search,
-and the end of what is typed, dim behind it.
-"""
+"""An editor with completion of commands and files, and with ghost text from the history."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from textual.content import Content
 from textual.message import Message
 
 from tui.chat.prompt.editor import PromptEditor, queue_action
-from tui.chat.prompt.history import PromptHistory, take_word
-from tui.chat.prompt.words import NO_WORD, CompletedWord, find_completed_word, remove_word
 
 if TYPE_CHECKING:
-    from tui.chat.prompt.vim.editing import Request
+    from tui.chat.prompt.vim import Request
 
+MAX_HISTORY: Final = 1_000
+MIN_GHOST: Final = 2  # characters that are typed before an end is offered
+MAX_GHOST: Final = 200
+WordKind = Literal["@", "/", ";", ""]
+_MENTION: Final = re.compile(r"(?:^|\s)@([^\s@]*)$")
+_COMMAND: Final = re.compile(r"/([A-Za-z0-9_.:-]*)")
+_SNIPPET: Final = re.compile(r"(?:^|\s);([A-Za-z0-9_.-]*)$")
+_PATH: Final = re.compile(r"(?:^|[\s\"'=(])((?:[\w.+~-]+/)+[\w.+~-]*|[\w+~-]{2,}\.\w*)$")
 SEARCH_PLACEHOLDER: Final = "Type words of an earlier prompt.   enter takes it   esc goes back"
 
 
+class PromptHistory:
+    """Prompts, oldest first, and the index of the displayed one; the draft follows the last prompt."""
+
+    def __init__(self) -> None:
+        self._prompts: list[str] = []
+        self._index = 0
+        self._draft = ""
+
+    def set(self, prompts: Sequence[str]) -> None:
+        """Adopt the prompts of earlier sessions; prompts sent meanwhile stay the newest."""
+        known_prompts = set(prompts)
+        recent_prompts = [prompt for prompt in self._prompts if prompt not in known_prompts]
+        self._prompts = [*prompts, *recent_prompts][-MAX_HISTORY:]
+        self._index = len(self._prompts)
+
+    def add(self, text: str) -> None:
+        if text and (not self._prompts or self._prompts[-1] != text):
+            self._prompts.append(text)
+        self._index = len(self._prompts)
+
+    @property
+    def is_at_draft(self) -> bool:
+        return self._index >= len(self._prompts)
+
+    @property
+    def is_at_oldest(self) -> bool:
+        return self._index == 0
+
+    def step(self, direction: int, text: str) -> str:
+        """Return the previous (-1) or next (1) prompt; `text` is saved if it is the draft."""
+        if self.is_at_draft:
+            self._draft = text
+        self._index = min(max(self._index + direction, 0), len(self._prompts))
+        return self._draft if self.is_at_draft else self._prompts[self._index]
+
+    def find_ghost(self, text: str) -> str:
+        """Return the rest of the newest prompt that starts with `text`; "" = none. The rest is a single line, as
+        only one line can be displayed."""
+        if len(text) < MIN_GHOST or "\n" in text:
+            return ""
+        candidate = next(
+            (prompt for prompt in reversed(self._prompts) if prompt.startswith(text) and prompt != text), ""
+        )
+        ghost = candidate[len(text) :]
+        return ghost if len(ghost) <= MAX_GHOST and "\n" not in ghost else ""
+
+
+def get_next_word(ghost: str) -> str:
+    """Return the next word of a ghost text, with the blanks before it."""
+    end = len(ghost) - len(ghost.lstrip())
+    while end < len(ghost) and not ghost[end].isspace():
+        end += 1
+    return ghost[:end]
+
+
+class CompletedWord(NamedTuple):
+    """The word to complete: its sign, and the text behind the sign."""
+
+    kind: WordKind
+    pattern: str
+
+
+NO_WORD: Final = CompletedWord("", "")
+
+
+def find_completed_word(before: str, *, is_first_line: bool) -> CompletedWord:
+    """Return the word to complete at the end of a line before the cursor."""
+    if is_first_line and (match := _COMMAND.fullmatch(before)):
+        return CompletedWord("/", match[1])
+    if match := _MENTION.search(before):
+        return CompletedWord("@", match[1])
+    if match := _SNIPPET.search(before):
+        return CompletedWord(";", match[1])
+    return NO_WORD
+
+
+def find_typed_path(before: str) -> str:
+    """Return the end of a line that may be a path, with a slash or a dot; "" = there is none."""
+    match = _PATH.search(before)
+    return match[1] if match else ""
+
+
+def remove_word(text: str, row: int, column: int, *, length: int) -> str:
+    """Return a text without the last `length` characters before a cursor."""
+    lines = text.split("\n")
+    lines[row] = lines[row][: column - length] + lines[row][column:]
+    return "\n".join(lines)
+
+
 class CompletingEditor(PromptEditor):
-    """Asks the screen for completions, and takes the one that was chosen."""
+    """Requests completions from the screen, and inserts the chosen one."""
 
     @dataclass
     class CompletionRequested(Message):
-        """The word before the cursor asks for completion; `kind` is its sign, "history" for all of a search, or ""
-        (none)."""
+        """The word before the cursor needs candidates; `kind` is its sign, "history" for a search of the history, or
+        "" (none)."""
 
         kind: str
         pattern: str
 
     class RecallRequested(Message):
-        """The key for the previous prompt was struck while messages wait to be sent."""
+        """The key for the previous prompt was pressed while messages wait to be sent."""
 
     class BelowRequested(Message):
-        """The key for the newer prompt was struck where there is none and nothing is written."""
+        """The key for the next prompt was pressed in an empty prompt without a next one."""
 
     @dataclass
     class CompletionKey(Message):
@@ -47,7 +142,7 @@ class CompletingEditor(PromptEditor):
         self.past = PromptHistory()
         self.is_completing = False
         self.has_queue = False
-        self.searched_from: str | None = None  # the text in whose place a prompt is searched for
+        self.searched_from: str | None = None  # the text that the search of the history replaces
         self._completed_word = NO_WORD
         super().__init__(id=id, placeholder=placeholder)
 
@@ -73,12 +168,12 @@ class CompletingEditor(PromptEditor):
 
     @property
     def completed_pattern(self) -> str:
-        """The word before the cursor that asks for completion, without its sign; "" = none does."""
+        """The word to complete before the cursor, without its sign; "" = none."""
         return self.text if self.is_searching else self._completed_word.pattern
 
     def complete(self, text: str, *, with_sign: bool = False, cursor: int | None = None) -> None:
-        """Put a text in the place of the word that is completed, and of its sign if it has that itself. `cursor`: where
-        in the text it goes, None = behind it."""
+        """Replace the word to complete, and its sign if `text` includes it. `cursor`: the cursor's index in `text`,
+        None = behind it."""
         row, column = self.cursor_location
         start = column - len(self._completed_word.pattern) - with_sign
         self._completed_word = NO_WORD
@@ -91,19 +186,19 @@ class CompletingEditor(PromptEditor):
         if self.is_completing:
             self.post_message(self.CompletionKey("accept"))
         elif self.suggestion:
-            self.take_ghost()
+            self.accept_ghost()
         else:
             self.screen.focus_next()
 
     def set_completing(self, is_completing: bool) -> None:
-        """Take note that candidates are shown, or no longer: keys choose among them, and nothing else is offered."""
+        """Note that candidates are displayed, or no longer: keys choose among them, and ghosts are suppressed."""
         self.is_completing = is_completing
         if is_completing:
             self.suggestion = ""
 
     @property
     def settled_text(self) -> str:
-        """The text without the word that is still being completed, or that an earlier prompt is searched for by."""
+        """The text without the word to complete, or without the query of a search of the history."""
         if self.searched_from is not None:
             return self.searched_from
         kind, pattern = self._completed_word
@@ -111,14 +206,14 @@ class CompletingEditor(PromptEditor):
             return self.text
         return remove_word(self.text, *self.cursor_location, length=len(pattern) + 1)
 
-    # What may come next, shown dim behind the text
+    # Ghost text: a dim proposal behind the text
 
     def update_suggestion(self) -> None:
         may_end = self.is_at_end and self.takes_letters and not self.is_searching and self._find_word() == NO_WORD
         self.suggestion = self.past.find_ghost(self.text) if may_end and self.document.line_count == 1 else ""
 
     def offer_ghost(self, text: str, ghost: str) -> None:
-        """Show what a text may go on with, if it still is the text and nothing is shown."""
+        """Display a ghost if `text` is still current and no candidates are displayed."""
         may_end = self.is_at_end and self.takes_letters and not self.is_searching and not self.is_completing
         if may_end and not self.suggestion and self.text == text:
             self.suggestion = ghost
@@ -127,19 +222,19 @@ class CompletingEditor(PromptEditor):
         if self.suggestion and not self.is_at_end:
             self.suggestion = ""
 
-    def take_ghost(self, *, by_word: bool = False) -> None:
-        """Add what is shown behind the text, or its next word."""
-        self.insert(take_word(self.suggestion) if by_word else self.suggestion)
+    def accept_ghost(self, *, by_word: bool = False) -> None:
+        """Insert the ghost, or its next word."""
+        self.insert(get_next_word(self.suggestion) if by_word else self.suggestion)
 
     def action_cursor_line_end(self, select: bool = False) -> None:
         if self.suggestion and not select:
-            self.take_ghost()
+            self.accept_ghost()
         else:
             super().action_cursor_line_end(select)
 
     def action_cursor_word_right(self, select: bool = False) -> None:
         if self.suggestion and not select:
-            self.take_ghost(by_word=True)
+            self.accept_ghost(by_word=True)
         else:
             super().action_cursor_word_right(select)
 
@@ -159,14 +254,14 @@ class CompletingEditor(PromptEditor):
         if self.is_searching:
             self.post_message(self.CompletionKey("next"))
             return
-        self.begin_anew()
+        self.accept_letters()
         self.searched_from, self._completed_word = self.text, NO_WORD
         self.suggestion = ""
         self.set_placeholder(SEARCH_PLACEHOLDER)
         self.post_message(self.CompletionRequested("history", self.text))
 
     def end_search(self, prompt: str | None) -> None:
-        """End the search with the prompt that was found, None = with the text as it was before."""
+        """End the search with the matching prompt, None = restore the earlier text."""
         before, self.searched_from = self.searched_from or "", None
         self.replace_text(before if prompt is None else prompt)
         self._completed_word = self._find_word()

@@ -1,30 +1,18 @@
-"""The text of the prompt while it is edited: keys act in the order in which they were struck, a chip is one sign, and
-the user may have Vim's keys.
-
-A binding runs at once, while letters typed just before it may still wait in this widget's queue: it would act on an
-older text. So every action here passes through that queue as well.
-"""
+"""The editor of the prompt: a text area with Vim's keys, whose long pastes are folded into chips."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from textual import events
 from textual.content import Content
 from textual.widgets import TextArea
 from textual.widgets.text_area import Location, Selection
 
-from tui.chat.prompt.pastes import (
-    ANY_CHIP,
-    MAX_UNFOLDED,
-    PastedTexts,
-    clean_paste,
-    cuts_chip,
-    find_chip_beginning,
-    find_chip_ending,
-)
-from tui.input.own_keys import OwnKeys
+from core.protocol.attachment_labels import LABEL_PATTERN
+from tui.input.keystrokes import OrderedBindings
 
 if TYPE_CHECKING:
     from rich.style import Style
@@ -34,15 +22,103 @@ if TYPE_CHECKING:
     from textual.widgets.text_area import TextAreaTheme
 
     from core.protocol.options import PromptKeys
-    from tui.chat.prompt.vim.editing import Edit, Request
-    from tui.chat.prompt.vim.machine import Reaction, VimKeys
+    from tui.chat.prompt.vim import Edit, Reaction, Request, VimKeys
 
+CHIP_MIN_CHARS: Final = 4_000
+CHIP_MIN_LINES: Final = 80
+MAX_UNFOLDED: Final = 100_000  # maximum characters that the input displays as lines
+_CHIP: Final = re.compile(r"\[pasted [^\[\]\n]{1,20} #(\d{1,4})\]")
+ANY_CHIP: Final = re.compile(rf"{_CHIP.pattern}|{LABEL_PATTERN.pattern}")
+_PASTE_MARK: Final = re.compile("\x1b?\\[20[01]~")
+Span = tuple[int, int]
 EditorT = TypeVar("EditorT", bound="PromptEditor")
 MAX_UNDO: Final = 200
 
 
+class Expansion(NamedTuple):
+    """A text with expanded chips; `spans`: the ranges of the pasted texts."""
+
+    text: str
+    spans: tuple[Span, ...]
+
+
+def clean_paste(text: str) -> str:
+    """Normalize the newlines of pasted text, and remove bracketed-paste markers and NUL from it."""
+    return _PASTE_MARK.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).replace("\x00", "")
+
+
+class PastedTexts:
+    """The texts that were pasted since the last prompt was sent, by the numbers in their chips."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def fold(self, text: str) -> str:
+        """Return the text to insert for a paste: a chip for a long one."""
+        lines = text.rstrip("\n").count("\n") + 1
+        if len(text) < CHIP_MIN_CHARS and text.count("\n") < CHIP_MIN_LINES:
+            return text
+        self._texts.append(text)
+        size = f"{lines:,} lines" if lines > 1 else _format_size(text)
+        return f"[pasted {size} #{len(self._texts)}]"
+
+    def expand(self, text: str) -> Expansion:
+        parts, spans = list[str](), list[Span]()
+        position = length = 0
+        for chip in _CHIP.finditer(text):
+            if (pasted_text := self._get(chip)) is None:
+                continue
+            parts += [text[position : chip.start()], pasted_text]
+            length += chip.start() - position
+            spans.append((length, length + len(pasted_text)))
+            length, position = length + len(pasted_text), chip.end()
+        return Expansion("".join((*parts, text[position:])), tuple(spans))
+
+    def find_at(self, line: str, column: int) -> tuple[Span, str] | None:
+        """Return the chip at the cursor, else the last one of the line, with its pasted text."""
+        chips = [
+            (match.span(), pasted_text)
+            for match in _CHIP.finditer(line)
+            if (pasted_text := self._get(match)) is not None
+        ]
+        near_chips = (chip for chip in chips if chip[0][0] <= column <= chip[0][1])
+        return next(near_chips, chips[-1] if chips else None)
+
+    def clear(self) -> None:
+        self._texts.clear()
+
+    def _get(self, chip: re.Match[str]) -> str | None:
+        number = int(chip[1])
+        return self._texts[number - 1] if 0 < number <= len(self._texts) else None
+
+
+def find_chip_ending(line: str, column: int) -> int | None:
+    """Return where the chip or label begins that ends at a column."""
+    return next((match.start() for match in ANY_CHIP.finditer(line, 0, column) if match.end() == column), None)
+
+
+def find_chip_beginning(line: str, column: int) -> int | None:
+    """Return where the chip or label ends that begins at a column."""
+    match = ANY_CHIP.match(line, column)
+    return None if match is None else match.end()
+
+
+def cuts_chip(text: str, start: int, end: int) -> Span | None:
+    """Return the span with all chips that an edit would cut, None = it cuts none."""
+    widest = (start, end)
+    for chip in ANY_CHIP.finditer(text):
+        if chip.start() < end and start < chip.end() and not (start <= chip.start() and chip.end() <= end):
+            widest = min(widest[0], chip.start()), max(widest[1], chip.end())
+    return None if widest == (start, end) else widest
+
+
+def _format_size(text: str) -> str:
+    size = len(text.encode("utf-8", "replace"))
+    return f"{size / 1_000_000:.1f} MB" if size >= 1_000_000 else f"{max(size / 1_000, 0.1):.1f} kB"
+
+
 def queue_action(action: Callable[[EditorT], None]) -> Callable[[EditorT], None]:
-    """Let an action wait behind the letters in the queue of its widget."""
+    """Queue an action behind the letters in the queue of its widget."""
 
     def queue(editor: EditorT) -> None:
         editor.call_later(action, editor)
@@ -50,14 +126,14 @@ def queue_action(action: Callable[[EditorT], None]) -> Callable[[EditorT], None]
     return queue
 
 
-class PromptEditor(TextArea, OwnKeys):
-    """A text area with chips for what is long, and either its own keys or Vim's."""
+class PromptEditor(TextArea, OrderedBindings):
+    """A text area with chips for long pastes, and either its default keys or Vim's."""
 
     def __init__(self, *, id: str | None = None, placeholder: str = "") -> None:  # noqa: A002
         self.pastes = PastedTexts()
         self.vim: VimKeys | None = None
         self._styled_for: tuple[TextAreaTheme, Style] | None = None
-        self._batch_before: object = None  # the newest change when the one that is being made began
+        self._batch_before: object = None  # the newest change when the current one began
         super().__init__(
             id=id,
             tab_behavior="focus",
@@ -98,7 +174,8 @@ class PromptEditor(TextArea, OwnKeys):
         super().notify_style_update()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Render as `TextArea` does, which resolves all of its styles for each frame: more work than a letter is."""
+        """Render as `TextArea` does, without resolving all of its styles for each frame, which costs more than a
+        letter."""
         style_key = (self._theme, self.rich_style)
         if style_key != self._styled_for:
             self._theme.apply_css(self)
@@ -108,8 +185,8 @@ class PromptEditor(TextArea, OwnKeys):
     # Keys
 
     async def _on_key(self, event: events.Key) -> None:
-        is_done = self.vim is not None and self._press_for_vim(event)
-        if is_done or (not event.is_printable and await self._act(event.key)):
+        is_done = self.vim is not None and self._press_vim_key(event)
+        if is_done or (not event.is_printable and await self._run_binding(event.key)):
             event.stop()
             event.prevent_default()
         elif event.key != "enter":  # sending has its own binding; a remapped one leaves enter without effect
@@ -152,8 +229,8 @@ class PromptEditor(TextArea, OwnKeys):
         self._rewrap_and_refresh_virtual_size()
 
     def _leave_line(self) -> None:
-        """Go to the first line, as the one of the cursor may not be there any more when Textual measures the text that
-        is left; it puts the cursor back behind that. Nor does it wrap anew all that several edits have changed."""
+        """Move the cursor to the first line, because its line may be gone when Textual measures the remaining text;
+        Textual restores the cursor afterwards. This also avoids wrapping all lines after several edits."""
         if self.cursor_location[0]:
             self.selection = Selection.cursor((0, 0))
 
@@ -166,7 +243,7 @@ class PromptEditor(TextArea, OwnKeys):
 
     @queue_action
     def action_unfold(self) -> None:
-        """Replace the chip at the cursor, else the last one of the line, by what was pasted."""
+        """Replace the chip at the cursor, else the last one of the line, by its pasted text."""
         row, column = self.cursor_location
         if (chip := self.pastes.find_at(self.document.get_line(row), column)) is None:
             self.app.notify("There is no [pasted …] in this line.", markup=False)
@@ -190,7 +267,7 @@ class PromptEditor(TextArea, OwnKeys):
         self._delete_chip(super().action_delete_word_right, find_chip_beginning)
 
     def _delete_chip(self, otherwise: Callable[[], None], find: Callable[[str, int], int | None]) -> None:
-        """Delete the chip at the cursor as a whole; without one do what the key does otherwise."""
+        """Delete the chip at the cursor as a whole, or run the key's default action."""
         row, column = self.cursor_location
         other_end = find(self.document.get_line(row), column) if self.selection.is_empty else None
         if other_end is None:
@@ -199,7 +276,7 @@ class PromptEditor(TextArea, OwnKeys):
             self._delete_via_keyboard((row, column), (row, other_end))
 
     def get_line(self, line_index: int) -> Any:
-        """Return a line as it is drawn: hidden characters are visible, chips are bold."""
+        """Return a line for drawing: hidden characters are visible, chips are bold."""
         from tui.text import replace_hidden
 
         line = super().get_line(line_index)
@@ -212,9 +289,9 @@ class PromptEditor(TextArea, OwnKeys):
     # Vim
 
     def use_keys(self, keys: PromptKeys) -> None:
-        """Take the keys that the user wants; a text that is there is kept."""
+        """Switch to the user's preferred keys without changing the text."""
         if keys == "vim":
-            from tui.chat.prompt.vim.machine import VimKeys
+            from tui.chat.prompt.vim import VimKeys
 
             self.vim = self.vim or VimKeys()
         else:
@@ -227,27 +304,27 @@ class PromptEditor(TextArea, OwnKeys):
         self.border_subtitle = Content(title)
         self.set_class(not self.takes_letters, "-commanded")
 
-    def begin_anew(self) -> None:
-        """Take letters as text, as an empty prompt does."""
+    def accept_letters(self) -> None:
+        """Enter Vim's insert mode, as an empty prompt does."""
         if self.vim is not None:
             self.vim.insert()
             self.show_keys()
 
     @property
     def takes_letters(self) -> bool:
-        """True if a letter is text, and no command of Vim's."""
+        """True if a letter is text instead of a command of Vim's."""
         return self.vim is None or self.vim.mode == "insert"
 
     @property
     def wants_redo(self) -> bool:
-        """True while Ctrl+R does again what Vim's `u` has taken back."""
+        """True while Ctrl+R redoes a change that Vim's `u` undid."""
         return not self.takes_letters and self.has_focus and bool(self.history.redo_stack)
 
     def handle_request(self, request: Request) -> None:
-        """Do what a key of Vim's asks the prompt for."""
+        """Carry out a request of a Vim key to the prompt."""
 
-    def _press_for_vim(self, event: events.Key) -> bool:
-        """Let Vim's keys have a key. False: it has the meaning that it has without them."""
+    def _press_vim_key(self, event: events.Key) -> bool:
+        """Pass a key to Vim's keys. Return False if the key has its default meaning."""
         assert self.vim is not None
         key = event.character if event.is_printable and event.character and event.character != " " else event.key
         was_insert = self.vim.mode == "insert"
@@ -271,7 +348,7 @@ class PromptEditor(TextArea, OwnKeys):
         return True
 
     def _read_selection(self) -> tuple[int, int | None]:
-        """Return where the cursor is, and the other end of what is selected; both on a character."""
+        """Return the cursor and the anchor of the selection; both are on a character."""
         start, end = (self.find_index(location) for location in self.selection)
         if start == end:
             return end, None
@@ -294,8 +371,8 @@ class PromptEditor(TextArea, OwnKeys):
             self.selection = Selection(self.locate(reaction.anchor + 1), self.locate(cursor))
 
     def _move_onto_letter(self) -> None:
-        """Put the cursor where one of a command may stand; where letters are typed it stays."""
-        from tui.chat.prompt.vim.machine import clamp
+        """Move the cursor onto a character for Vim's commands; insert mode allows the end of a line."""
+        from tui.chat.prompt.vim import clamp
 
         if not self.takes_letters:
             self.move_cursor(self.locate(clamp(self.text, self.find_index(self.cursor_location))))
@@ -311,7 +388,7 @@ class PromptEditor(TextArea, OwnKeys):
         return (start, end) == (edit.start, edit.end)
 
     def _join_changes(self) -> None:
-        """Make one change of all that was typed since a command began, as `u` takes it back."""
+        """Join all text typed since a command began into one change, as for Vim's `u`."""
         changes, batch = self.history._undo_stack, list[Any]()
         while changes and changes[-1] is not self._batch_before:
             batch[:0] = changes.pop()
@@ -320,7 +397,7 @@ class PromptEditor(TextArea, OwnKeys):
         self.history.checkpoint()
 
     def find_index(self, location: Location) -> int:
-        """Return how many characters of the text stand before a location."""
+        """Return the number of characters before a location."""
         document = cast("Document", self.document)
         return document.get_index_from_location(location)
 

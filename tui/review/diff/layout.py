@@ -16,14 +16,14 @@ from tui.widgets import text_rows
 from tui.widgets.diagnostics import MAX_PER_LINE, format_diagnostic, group_by_line
 from tui.widgets.highlight import HighlightedText
 
-CONTEXT_ABOVE: Final = 3  # rows of context kept above a hunk that is scrolled to
+CONTEXT_ABOVE: Final = 3  # rows of context above a hunk that is scrolled into view
 MAX_LINE_LENGTH: Final = 8_000
 MAX_MARKS: Final = 200
 CHANGED: Final = ("removed", "added")
 LEFT_OUT: Final = "The rest of this diff is left out because it is very long. A verdict counts for all of it."
 MAX_DIAGNOSTIC_ROWS: Final = 4  # of one diagnostic
 
-# group, file: above the lines of a file; rest: where a note goes on; more: where a diagnostic does
+# group, file: above the lines of a file; rest, more: continuation of a note or of a diagnostic
 RowKind = Literal["group", "file", "line", "hunk", "gap", "note", "rest", "comment", "diagnostic", "more", "folded"]
 
 
@@ -40,7 +40,7 @@ class CleanLine(NamedTuple):
 
 
 class FoldedHunk(NamedTuple):
-    """A hunk that was judged: the line where it was in the pending file, and what became of it in words."""
+    """A judged hunk: its former line in the pending file, and a text about its verdict."""
 
     line: int
     text: str
@@ -60,8 +60,8 @@ class DiffRow(NamedTuple):
 
 
 class Remarks(NamedTuple):
-    """Remarks between the lines: `comments` by hunk id below their hunk, `diagnostics` below their lines (those of
-    lines that are not shown, at the end), `folded` hunks, by line, above the line where they were."""
+    """Remarks between the lines: `comments` by hunk id, below their hunk; `diagnostics` below their lines (at the
+    end for lines outside of the diff); `folded` hunks above their former line."""
 
     comments: Mapping[str, str] = MappingProxyType({})
     diagnostics: Sequence[Diagnostic] = ()
@@ -79,9 +79,11 @@ class DiffLayout(NamedTuple):
     end_rows: Sequence[int]
 
 
-def find_seen_targets(diff: ChangeDiff, layout: DiffLayout, current: int, visible_rows: range) -> list[tuple[str, ...]]:
-    """Return what can be judged among the visible rows: the buttons of hunk `current` (-1 = none has them), and path
-    and id of each hunk that is visible as a whole, or in part if it is taller than the view."""
+def find_visible_targets(
+    diff: ChangeDiff, layout: DiffLayout, current: int, visible_rows: range
+) -> list[tuple[str, ...]]:
+    """Return the targets that can be judged among the visible rows: the buttons of hunk `current` (-1 = none), and
+    path and id of each hunk that is fully visible, or partly if it is taller than the view."""
     targets: list[tuple[str, ...]] = []
     for hunk, head, tail in zip(diff.change.hunks, layout.head_rows, layout.end_rows, strict=False):
         visible_count, above = (
@@ -98,7 +100,7 @@ def find_seen_targets(diff: ChangeDiff, layout: DiffLayout, current: int, visibl
 
 
 def build_buttons_target(diff: ChangeDiff, current: int) -> tuple[str, str, str]:
-    """Return the target that stands for the buttons of the current hunk."""
+    """Return the visibility target of the current hunk's buttons."""
     return diff.change.path, diff.change.hunks[current].id, "chips"
 
 
@@ -124,7 +126,8 @@ def _move_mark(raw: str, mark: tuple[int, int], limit: int) -> tuple[int, int]:
 
 
 def count_changed(diff: ChangeDiff, lines: Iterable[CleanLine]) -> Mapping[tuple[str, int], int]:
-    """Return how many lines each hunk shows, by "added" or "removed" and its index; its own size if it shows none."""
+    """Count the lines of each hunk by ("added" or "removed", index); a hunk without visible lines counts its own
+    size."""
     counts = Counter((line.kind, line.hunk) for line in lines if line.kind in CHANGED)
     for index, hunk in enumerate(diff.change.hunks):
         if not any(counts[kind, index] for kind in CHANGED):
@@ -133,7 +136,8 @@ def count_changed(diff: ChangeDiff, lines: Iterable[CleanLine]) -> Mapping[tuple
 
 
 class DiffSyntax:
-    """Old and new text are highlighted apart, each as a whole: neither parses with the other's lines in it."""
+    """The syntax colours of a diff. Old and new text are highlighted separately and as a whole, because neither
+    parses when mixed with lines of the other."""
 
     def __init__(self, lines: Sequence[CleanLine], language: str, path: str) -> None:
         self._sides: list[tuple[HighlightedText, list[int]]] = []
@@ -145,7 +149,7 @@ class DiffSyntax:
             self._sides.append((HighlightedText(texts, language, path, breaks), places))
 
     def find_line(self, side: int, index: int) -> tuple[HighlightedText, int]:
-        """Return the text of a side (0 = old, 1 = new) and the place of a line of the diff in it."""
+        """Return the text of a side (0 = old, 1 = new) and the index in it of a line of the diff."""
         text, places = self._sides[side]
         return text, places[index]
 
@@ -158,9 +162,9 @@ def layout_diff(
     room: int = 0,
     is_split: bool = False,
 ) -> DiffLayout:
-    """Lay out old lines above new ones, or in two columns beside them, paired from the top of each hunk.
+    """Lay out a diff: old lines above new ones, or in two columns, paired from the top of each hunk.
 
-    Notes and remarks wrap at `room` cells, 0: they do not.
+    Notes and remarks wrap at `room` cells; 0 = no wrapping.
     """
     page = _LayoutBuilder(diff, lines, remarks, room)
     for (hunk, is_changed), run in groupby(
@@ -195,7 +199,7 @@ def build_folded_row(folded_hunk: FoldedHunk) -> DiffRow:
 
 
 class _LayoutBuilder:
-    """Puts a head row before each hunk and a note where a hunk has no lines."""
+    """Builds the rows: a head before each hunk, and a note in place of the lines of an empty hunk."""
 
     def __init__(self, diff: ChangeDiff, lines: Sequence[CleanLine], remarks: Remarks, room: int) -> None:
         self._diff, self._shown, self._room = diff, lines, room
@@ -226,7 +230,7 @@ class _LayoutBuilder:
             self.rows.append(DiffRow("hunk", hunk))
 
     def add_lines(self, rows: Iterable[DiffRow]) -> None:
-        """Add lines, each with what was found in it below."""
+        """Add lines, with the diagnostics of each below it."""
         for row in rows:
             number = self._shown[row.right].new if row.right >= 0 else 0
             if row.hunk < 0:
@@ -291,7 +295,7 @@ def _describe_rename(change: Change) -> list[str]:
 
 
 def describe_whole_file(change: Change) -> list[str]:
-    """Return in words what changes about a file whose lines cannot be shown."""
+    """Describe the change of a file whose lines cannot be shown."""
     base, pending = change.base, change.pending
     descriptions = []
     if change.renamed_from:
@@ -314,8 +318,8 @@ def _describe_size(state: FileState) -> str:
 
 
 def find_matching_hunk(before: Sequence[Hunk], current: int, now: Sequence[Hunk]) -> int:
-    """Return the index in `now` of the hunk that a reader of hunk `current` of `before` should see, -1 = none: the same
-    one, else the one in its place, else the next that is still there, else the last one before it."""
+    """Return the index in `now` that replaces hunk `current` of `before`: the same hunk, else the one at its
+    position, else the next surviving one, else the last one before it; -1 = none."""
     if not now:
         return -1
     if not 0 <= current < len(before):

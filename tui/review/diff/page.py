@@ -1,6 +1,6 @@
-"""One file of the review as rows: its header, and its lines once they are loaded. No widget, no colours.
+"""The pages of a review: one per file, in the order of their intents.
 
-Before, its height is an estimate by its hunks, so that a review of any size opens at once.
+A settled file keeps its page and its position.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 from core.protocol.events import DiagnosticsReported
 from core.protocol.language import Diagnostic
-from core.protocol.review import Change, ChangeDiff, DiffLine, Hunk, Verdict
+from core.protocol.review import Change, ChangeDiff, Comment, DiffLine, Hunk, Verdict
 from tui.review.diff.layout import (
     CleanLine,
     DiffLayout,
@@ -21,11 +21,12 @@ from tui.review.diff.layout import (
     build_folded_row,
     clean_lines,
     count_changed,
-    find_seen_targets,
+    find_visible_targets,
     layout_diff,
 )
+from tui.review.verdicts import SentVerdicts
 from tui.text import expose_text, render_prose
-from tui.widgets.diagnostics import group_by_line
+from tui.widgets.diagnostics import DiagnosticReports, group_by_line
 from tui.widgets.text_rows import find_line_breaks, measure_text
 
 CONTEXT_LINES: Final = 3  # unchanged lines around a hunk
@@ -35,9 +36,9 @@ _PLAIN: Final = DiffSyntax((), "", "")
 
 
 class DiffPage:
-    """A file that waits (`change`), or that is settled (None). `group`: the `intent` above the first file with it;
-    `has_header`: False where the file is named elsewhere. `context`: how many unchanged lines were asked for.
-    `goal`: the hunk, by id, that gets the cursor as soon as it is loaded."""
+    """A file of the review: pending (`change`), or settled (None). `group`: the `intent`, on the first file of a
+    group; `has_header`: False where something else names the file; `context`: requested number of unchanged lines;
+    `goal`: the id of the hunk that gets the cursor once it is loaded."""
 
     def __init__(self, path: str, change: Change | None, *, has_header: bool = True) -> None:
         self.path, self.change, self._has_header = path, change, has_header
@@ -63,13 +64,13 @@ class DiffPage:
 
     @property
     def hunks(self) -> Sequence[Hunk]:
-        """The hunks of the lines that are shown, else of the change."""
+        """The hunks of the loaded lines, else of the change."""
         change = self.diff.change if self.diff is not None else self.change
         return change.hunks if change is not None else ()
 
     @property
-    def is_wanted(self) -> bool:
-        """True if its lines are still to be loaded, or loaded anew."""
+    def is_unloaded(self) -> bool:
+        """True if the lines have to be loaded or reloaded."""
         if self.change is None or self.problem:
             return False
         if self.diff is None or self.context != self._loaded_context:
@@ -77,7 +78,7 @@ class DiffPage:
         return self.change not in (self._loaded_for, self.diff.change)
 
     def has_header_above(self, row: int) -> bool:
-        """True if row `row` of the page stands below its header."""
+        """True if row `row` of the page lies below its header."""
         return self._has_header and self.change is not None and row > bool(self.group)
 
     def set_change(self, change: Change | None) -> None:
@@ -147,19 +148,19 @@ class DiffPage:
         return len(self.lead) + next(index for index, row in enumerate(rows) if line in (row.left, row.right))
 
     def list_targets(self, current: int, visible_rows: range) -> list[tuple[str, ...]]:
-        """Return what can be judged while these of its rows are visible; `current`: the hunk that has the cursor."""
+        """Return the targets that can be judged while `rows` are visible; `current`: the hunk at the cursor."""
         if self.diff is None or self.problem:
             return []
         inside = range(visible_rows.start - len(self.lead), visible_rows.stop - len(self.lead))
-        return find_seen_targets(self.diff, self._layout, current, inside)
+        return find_visible_targets(self.diff, self._layout, current, inside)
 
     def get_source_line(self, index: int) -> DiffLine:
-        """Return a line of the diff as it came."""
+        """Return the original text of a line of the diff."""
         assert self.diff is not None
         return self.diff.lines[index]
 
     def find_character(self, index: int, column: int) -> int:
-        """Return where a character of a line, from 0, stands in what is shown of it."""
+        """Return the column on screen of a character of a line, from 0."""
         raw, clean_text = self.get_source_line(index).text, self.lines[index].text
         return column if raw == clean_text else len(expose_text(raw[:column]))
 
@@ -172,3 +173,65 @@ def _estimate_height(change: Change) -> int:
 def _wrap(text: str, room: int) -> list[str]:
     lines = [line for line in render_prose(text).split("\n") if line]
     return [line[start:end] for line in lines for start, end in find_line_breaks(line, room or len(line))]
+
+
+class PageSet:
+    """The pages by path."""
+
+    def __init__(self) -> None:
+        self._pages: dict[str, DiffPage] = {}
+
+    def __getitem__(self, path: str) -> DiffPage:
+        return self._pages[path]
+
+    def clear(self) -> None:
+        self._pages = {}
+
+    def arrange(
+        self, changes: Sequence[Change], folded_hunks: Mapping[str, Sequence[FoldedHunk]], intents: Mapping[str, str]
+    ) -> list[DiffPage]:
+        """Return the pages of these changes in their order, and of settled files in `folded_hunks`.
+
+        `intents`: the intent by path, shown above the first of several files with the same.
+        """
+        pages = []
+        for number, change in enumerate(changes, 1):
+            page = self._pages.get(change.path) or DiffPage(change.path, change)
+            page.set_change(change)
+            page.place = f"{number}/{len(changes)}"
+            page.intent = intents.get(change.path, "")
+            pages.append(page)
+        for path in sorted(folded_hunks.keys() - {page.path for page in pages}):
+            self._insert_settled(pages, path)
+        label = ""
+        for page in pages:
+            page.folded = folded_hunks.get(page.path, ())
+            page.group, label = (page.intent if page.intent != label else ""), page.intent
+        self._pages = {page.path: page for page in pages}
+        return pages
+
+    def _insert_settled(self, pages: list[DiffPage], path: str) -> None:
+        before = list(self._pages)
+        settled_page = self._pages.get(path) or DiffPage(path, None)
+        settled_page.set_change(None)
+        above = before[: before.index(path)] if path in self._pages else [page.path for page in pages]
+        position = max((index for index, page in enumerate(pages, 1) if page.path in above), default=0)
+        pages.insert(position, settled_page)
+
+    def annotate(
+        self, comments: Mapping[tuple[str, str], Comment], diagnostics: DiagnosticReports, sent_verdicts: SentVerdicts
+    ) -> tuple[list[DiffPage], bool]:
+        """Set comments, diagnostics and sent verdicts. Return the pages to lay out again, and True if a sent verdict
+        was added or answered."""
+        by_path: dict[str, dict[str, str]] = {}
+        for (path, hunk), comment in comments.items():
+            by_path.setdefault(path, {})[hunk] = comment.text
+        stale, is_judged = [], False
+        for page in self._pages.values():
+            verdicts = dict(sent_verdicts.get_hunks(page.path))
+            is_judged, page.sent = is_judged or page.sent != verdicts, verdicts
+            path_comments, report = by_path.get(page.path, {}), diagnostics.get(page.path)
+            if (page.comments, page.diagnostics) != (path_comments, report):
+                page.comments, page.diagnostics = path_comments, report
+                stale.append(page)
+        return stale, is_judged

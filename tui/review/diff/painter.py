@@ -33,7 +33,7 @@ NUMBER, NUMBER_CHANGED, FAINT = "$foreground 38%", "$foreground 65%", "$foregrou
 BAR, DIM_BAR = "$primary", "$foreground 35%"
 ACCEPT: Final = ("✓", "accept", "review.accept", "$text-success on $success-muted")
 REJECT: Final = ("✕", "reject", "review.reject", "$text-error on $error-muted")
-# What is in conflict can't be accepted.
+# in conflict, so it can't be accepted
 RESOLVE: Final = ("!", "settle", "review.settle", "$text-warning on $warning-muted")
 SENT_LABELS: Final[Mapping[str, str]] = {"accept": "accepting…", "reject": "rejecting…"}
 
@@ -60,7 +60,7 @@ class DiffPainter:
         return (self._view.size.width - 1) // 2 if self.is_split else self._view.row_width
 
     def draw(self, page: DiffPage, diff_row: DiffRow, row: int, width: int, shift: int) -> Strip:
-        """Draw a row of a page; `row` is its place in the view."""
+        """Draw row `row` of the view, which belongs to a page."""
         match diff_row.kind:
             case "line" if self.is_split:
                 return self._draw_pair(page, diff_row, row, width, shift)
@@ -89,7 +89,7 @@ class DiffPainter:
         return self._view.render_styled(pieces, self._view.resolve_style(""))
 
     def _draw_remark(self, page: DiffPage, diff_row: DiffRow, width: int) -> Strip:
-        """Draw a row that says something about the lines above it."""
+        """Draw the row of a remark on the lines above it."""
         (sign, style), background = REMARKS[diff_row.severity or "comment"]
         base = self._view.resolve_style(background)
         head = f"{' ' * (self.measure_gutter(page) - 3)}{' ' if diff_row.kind == 'more' else sign} "
@@ -221,7 +221,7 @@ def _list_diagnostics(page: DiffPage, line: CleanLine, side: int) -> Sequence[Di
 
 
 def _find_diagnostic(page: DiffPage, index: int, diagnostic: Diagnostic) -> tuple[int, int]:
-    """Return the characters of a line that a diagnostic is about, as they are shown."""
+    """Return the range of characters of a diagnostic, in screen columns."""
     end = diagnostic.end_column if diagnostic.end_line == diagnostic.line else 0
     start, end = max(diagnostic.column - 1, 0), end - 1 if end else len(page.get_source_line(index).text)
     return page.find_character(index, start), page.find_character(index, end)

@@ -1,12 +1,9 @@
-"""The body of the review: files as diffs, one below the other, with the current hunk marked. No verdict is given here.
-
-The header of the file at the top stays there while its lines go by.
-"""
+"""The view of the diff pages as one scrolled column of rows, and the loader of their lines."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from time import monotonic
@@ -18,20 +15,23 @@ from textual.message import Message
 from textual.strip import Strip
 
 from core.protocol.review import ChangeDiff
-from tui.keymap import get_bindings
+from tui.keymap import get_bindings, get_keymap, insert_keys
 from tui.review.diff.layout import CONTEXT_ABOVE, DiffRow, find_matching_hunk
 from tui.review.diff.page import DiffPage
 from tui.review.diff.painter import DiffPainter
+from tui.text import render_prose
 from tui.widgets.code_view import CodeView
 from tui.widgets.key_hints import Hint, HintsChanged
+from tui.workers import start_worker
 
 SPLIT_WIDTH: Final = 100
-
 CONFLICT_HINTS: Final[tuple[Hint, ...]] = tuple(
     (f"review.{key}", word or key)
     for key, word in (("settle", ""), ("reject", ""), ("reason", "why"), ("next", ""), ("undo", ""), ("list", ""))
 )
-Place = tuple[DiffPage, int, int]  # a page, a row of it, and the screen row where that stands
+Place = tuple[DiffPage, int, int]  # a page, a row of it, and the screen row of that row
+LoadLines = Callable[[str, int], Awaitable[ChangeDiff | None]]
+MAX_CONTEXT: Final = 200  # lines around a hunk, where few changes leave much room
 
 
 class DiffView(CodeView):
@@ -59,19 +59,19 @@ class DiffView(CodeView):
 
         path: str
 
-    class LinesWanted(Message):
-        """Files came into sight whose lines are not loaded."""
+    class LinesRequested(Message):
+        """Files with unloaded lines are in view."""
 
     def __init__(self, *, clock: Callable[[], float] = monotonic, id: str | None = None) -> None:  # noqa: A002
         super().__init__(clock=clock, id=id)
         self.pages: list[DiffPage] = []
-        self._tops: list[int] = [0]  # the first row of each page, and the one after the last
+        self._tops: list[int] = [0]  # the first row of every page, and the end of the last one
         self.at, self.current, self.marked_index = 0, -1, -1
         self.is_split_wanted = False
         self._text, self._final_hints = "", tuple[Hint, ...]()
         self.painter = DiffPainter(self)
 
-    # What is shown
+    # Content
 
     @property
     def page(self) -> DiffPage | None:
@@ -95,7 +95,7 @@ class DiffView(CodeView):
         return self.is_split_wanted and self.size.width >= SPLIT_WIDTH
 
     def show_message(self, text: str, *, hints: Sequence[Hint] = ()) -> None:
-        """Show a message instead of files, and what can be done there."""
+        """Show a message instead of files, with the keys that help."""
         self.pages, self._tops, self.at, self.current = [], [0], 0, -1
         self._text, self._final_hints = text, tuple(hints)
         self.post_message(HintsChanged())
@@ -110,8 +110,8 @@ class DiffView(CodeView):
         self.show_pages([page], 0, current)
 
     def show_pages(self, pages: list[DiffPage], index: int, current: int | None = None) -> None:
-        """Show files, with the cursor on hunk `current` of one; None: where it was, or on what stands there."""
-        position, before = self._find_place(), self.page
+        """Show files, with the cursor on hunk `current` of one; None = at its old hunk or position."""
+        position, before = self._find_anchor(), self.page
         self.pages, self._text = pages, ""
         self.at = max(min(index, len(pages) - 1), 0)
         page = self.page
@@ -129,8 +129,8 @@ class DiffView(CodeView):
         self.post_message(HintsChanged())
 
     def set_lines(self, page: DiffPage, diff: ChangeDiff) -> None:
-        """Show the lines of a file that have been loaded; what is read stays where it is."""
-        is_new, hunks, position = page.diff is None, page.hunks, self._find_place()
+        """Set the loaded lines of a file without moving the lines in view."""
+        is_new, hunks, position = page.diff is None, page.hunks, self._find_anchor()
         page.set_diff(diff)
         if page is self.page:
             self.current = find_matching_hunk(hunks, self.current, page.hunks)
@@ -160,22 +160,22 @@ class DiffView(CodeView):
         self.redraw()
 
     def lay_out_again(self, pages: Sequence[DiffPage] | None = None) -> None:
-        """Lay out what has changed; what is read stays where it is. A comment below the current hunk is shown
-        together with it."""
-        position, was_in_sight = self._find_place(), self._is_current_in_sight()
+        """Lay out changed pages without moving the lines in view. A comment below the current hunk is scrolled into
+        view with it."""
+        position, was_in_sight = self._find_anchor(), self._is_current_in_sight()
         self.lay_out(pages)
         self._restore(position)
         if was_in_sight and not self._is_current_in_sight():
             self.reveal_current()
 
-    def set_split(self, is_wanted: bool) -> None:
-        self.is_split_wanted = is_wanted
+    def set_split(self, is_unloaded: bool) -> None:
+        self.is_split_wanted = is_unloaded
         self.lay_out_again()
 
-    # Places
+    # Positions
 
     def find_page(self, row: int) -> tuple[DiffPage, int]:
-        """Return the page that a row belongs to, and the row's place in it."""
+        """Return the page of a row, and the index of the row in it."""
         index = min(max(bisect_right(self._tops, row) - 1, 0), len(self.pages) - 1)
         return self.pages[index], row - self._tops[index]
 
@@ -186,8 +186,8 @@ class DiffView(CodeView):
         first, last = page.find_hunk_rows(hunk) or (0, page.height)
         return top + first, top + last
 
-    def _find_place(self) -> Place | None:
-        """Return what should stay where it is: the head of the current hunk if it is seen, else the row at the top."""
+    def _find_anchor(self) -> Place | None:
+        """Return the anchor that must not move: the visible head of the current hunk, else the top row."""
         if not self.pages:
             return None
         top = self.scroll_offset.y
@@ -210,15 +210,15 @@ class DiffView(CodeView):
             row = top + (hunk_rows[0] if hunk_rows is not None else 0)
         self.scroll_to(y=row - offset, animate=False, force=True)
 
-    def list_seen_pages(self) -> list[DiffPage]:
+    def list_visible_pages(self) -> list[DiffPage]:
         """Return the files of which something is in sight, or will be with the next screenful."""
         top, height = self.scroll_offset.y, max(self.size.height, 1)
         last = min(bisect_right(self._tops, top + 2 * height), len(self.pages))
         return self.pages[max(bisect_right(self._tops, top - height) - 1, 0) : last]
 
-    def list_seen_targets(self, top: int, height: int) -> list[tuple[str, ...]]:
+    def list_visible_targets(self, top: int, height: int) -> list[tuple[str, ...]]:
         targets: list[tuple[str, ...]] = []
-        first = top + self._is_header_kept(top)
+        first = top + self._is_header_sticky(top)
         for index in range(max(bisect_right(self._tops, top) - 1, 0), len(self.pages)):
             if self._tops[index] >= top + height:
                 break
@@ -229,7 +229,7 @@ class DiffView(CodeView):
     # The cursor
 
     def select_hunk(self, index: int, page_index: int | None = None) -> None:
-        """Put the cursor on a hunk, of page `page_index` or the current one; -1: the last."""
+        """Move the cursor to a hunk, of page `page_index` or the current one; -1: the last."""
         target = self.at if page_index is None else page_index
         hunks = self.pages[target].hunks if target < len(self.pages) else ()
         if target < len(self.pages) and (not hunks or -1 <= index < len(hunks)):
@@ -240,7 +240,7 @@ class DiffView(CodeView):
             self.reveal_current()
 
     def move_line_mark(self, step: int) -> None:
-        """Move the mark within the current hunk by `step` lines: the place to split it at."""
+        """Move the mark for a split within the current hunk by `step` lines."""
         page = self.page
         own_indices = (
             [index for index, line in enumerate(page.lines) if line.hunk == self.current >= 0]
@@ -272,7 +272,7 @@ class DiffView(CodeView):
             return
         head, tail = self.find_hunk_rows(self.current)
         if self.current == 0:
-            head = self._tops[self.at]  # with the header, and with what is unchanged above the hunk if there is room
+            head = self._tops[self.at]  # with the header, and with the context above the hunk if there is room
             if tail - head > self.size.height:
                 head = self.find_hunk_rows(0)[0]
         height, top = self.size.height, self.scroll_offset.y
@@ -287,12 +287,12 @@ class DiffView(CodeView):
 
     def _is_in_sight(self, rows: tuple[int, int]) -> bool:
         top = self.scroll_offset.y
-        return top + self._is_header_kept(top) <= rows[0] and rows[1] <= top + self.size.height
+        return top + self._is_header_sticky(top) <= rows[0] and rows[1] <= top + self.size.height
 
     # Drawing
 
-    def _is_header_kept(self, top: int) -> bool:
-        """True if the header of a file stands over its lines at the top of the view."""
+    def _is_header_sticky(self, top: int) -> bool:
+        """True if a file's header sticks to the top of the view, over its lines."""
         if not self.pages:
             return False
         page, row = self.find_page(top)
@@ -316,7 +316,7 @@ class DiffView(CodeView):
         return page.lines[index].text if index >= 0 else diff_row.text
 
     def render_line(self, y: int) -> Strip:
-        if y == 0 and self._is_header_kept(self.scroll_offset.y):
+        if y == 0 and self._is_header_sticky(self.scroll_offset.y):
             page, _ = self.find_page(self.scroll_offset.y)
             self._prepare(page)
             strip = self.painter.draw_header(page, self.row_width)
@@ -344,16 +344,16 @@ class DiffView(CodeView):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        if any(page.is_wanted for page in self.list_seen_pages()):
-            self.post_message(self.LinesWanted())
+        if any(page.is_unloaded for page in self.list_visible_pages()):
+            self.post_message(self.LinesRequested())
 
     def on_resize(self, _: events.Resize) -> None:
         self.lay_out_again()
-        if not self._keep_tall_hunk():
+        if not self._is_reading_tall_hunk():
             self.reveal_current()
-        self.post_message(self.LinesWanted())
+        self.post_message(self.LinesRequested())
 
-    def _keep_tall_hunk(self) -> bool:
+    def _is_reading_tall_hunk(self) -> bool:
         """True if a hunk taller than the view is being read; its end stays visible when the view gets lower."""
         if self.page is None or self.current < 0:
             return False
@@ -389,7 +389,7 @@ class DiffView(CodeView):
         page, diff_row = self._get_shown(row)
         if proof := meta.get("proof"):
             self.post_message(self.ProofClicked(proof))
-        elif diff_row.kind == "file" or (event.y == 0 and self._is_header_kept(row)):
+        elif diff_row.kind == "file" or (event.y == 0 and self._is_header_sticky(row)):
             self.select_hunk(0, self.pages.index(page))
             self.post_message(self.CursorMoved(page.path))
         elif diff_row.hunk >= 0 and (diff_row.hunk, page) != (self.current, self.page):
@@ -398,3 +398,65 @@ class DiffView(CodeView):
         elif diff_row.hunk >= 0 and diff_row.kind == "line":
             self.marked_index = diff_row.right if diff_row.right >= 0 else diff_row.left
             self.redraw()
+
+
+class PageLoader:
+    """Loads the lines of one view, one file after the other. `load(path, context)` returns a change with its lines;
+    None = nothing is pending there, which shows `missing_text`. `on_loaded` is called with every loaded page."""
+
+    def __init__(self, load: LoadLines, *, missing_text: str, on_loaded: Callable[[DiffPage], None]) -> None:
+        self.load = load
+        self._missing_text, self._note_loaded = missing_text, on_loaded
+        self._is_running = False
+        self._filled_rows = -1  # the height of all files when more context was asked for
+
+    def start(self, view: DiffView) -> None:
+        if not self._is_running and self._find_unloaded(view) is not None:
+            self._is_running = True
+            _ = start_worker(view, self._run, view, group="review.load", exit_on_error=False)
+
+    async def _run(self, view: DiffView) -> None:
+        try:
+            while (page := self._find_unloaded(view)) is not None:
+                await self._load_page(view, page)
+        finally:
+            self._is_running = False
+
+    async def _load_page(self, view: DiffView, page: DiffPage) -> None:
+        requested_change = page.change
+        try:
+            diff = await self.load(page.path, page.context)
+        except Exception as error:  # any error appears in place of the lines
+            page.problem = f"The change can't be shown\n\n{render_prose(str(error))}"
+            view.lay_out_again([page])
+            return
+        if page.change != requested_change and (diff is None or diff.change != page.change):
+            return  # it changed while it was being loaded
+        if diff is not None:
+            view.set_lines(page, diff)
+        else:
+            page.problem = insert_keys(self._missing_text, get_keymap(view.app))
+            view.lay_out_again([page])
+        self._note_loaded(page)
+
+    def _find_unloaded(self, view: DiffView) -> DiffPage | None:
+        if not view.is_attached or not view.pages:
+            return None
+        seen_pages = view.list_visible_pages()
+        candidates = seen_pages if view.page is None else [view.page, *seen_pages]
+        next_page = next((page for page in candidates if page.is_unloaded), None)
+        if next_page is None and self._fill_view(view):
+            return next((page for page in view.pages if page.is_unloaded), None)
+        return next_page
+
+    def _fill_view(self, view: DiffView) -> bool:
+        """Ask for more context where all files together leave room, as long as that makes them longer. True if so."""
+        rows = view.count_rows()
+        pages = [page for page in view.pages if page.diff is not None and not page.problem]
+        extra_context = (view.size.height - rows) // max(2 * sum(len(page.hunks) for page in pages), 1)
+        if not pages or extra_context <= 0 or rows == self._filled_rows:
+            return False
+        self._filled_rows = rows
+        for page in pages:
+            page.context = min(page.context + extra_context, MAX_CONTEXT)
+        return True

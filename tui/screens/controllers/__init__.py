@@ -1,7 +1,4 @@
-"""The controllers of the main screen, one per field, each with those that it works with.
-
-They are loaded together, after the first paint.
-"""
+"""The controllers of the main screen, one per subject. They are loaded together, after the first paint."""
 
 from __future__ import annotations
 
@@ -10,36 +7,27 @@ from collections.abc import Mapping, Sequence
 from textual.message import Message
 
 from tui.screens.controller import Controller, Handler, ScreenContext
-from tui.screens.controllers.agents import AgentController
-from tui.screens.controllers.background import BackgroundController
-from tui.screens.controllers.chat import ChatController
-from tui.screens.controllers.choices.models import ModelController
-from tui.screens.controllers.choices.modes import ModeController
-from tui.screens.controllers.choices.providers import ProviderController
-from tui.screens.controllers.code.commits import CommitController
-from tui.screens.controllers.code.findings import FindingController
-from tui.screens.controllers.code.names import NameController
-from tui.screens.controllers.code.search import SearchController
+from tui.screens.controllers.agents import AgentController, BackgroundController
+from tui.screens.controllers.attention import AttentionController
+from tui.screens.controllers.copying import CopyController
 from tui.screens.controllers.editor import EditorController
-from tui.screens.controllers.focus import FocusController
-from tui.screens.controllers.guidance.guide import GuideController
+from tui.screens.controllers.guide import GuideController
+from tui.screens.controllers.models import ModelController, ProviderController
+from tui.screens.controllers.modes import ModeController
 from tui.screens.controllers.pages import PageController
-from tui.screens.controllers.panes import PaneController
+from tui.screens.controllers.panes import FocusController, PaneController
 from tui.screens.controllers.plan import PlanController
 from tui.screens.controllers.prompt import PromptController
-from tui.screens.controllers.prompt.completion import CompletionController
+from tui.screens.controllers.prompt_completion import CompletionController
 from tui.screens.controllers.questions import QuestionController
-from tui.screens.controllers.queue import QueueController
-from tui.screens.controllers.review import ReviewController
-from tui.screens.controllers.rewind import RewindController
-from tui.screens.controllers.sessions import SessionController
-from tui.screens.controllers.terminal.attention import AttentionController
-from tui.screens.controllers.terminal.copying import CopyController
-from tui.screens.controllers.turn import TurnController
+from tui.screens.controllers.review import CommitController, FindingController, ReviewController
+from tui.screens.controllers.search import NameController, SearchController
+from tui.screens.controllers.sessions import ChatController, SessionController
+from tui.screens.controllers.turn import QueueController, RewindController, TurnController
 
 
 class ControllerSet:
-    """One of each kind, under the name that actions of the key table have before the dot."""
+    """One controller of each class, under the prefix of its actions in the key table."""
 
     def __init__(self, context: ScreenContext) -> None:
         self.panes = PaneController(context)
@@ -72,7 +60,8 @@ class ControllerSet:
         self._handlers: dict[type[Message], Sequence[tuple[type, Handler]]] = {}
 
     def find_handlers(self, message: Message) -> Sequence[tuple[type, Handler]]:
-        """Return the handlers of a message with their classes. Each key is asked for several times."""
+        """Return the handlers of a message with their classes. The result is cached, because a key causes several
+        lookups."""
         handlers = self._handlers.get(type(message))
         if handlers is None:
             controllers = self.by_name.values()

@@ -1,23 +1,24 @@
-"""The controller of subagents: what one says and does, stopping one, and the kinds that there are."""
+"""The controllers of subagents and of background agents: their panes, conversations and candidates."""
 
 from __future__ import annotations
 
 from textual import on
 
 from core.protocol import commands, queries
-from tui.agents.roster import AgentList
+from tui.roster import AgentList, BackgroundList
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
 from tui.screens.controllers.prompt import PromptController
+from tui.screens.controllers.sessions import SessionController
 from tui.screens.dialogs.best import BestDialog
-from tui.screens.dialogs.listings.agents import AgentsDialog
-from tui.screens.dialogs.subagent import SubagentDialog
+from tui.screens.dialogs.listings.agents import AgentsDialog, SubagentDialog
+from tui.screens.dialogs.pages import ConfirmDialog
 
 
 class AgentController(Controller):
     """Opens and stops subagents, and brings the name of a kind into the prompt."""
 
-    # Each is a session below this one, so it is stopped as a turn is, by its own id.
+    # A subagent is a child session, so an interrupt with its session id stops it.
 
     def __init__(self, context: ScreenContext, panes: PaneController, prompt: PromptController) -> None:
         super().__init__(context)
@@ -41,7 +42,7 @@ class AgentController(Controller):
     async def action_try_several(self, text: str = "") -> None:
         """Try a prompt with several candidates; without words, compare those of the last one."""
         if text:
-            await self._try(text)
+            await self._run_best(text)
             return
         answer = await self.context.query(queries.CandidatesQuery(), queries.CandidatesAnswer)
         if answer is None or not answer.candidates:
@@ -50,8 +51,8 @@ class AgentController(Controller):
         if picks := await self.context.ask(BestDialog(answer)):
             await self.context.submit(commands.BestTake(picks=picks))
 
-    async def _try(self, text: str) -> None:
-        """Try what stands behind `/best`; what is refused goes back into the prompt."""
+    async def _run_best(self, text: str) -> None:
+        """Run the task of `/best`; a rejected one returns to the prompt."""
         command_line = f"/best {text}"
         self.context.prompt.past.add(command_line)
         first, *rest = text.split(maxsplit=1)
@@ -66,20 +67,20 @@ class AgentController(Controller):
 
     @on(AgentList.Opened)
     def _open(self, event: AgentList.Opened) -> None:
-        self._read(event.id)
+        self._show_conversation(event.id)
 
     @on(AgentList.Stopped)
     def _stop_marked(self, event: AgentList.Stopped) -> None:
         self._stop(event.id)
 
     def _stop(self, name: str) -> None:
-        """Stop a subagent, unless it has ended by itself meanwhile."""
+        """Stop a subagent, unless it has ended meanwhile."""
         if name in self.context.state.transcript.find_running_subagents():
             self.context.submit_soon(commands.TurnInterrupt(session=name))
 
     @in_worker("agents")
-    async def _read(self, name: str) -> None:
-        """Show what a subagent says and does, and stop it if that is what the user wants."""
+    async def _show_conversation(self, name: str) -> None:
+        """Show a subagent's conversation, and stop it at the user's request."""
         subagent, block = self.context.state.subagents.get(name), self.context.state.transcript.subagents.get(name)
         if subagent is None or block is None:  # its turn was taken back meanwhile
             self.context.notify_user("That subagent is not there any more.")
@@ -88,3 +89,60 @@ class AgentController(Controller):
         dialog = SubagentDialog(name, title, self.context.bridge.follow, is_working=block.is_running)
         if stopped_name := await self.context.ask(dialog):
             self._stop(stopped_name)
+
+
+class BackgroundController(Controller):
+    """Sends work to background agents, stops and forgets them, and opens their results as sessions."""
+
+    def __init__(self, context: ScreenContext, panes: PaneController, sessions: SessionController) -> None:
+        super().__init__(context)
+        self._panes, self._sessions = panes, sessions
+
+    @in_worker("background")
+    async def action_show_background(self, task: str = "") -> None:
+        """Show the background agents; with words, give them to a new one."""
+        if task.strip():
+            await self.context.submit(commands.BackgroundStart(text=task.strip()))
+            return
+        answer = await self.context.query(queries.BackgroundQuery(), queries.BackgroundAnswer)
+        if answer is not None:
+            self.context.state.background = answer.agents
+            await self._panes.show("background")
+
+    def _find(self, name: str) -> queries.BackgroundAgentInfo | None:
+        return next((agent for agent in self.context.state.background if agent.id == name), None)
+
+    @on(BackgroundList.Opened)
+    def _open(self, event: BackgroundList.Opened) -> None:
+        agent = self._find(event.id)
+        if agent is None:
+            return
+        if agent.state in {"queued", "running", "waiting"}:
+            hint = f"agent-tui attach {agent.session}" if agent.session else "It has not begun."
+            self.context.notify_user("It is at work.", hint)
+        elif agent.pulled:
+            self._sessions.action_choose_session(agent.session)
+        else:
+            self._pull(agent)
+
+    @in_worker("background")
+    async def _pull(self, agent: queries.BackgroundAgentInfo) -> None:
+        """Fetch the work of an agent, and open it unless a turn runs in this window."""
+        if await self.context.submit(commands.BackgroundPull(id=agent.id)):
+            self.context.notify_user("It is brought here.", "Once more opens it.")
+
+    @on(BackgroundList.Stopped)
+    def _stop(self, event: BackgroundList.Stopped) -> None:
+        self.context.submit_soon(commands.BackgroundStop(id=event.id))
+
+    @on(BackgroundList.Deleted)
+    def _delete(self, event: BackgroundList.Deleted) -> None:
+        agent = self._find(event.id)
+        if agent is None:
+            return
+        delete = commands.BackgroundDelete(id=agent.id)
+        if agent.pulled or not agent.pending:
+            self.context.submit_soon(delete)
+            return
+        question = f"Forget it with {agent.pending} files that nobody has reviewed?"
+        self.context.confirm(ConfirmDialog(question, "forget it"), lambda: self.context.submit_soon(delete))

@@ -1,7 +1,7 @@
-"""The controller of the user's own editor: text of the screen is written in it, and places of the project are opened.
+"""The controller of the user's editor: it edits text of the screen, and opens positions in the project.
 
-What opens is the user's file. Of a pending change it is a scratch copy, whose hunks come back when the editor ends. The
-editor is found outside of the project, and started where no file of it has a say.
+It opens the user's file. A pending change opens as a scratch copy, whose edited hunks return when the editor ends. The
+editor is searched and started outside of the project, so that no file of the project affects it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from core.protocol.review import Change
 from core.text.counting import count
 from tui.chat.transcript import Transcript
 from tui.files.editors import (
-    EditorCall,
-    build_editor_call,
+    EditorCommand,
+    FilePosition,
+    ScratchCopy,
+    build_editor_command,
     choose_editor,
     drop_api_keys,
     find_editor_command,
+    find_path,
+    find_positions,
     find_scratch_directory,
 )
 from tui.files.file_tree import FileTree
 from tui.files.preview import FilePreview
-from tui.files.references import FilePlace, find_path, find_places
-from tui.files.scratch_copy import ScratchCopy
 from tui.review.pane import ReviewPane
 from tui.screens.controller import Controller, in_worker
 from tui.screens.dialogs.picker import PickerDialog, PickerOption
@@ -40,7 +42,7 @@ MAX_EDITED: Final = 8_000_000  # bytes of a pending file
 
 
 class EditorController(Controller):
-    """Edits text of the screen, and opens places, in `$VISUAL` or `$EDITOR`."""
+    """Edits text of the screen and opens positions in `$VISUAL` or `$EDITOR`."""
 
     def action_external_editor(self) -> None:
         """Write the prompt, or the hunk or plan that is being edited, in the user's own editor."""
@@ -59,19 +61,19 @@ class EditorController(Controller):
             path = Path(scratch) / f"text{suffix}"
             path.write_text(text, encoding="utf-8")
             try:
-                call = build_editor_call(
-                    find_editor_command(os.environ), FilePlace(str(path)), os.environ, is_blocking=True
+                call = build_editor_command(
+                    find_editor_command(os.environ), FilePosition(str(path)), os.environ, is_blocking=True
                 )
                 self._run_in_terminal(call, scratch)
                 return path.read_text(encoding="utf-8", errors="replace").rstrip("\n")
-            except Exception as problem:  # an editor may fail in any way; the text stays as it was
+            except Exception as problem:  # any error of the editor leaves the text unchanged
                 self._report(problem)
         return None
 
-    # Places
+    # Positions
 
     def action_open_here(self) -> None:
-        """Open what the cursor is on."""
+        """Open the position at the cursor."""
         app = self.context.screen.app
         places = self._find_places(app.focused) if app.focused is not None else []
         if not places:
@@ -82,42 +84,42 @@ class EditorController(Controller):
             self._choose_place(places)
 
     @in_worker("editor.choice")
-    async def _choose_place(self, places: list[FilePlace]) -> None:
+    async def _choose_place(self, places: list[FilePosition]) -> None:
         labels = [f"{format_path(file_place.path, 200)}:{file_place.line}" for file_place in places]
         options = [PickerOption(str(number), words, "") for number, words in enumerate(labels)]
         choice = await self.context.ask(PickerDialog("Open in your editor", options))
         if choice:
             self.open_place(places[int(choice)])
 
-    def _find_places(self, focus: Widget) -> list[FilePlace]:
-        """Return the places that are meant where the focus is."""
+    def _find_places(self, focus: Widget) -> list[FilePosition]:
+        """Return the positions that the focused widget refers to."""
         for widget in focus.ancestors_with_self:
             match widget:
                 case ReviewPane():
                     location = widget.current_place
-                    return [FilePlace(*location)] if location is not None else []
+                    return [FilePosition(*location)] if location is not None else []
                 case FilePreview():
-                    return [FilePlace(widget.path, widget.line)] if widget.path else []
+                    return [FilePosition(widget.path, widget.line)] if widget.path else []
                 case FileTree():
                     node = widget.cursor_node
                     item = node.data if node is not None else None
-                    return [FilePlace(item.path)] if item is not None and item.entry.kind != "directory" else []
+                    return [FilePosition(item.path)] if item is not None and item.entry.kind != "directory" else []
                 case Transcript():
                     return self._find_references(widget)
         return []
 
-    def _find_references(self, transcript: Transcript) -> list[FilePlace]:
-        """Return the places that the text of the marked row names, else the file that the row is about."""
+    def _find_references(self, transcript: Transcript) -> list[FilePosition]:
+        """Return the positions in the text of the marked row, or the file of the row."""
         if (block := transcript.current_block) is None:
             return []
         state = self.context.state
-        places = find_places(transcript.current_text, state.workspace, state.changes.__contains__)
+        places = find_positions(transcript.current_text, state.workspace, state.changes.__contains__)
         path = find_path(block.subject, state.workspace, state.changes.__contains__) if block.subject else ""
-        return places or ([FilePlace(path)] if path else [])
+        return places or ([FilePosition(path)] if path else [])
 
     @in_worker("editor", exclusive=False)
-    async def open_place(self, file_place: FilePlace) -> None:
-        """Open a place in the user's editor: in their file, or in a copy of what is pending."""
+    async def open_place(self, file_place: FilePosition) -> None:
+        """Open a position in the user's editor: in their file, or in a copy of its pending version."""
         change = self.context.state.changes.get(file_place.path)
         try:
             if change is not None and change.hunks and change.operation != "delete":
@@ -125,11 +127,11 @@ class EditorController(Controller):
             else:
                 file = Path(self.context.state.workspace) / file_place.path
                 await self._run(file_place._replace(path=str(file.absolute())), str(Path.home()), is_blocking=False)
-        except Exception as problem:  # an editor may fail in any way, and nothing is lost with it
+        except Exception as problem:  # any error of the editor leaves the file unchanged
             self._report(problem)
 
-    async def _edit_pending(self, file_place: FilePlace, change: Change) -> None:
-        """Open a scratch copy of the pending file; what is changed in its hunks becomes their pending state."""
+    async def _edit_pending(self, file_place: FilePosition, change: Change) -> None:
+        """Open a scratch copy of the pending file; edits of its hunks become their pending state."""
         question = queries.FileQuery(path=file_place.path, max_bytes=MAX_EDITED)
         answer = await self.context.query(question, queries.FileAnswer, "The file can't be read.")
         if answer is None or answer.problem:
@@ -159,9 +161,9 @@ class EditorController(Controller):
             name = format_path(file_place.path, 100)
             self.context.notify_user(f"{count('hunk', len(edits.texts))} of {name} as you edited it.")
 
-    async def _run(self, file_place: FilePlace, directory: str, *, is_blocking: bool) -> None:
-        """Run the editor on a place with an absolute path: in the terminal, or beside the screen until it ends."""
-        call = build_editor_call(choose_editor(os.environ), file_place, os.environ, is_blocking=is_blocking)
+    async def _run(self, file_place: FilePosition, directory: str, *, is_blocking: bool) -> None:
+        """Run the editor on an absolute position: in the terminal, or in its own window until it ends."""
+        call = build_editor_command(choose_editor(os.environ), file_place, os.environ, is_blocking=is_blocking)
         if not call.has_window:
             self._run_in_terminal(call, directory)
             return
@@ -178,7 +180,7 @@ class EditorController(Controller):
             if status := await process.wait():
                 raise subprocess.CalledProcessError(status, command)
 
-    def _run_in_terminal(self, call: EditorCall, directory: str) -> None:
+    def _run_in_terminal(self, call: EditorCommand, directory: str) -> None:
         with self.context.screen.app.suspend():
             for command in call.commands:
                 subprocess.run(command, check=True, cwd=directory, env=drop_api_keys(os.environ))

@@ -1,4 +1,4 @@
-"""The controller of the pages to read (keys, help, context, rules, servers), and of the user's colours and keys."""
+"""The controller of pages (keys, help, context, rules, servers), and of the user's themes and keys."""
 
 from __future__ import annotations
 
@@ -11,17 +11,13 @@ from core.protocol import commands, queries
 from tui.keymap import get_keymap, select_known_keys
 from tui.notices import describe_part
 from tui.screens.controller import Controller, ScreenContext, in_worker
-from tui.screens.controllers.guidance.guide import GuideController
+from tui.screens.controllers.attention import AttentionController
+from tui.screens.controllers.guide import GuideController
 from tui.screens.controllers.panes import PaneController
-from tui.screens.controllers.terminal.attention import AttentionController
-from tui.screens.dialogs.listings.context import ContextDialog
-from tui.screens.dialogs.listings.hooks import HooksDialog
-from tui.screens.dialogs.listings.memory import MemoryDialog
-from tui.screens.dialogs.listings.rules import RulesDialog
+from tui.screens.dialogs.listings.context import ContextDialog, MemoryDialog, RulesDialog, SkillsDialog
 from tui.screens.dialogs.listings.servers import ServersDialog
 from tui.screens.dialogs.listings.settings import SettingsDialog
-from tui.screens.dialogs.listings.skills import SkillsDialog
-from tui.screens.dialogs.listings.tools import ToolsDialog
+from tui.screens.dialogs.listings.tools import HooksDialog, ToolsDialog
 from tui.screens.dialogs.pages import (
     build_help_page,
     build_manual_page,
@@ -35,9 +31,8 @@ from tui.search.palette import PaletteDialog, list_palette_entries
 from tui.terminal.capabilities import find_real_depth
 from tui.text import fit_line
 from tui.themes.appearance import Appearance
-from tui.themes.building import FAMILIES, read_pygments_style
-from tui.themes.files import read_theme_files
-from tui.widgets.status_facts import describe_mode, describe_model, list_effort, list_facts
+from tui.themes.building import FAMILIES, read_pygments_style, read_theme_files
+from tui.widgets.status_bar import describe_mode, describe_model, list_effort, list_facts
 
 
 class PageController(Controller):
@@ -52,7 +47,7 @@ class PageController(Controller):
         self.part_notice = ""  # that the project is a part of a repository
 
     async def adopt_settings(self) -> None:
-        """Take the user's colours and keys over; a mistake in them is reported and the rest is used."""
+        """Apply the user's themes and keys; mistakes are reported and skipped."""
         app: Any = self.context.screen.app
         settings = await self.context.query(queries.SettingsQuery(), queries.SettingsAnswer)
         if settings is None:
@@ -71,7 +66,7 @@ class PageController(Controller):
         app.set_keymap(app.keymap)
 
     async def _adopt_appearance(self, settings: queries.SettingsAnswer) -> None:
-        """Let the screen look as the settings say; a mistake in them or in a file of a theme is told."""
+        """Apply the settings of the screen; report mistakes in them or in a theme's file."""
         app: Any = self.context.screen.app
         looks: Appearance = app.appearance
         looks.set_depth(await find_real_depth(app.capabilities) if settings.colors == "auto" else settings.colors)
@@ -88,7 +83,7 @@ class PageController(Controller):
             self.context.notify_user(problem, is_error=True)
 
     async def _load_themes(self, directory: str) -> list[str]:
-        """Load the user's own themes. Return what is wrong with them."""
+        """Load the user's themes. Return their mistakes."""
         app: Any = self.context.screen.app
         base_themes = {name: theme for name, theme in app.available_themes.items() if name not in self._own_themes}
         theme_files = await asyncio.to_thread(read_theme_files, Path(directory), base_themes)
@@ -98,7 +93,7 @@ class PageController(Controller):
         return list(theme_files.problems)
 
     def action_choose_theme(self, name: str = "") -> None:
-        """Choose the colours by name, or from a list; they are kept for later sessions."""
+        """Choose the theme by name, or from a list, and save it."""
         app: Any = self.context.screen.app
         if name in {*FAMILIES, *app.available_themes}:
             self._set_theme(name)
@@ -132,7 +127,7 @@ class PageController(Controller):
         self.context.show(PaletteDialog(entries, self._guide.chosen), carry_out)
 
     def action_show_keys(self, _: str = "") -> None:
-        """Explain the place with the focus and its keys, then all others."""
+        """Show the help of the focused pane and its keys, then all other keys."""
         app: Any = self.context.screen.app
         self.context.show(KeyHelpDialog(get_keymap(app), list_scopes(app.screen.focused or app.screen)))
 
@@ -150,7 +145,7 @@ class PageController(Controller):
 
     @in_worker("picker")
     async def action_show_config(self, key: str = "") -> None:
-        """Show the settings, to be searched and changed; or one, or a table of them, and what is wrong."""
+        """Show the settings for searching and editing; or a single one, or a table, with their mistakes."""
         question = queries.ConfigQuery(key=key.strip())
         answer = await self.context.query(question, queries.ConfigAnswer, "The settings can't be told now.")
         if answer is not None and key.strip():
@@ -158,10 +153,10 @@ class PageController(Controller):
         elif answer is not None:
             app: Any = self.context.screen.app
             themes = (*FAMILIES, *sorted(app.available_themes))
-            self.context.show(SettingsDialog(answer, self._keep_setting, {"ui.theme": themes}))
+            self.context.show(SettingsDialog(answer, self._save_setting, {"ui.theme": themes}))
 
-    async def _keep_setting(self, command: commands.SettingKeep) -> queries.ConfigAnswer | commands.Reject:
-        """Save a setting; the screen takes over what is its own."""
+    async def _save_setting(self, command: commands.SettingKeep) -> queries.ConfigAnswer | commands.Reject:
+        """Save a setting; apply it if it concerns the screen."""
         if command.key == "ui.syntax" and command.text and read_pygments_style(command.text) is None:
             message = f"ui.syntax: Pygments has no style {command.text!r}."
             return commands.Reject(code="style_unknown", message=message, hint="Such as monokai, nord or friendly.")
@@ -174,14 +169,14 @@ class PageController(Controller):
         return answer or commands.Reject(code="unanswered", message="The settings can't be told now.")
 
     def action_show_status(self, _: str = "") -> None:
-        """Tell all facts of the status bar in words, also those that it has no room for."""
+        """Show all facts of the status bar in words, including those that do not fit it."""
         state = self.context.state
         facts = [describe_mode(state), describe_model(state, ""), *list_effort(state), *list_facts(state)]
         self.context.show(build_status_page(facts, get_keymap(self.context.screen.app)))
 
     @in_worker("picker")
     async def action_show_context(self, _: str = "") -> None:
-        """Show what the model is sent, by part, as the engine counts it."""
+        """Show the parts of the model's context, with the engine's token counts."""
         answer = await self.context.query(queries.ContextQuery(), queries.ContextAnswer, "There is no context yet.")
         if answer is not None:
             self.context.show(ContextDialog(answer, self._drop_part))
@@ -194,28 +189,28 @@ class PageController(Controller):
 
     @in_worker("picker")
     async def action_show_rules(self, _: str = "") -> None:
-        """Show what the agent is told to keep to and why, and the file of a rule that is chosen."""
+        """Show the agent's rules with their reasons, and the file of a chosen one."""
         answer = await self.context.query(queries.RulesQuery(), queries.RulesAnswer)
         if answer is not None and (path := await self.context.ask(RulesDialog(answer))):
             await self._panes.preview_file(path)
 
     @in_worker("picker")
     async def action_show_hooks(self, _: str = "") -> None:
-        """Show the hooks and how they ended, and the file of one that is chosen."""
+        """Show the hooks and their last results, and the file of a chosen one."""
         answer = await self.context.query(queries.HooksQuery(), queries.HooksAnswer)
         if answer is not None and (path := await self.context.ask(HooksDialog(answer))):
             await self._panes.preview_file(path)
 
     @in_worker("picker")
     async def action_show_tools(self, _: str = "") -> None:
-        """Show the tools that the model sees, what each costs, and why one is absent."""
+        """Show the model's tools, their token costs, and the reasons of absent ones."""
         answer = await self.context.query(queries.ToolsQuery(), queries.ToolsAnswer, "The tools can't be listed yet.")
         if answer is not None:
             self.context.show(ToolsDialog(answer))
 
     @in_worker("picker")
     async def action_show_skills(self, _: str = "") -> None:
-        """Show the skills that the agent is told of and why, and the file of one that is chosen."""
+        """Show the skills that the agent knows and why, and the file of a chosen one."""
         answer = await self.context.query(queries.SkillsQuery(), queries.SkillsAnswer)
         if answer is not None and (path := await self.context.ask(SkillsDialog(answer))):
             await self._panes.preview_file(path)
@@ -225,20 +220,20 @@ class PageController(Controller):
         """Show the MCP servers, and switch them and their tools."""
         answer = await self.context.query(queries.ServersQuery(), queries.ServersAnswer, "There are no servers yet.")
         if answer is not None:
-            self.context.show(ServersDialog(answer, self._control_server, self._look_at_servers))
+            self.context.show(ServersDialog(answer, self._control_server, self._show_servers))
 
-    async def _look_at_servers(self) -> queries.ServersAnswer | None:
+    async def _show_servers(self) -> queries.ServersAnswer | None:
         return await self.context.query(queries.ServersQuery(), queries.ServersAnswer)
 
     async def _control_server(self, command: commands.ServerControl) -> queries.ServersAnswer | None:
         if not await self.context.submit(command):
             return None
         await self.context.query(queries.IdleQuery(), queries.IdleAnswer)
-        return await self._look_at_servers()
+        return await self._show_servers()
 
     @in_worker("picker")
     async def action_explain_call(self, text: str = "") -> None:
-        """Show what a command of the user's own, or a skill, would send. Nothing runs for it."""
+        """Show the prompt of a user's command or a skill without running anything."""
         if not text:
             self.context.notify_user("/explain needs the name of a command, and the words for it.", is_error=True)
             return
@@ -249,7 +244,7 @@ class PageController(Controller):
 
     @in_worker("picker")
     async def action_show_memory(self, text: str = "") -> None:
-        """Keep a note about the project; without words, show those that are kept and those that wait."""
+        """Save a note about the project; without words, list saved and proposed notes."""
         if text:
             if await self.context.submit(commands.MemoryAdd(text=text)):
                 self.context.notify_user("Kept for later sessions.", "/memory lists what is kept.")

@@ -1,4 +1,4 @@
-"""The controller of the panes: files on the left, side pane on the right, mounted when first shown."""
+"""The controllers of the side panes and of the focus: the displayed pane, its width, and the target of keys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from textual import on
+from textual import events, on
 from textual.actions import SkipAction
 from textual.widget import Widget
 
@@ -15,16 +15,16 @@ from core.errors import AgentTuiError
 from core.protocol import queries
 from core.protocol.commands import Viewing
 from core.protocol.review import ChangeDiff
+from tui.chat.prompt import Prompt
 from tui.files.messages import FileSelected
-from tui.modes import SCREEN_MODES
-from tui.modes.base import AutoPane
+from tui.input.visibility import get_visibility
+from tui.modes import SCREEN_MODES, AutoPane
 from tui.panes import PANES
 from tui.screens.controller import Controller, ScreenContext
 from tui.state import Topic
 from tui.text import format_path
 from tui.widgets.diagnostics import summarize_diagnostics
-from tui.widgets.mounting import wait_until_mounted
-from tui.widgets.side_pane import SidePane
+from tui.widgets.side_pane import SidePane, wait_until_mounted
 
 if TYPE_CHECKING:
     from tui.files.preview import FilePreview
@@ -50,19 +50,19 @@ ACTION_SCOPES: Final = {
 
 
 class PaneController(Controller):
-    """Shows and feeds the panes beside the conversation."""
+    """Shows and updates the panes next to the conversation."""
 
     def __init__(self, context: ScreenContext) -> None:
         super().__init__(context)
         self._auto_shown: set[str] = set()
-        self._mounting = asyncio.Lock()  # a pane may be due by itself while a key asks for one
-        self.hidden_pane = ""  # the side pane that gave way to what has the focus when the window got narrow
+        self._mounting = asyncio.Lock()  # a pane may open automatically while a key requests another
+        self.hidden_pane = ""  # the side pane that was hidden in favour of the focused widget when the window narrowed
         self.open_files: tuple[str, ...] = ()
-        self.visited: list[tuple[str, int, int]] = []  # places in the preview that were left: path, line and column
+        self.visited: list[tuple[str, int, int]] = []  # earlier positions in the preview: path, line and column
 
     @property
     def is_mounted(self) -> bool:
-        """True once the files or a side pane have been shown."""
+        """True once the files or a side pane have been mounted."""
         return self.side is not None or bool(self.context.screen.query("#left"))
 
     @property
@@ -90,7 +90,7 @@ class PaneController(Controller):
         return self.side.get_pane(name) if self.side is not None else None
 
     def list_focusable(self) -> Iterator[Widget]:
-        """Yield what can have the focus in the side pane that is shown, then the tree of files."""
+        """Yield the focusable widgets of the visible side pane, then the file tree."""
         if self.side is not None and (pane := self._get_pane(self.side.current)) is not None:
             yield from (child for child in pane.walk_children(Widget, with_self=True) if child.focusable)
         yield from self.context.screen.query("FileTree").results(Widget)
@@ -122,7 +122,7 @@ class PaneController(Controller):
         await self.show("plan")
 
     async def run_scoped_action(self, scope: str, action: str) -> None:
-        """Run the action of a key where that key works; its pane is shown for it."""
+        """Run the action of a key in its scope; this shows the pane of the scope."""
         screen = self.context.screen
         if scope == "app":
             await screen.run_action(action)
@@ -139,7 +139,7 @@ class PaneController(Controller):
     # Showing and hiding
 
     async def show(self, name: str, *, focus: bool = True) -> None:
-        """Show a side pane; with the focus unless it came by itself."""
+        """Show a side pane; it gets the focus unless it opened automatically."""
         async with self._mounting:
             if (side := self.side) is None:
                 side = SidePane(self, id="side")
@@ -150,14 +150,14 @@ class PaneController(Controller):
         self.context.screen.add_class("-side")
         if name != "review":
             self.context.screen.remove_class("-whole")
-        self._feed_side(frozenset({"review", "plan", "debug", "agents"}))
+        self._update_side(frozenset({"review", "plan", "debug", "agents"}))
         if name == "review":
             pane.browser.start_grace()
         if focus:
             pane.focus()
 
     async def show_beside(self, name: str) -> None:
-        """Show a side pane that is due by itself; it hides again if the window got narrow meanwhile."""
+        """Show a side pane that is due automatically; hide it again if the window has narrowed meanwhile."""
         await self.show(name, focus=False)
         if self.is_narrow:
             self.uncover_prompt()
@@ -170,7 +170,7 @@ class PaneController(Controller):
             files = FilePane(self._load_tree, self._find_files, id="left")
             _ = screen.query_one("#body").mount(files, before="#centre")
         await wait_until_mounted(screen.query_one("#left"))
-        self._feed_tree(frozenset())  # whoever mounted it may have been cancelled before it was fed
+        self._update_tree(frozenset())  # the task that mounted it may have been cancelled before its update
         screen.add_class("-files")
 
     async def ensure_shown(self, name: str) -> None:
@@ -182,7 +182,7 @@ class PaneController(Controller):
             await self.show(name, focus=False)
 
     async def leave_pane(self) -> None:
-        """Go back to the prompt. A side pane that covers it is hidden, or the files, which may have been below one."""
+        """Return to the prompt, and hide the side pane or the files that cover it."""
         side = self.side
         if self.is_narrow and (side is None or not side.current):
             self.context.screen.remove_class("-files")
@@ -196,7 +196,7 @@ class PaneController(Controller):
             self.context.focus_prompt()
 
     async def _hide_side_if_narrow(self) -> None:
-        """Hide the side pane below 100 columns, where one pane at a time is shown; end the review's full width."""
+        """Hide the side pane below 100 columns, where only one pane fits; end the review's full width."""
         self.context.screen.remove_class("-whole")
         if self.is_narrow:
             self._hide_side()
@@ -208,7 +208,7 @@ class PaneController(Controller):
         self.hidden_pane = ""
 
     def uncover_prompt(self) -> None:
-        """Bring conversation, prompt and questions to the front, if a pane covers them."""
+        """Uncover the conversation, the prompt and questions."""
         screen = self.context.screen
         screen.remove_class("-whole")
         if self.is_narrow:
@@ -224,7 +224,7 @@ class PaneController(Controller):
             self.context.start(partial(self.show_beside, self.hidden_pane), group="panes")
 
     def restore_verdict(self, path: str, reason: str = "") -> None:
-        """Let hunks of a file ("" = of any) be judged again, since the engine did not take a verdict."""
+        """Allow another verdict on hunks of a file ("" = any) after the engine rejected one."""
         if self.review is not None:
             self.review.reopen(path, reason)
             self.review.browser.show_file(path)
@@ -234,7 +234,7 @@ class PaneController(Controller):
         await self.preview_file(event.path)
 
     async def preview_file(self, path: str, line: int = 0, column: int = 1, *, is_back: bool = False) -> None:
-        """Show a file, with the cursor on a place from 1; where the user was before is kept, unless that `is_back`."""
+        """Preview a file with the cursor at a position from 1; record the previous position, unless this `is_back`."""
         viewing = self.preview.viewing if self.preview is not None else None
         if (
             self.preview is not None
@@ -252,23 +252,23 @@ class PaneController(Controller):
 
     @property
     def viewing(self) -> Viewing | None:
-        """The place in the preview that the user looks at; None: it is not shown, or shows nothing."""
+        """The position in view of the preview; None: it is hidden or empty."""
         preview = self.preview if self.side is not None and self.side.current == "preview" else None
         return preview.viewing if preview is not None else None
 
     # Feeding
 
     async def update(self, topics: frozenset[Topic]) -> None:
-        """Pass on what has changed, and show a pane that is due by itself in this mode, where there is room."""
+        """Pass changes of the state to the panes, and show a pane that is due in this mode, where there is room."""
         state = self.context.state
         if "files" in topics or "review" in topics:
             paths, state.touched_paths = frozenset(state.touched_paths), set()
             is_any, state.is_any_touched = state.is_any_touched, False
-            self._feed_tree(paths, is_any=is_any)
+            self._update_tree(paths, is_any=is_any)
             if (preview := self.preview) is not None:
                 preview.refresh_paths(frozenset() if is_any else paths)
                 preview.set_diagnostics(state.review.diagnostics)
-        self._feed_side(topics)
+        self._update_side(topics)
         panes = SCREEN_MODES[state.mode].panes
         self._auto_shown -= {pane.name for pane in panes if not pane.is_due(state)}
         due = next((pane for pane in panes if not self.is_narrow and self._is_due(pane, topics)), None)
@@ -286,7 +286,7 @@ class PaneController(Controller):
             return self._get_pane(pane.name) is None
         return pane.repeats == "always" or pane.name not in self._auto_shown
 
-    def _feed_tree(self, paths: frozenset[str], *, is_any: bool = False) -> None:
+    def _update_tree(self, paths: frozenset[str], *, is_any: bool = False) -> None:
         state = self.context.state
         for tree in self.context.screen.query("FileTree"):
             file_tree: Any = tree
@@ -297,7 +297,7 @@ class PaneController(Controller):
             elif paths:
                 file_tree.refresh_paths(paths)
 
-    def _feed_side(self, topics: frozenset[Topic]) -> None:
+    def _update_side(self, topics: frozenset[Topic]) -> None:
         side, state = self.side, self.context.state
         if side is None:
             return
@@ -328,7 +328,7 @@ class PaneController(Controller):
         return answer.paths if answer else ()
 
     async def load_file(self, path: str) -> queries.FileAnswer:
-        # what is to be deleted is there on the user's side only
+        # files to be deleted exist only in the user's version
         side: Literal["pending", "workspace"] = "workspace" if self.is_deleted(path) else "pending"
         answer = await self.context.bridge.query(queries.FileQuery(path=path, side=side))
         if isinstance(answer, queries.FileAnswer):
@@ -341,3 +341,64 @@ class PaneController(Controller):
         if isinstance(answer, queries.RefusedAnswer):
             raise AgentTuiError(answer.message, hint=answer.hint)
         return answer.diff if isinstance(answer, queries.DiffAnswer) else None
+
+
+class FocusController(Controller):
+    """Checks after each layout whether the focused widget is still visible."""
+
+    def __init__(self, context: ScreenContext, panes: PaneController) -> None:
+        super().__init__(context)
+        self._panes = panes
+        self._displaced: Widget | None = None
+        self._refuge: Widget | None = None
+
+    def move_hidden_focus(self) -> None:
+        screen = self.context.screen
+        widget = screen.focused
+        if widget is not None and get_visibility(widget) == "hidden":
+            if self._bring_to_front(widget):  # it is visible, and has the focus, after the next layout
+                self._displaced = widget
+                screen.set_focus(None)
+                return
+            if widget is not self._refuge:
+                self._displaced = widget
+            self._focus_fallback()
+        elif self._displaced is not None and get_visibility(self._displaced) == "seen":
+            self._restore_focus(widget)
+        elif widget is None:
+            self._focus_fallback()
+
+    def _restore_focus(self, widget: Widget | None) -> None:
+        """Return the focus to the prompt after it was moved; to a pane with commands only if no widget has it."""
+        displaced_widget = self._displaced
+        if widget is None or (widget is self._refuge and isinstance(displaced_widget, Prompt)):
+            self.context.screen.set_focus(displaced_widget, scroll_visible=False)
+            self._displaced = self._refuge = None
+
+    def _focus_fallback(self) -> None:
+        """Focus the first visible one of the prompt, the side pane and the files."""
+        refuges = [self.context.prompt, *self._panes.list_focusable()]
+        self._refuge = next((refuge for refuge in refuges if get_visibility(refuge) == "seen"), None)
+        self.context.screen.set_focus(self._refuge, scroll_visible=False)
+
+    def _bring_to_front(self, widget: Widget) -> bool:
+        """Hide the pane that covers `widget` in a window that got narrow, if text is written or answered there."""
+        screen = self.context.screen
+        if screen.has_class("-tiny") or screen.has_class("-flat"):
+            return False
+        is_covered = self._panes.is_narrow and (screen.has_class("-side") or screen.has_class("-files"))
+        if not is_covered or screen.query_one("#centre") not in widget.ancestors or not widget.display:
+            return False
+        self._panes.uncover_prompt()
+        return True
+
+    @on(events.DescendantFocus)
+    def _forget_displaced(self, event: events.DescendantFocus) -> None:
+        if event.widget is not self._refuge:
+            self._displaced = self._refuge = None
+
+    @on(events.ScreenSuspend)
+    def _restart_grace_periods(self) -> None:
+        """Restart the grace periods of the panes that a dialog covers."""
+        for widget in self.context.screen.query("*").results(Widget):
+            getattr(widget, "restart_grace", lambda: None)()

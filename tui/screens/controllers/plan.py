@@ -31,7 +31,7 @@ STARTED: Final = frozenset({"in_progress", "completed"})
 
 
 class PlanController(Controller):
-    """Carries out what the user decides in the plan's panel."""
+    """Carries out the user's decisions in the plan panel."""
 
     def __init__(self, context: ScreenContext, panes: PaneController, editor: EditorController) -> None:
         super().__init__(context)
@@ -49,7 +49,7 @@ class PlanController(Controller):
         return self.context.state.plan_todos or (plan.todos if plan else ())
 
     def _get_base(self, path: str) -> Plan | None:
-        """Return the plan that a change was made of, so that later changes are merged and not taken back."""
+        """Return the base plan of an edit, so that later changes are merged instead of reverted."""
         state = self.context.state
         plan = state.plans.get(path)
         return replace(plan, todos=self._todos) if plan is not None and path == state.current_plan_path else plan
@@ -62,18 +62,18 @@ class PlanController(Controller):
         if path and await self.context.submit(commands.PlanEdit(path=path)):
             await self._panes.show("plan")
 
-    @on(messages.PlanWanted)
+    @on(messages.PlanRequested)
     def _open_wanted_plan(self) -> None:
         self.action_choose_plan()
 
     @on(SidePane.PaneShown)
     @in_worker("plans")
-    async def _name_plans(self, event: SidePane.PaneShown) -> None:
-        """Let a panel without a plan say which ones the project has."""
+    async def _show_plan_names(self, event: SidePane.PaneShown) -> None:
+        """List the project's plans in a panel without a plan."""
         if event.name == "plan" and self.context.state.current_plan is None:
             answer = await self._list_plans()
             if answer is not None and (panel := self._panes.plan) is not None:
-                panel.show_found(tuple(map(_get_plan_name, answer.paths)), answer.place)
+                panel.show_plan_names(tuple(map(_get_plan_name, answer.paths)), answer.place)
 
     async def _list_plans(self) -> queries.PlanFilesAnswer | None:
         return await self.context.query(queries.PlanFilesQuery(), queries.PlanFilesAnswer, "The plans can't be listed.")
@@ -97,8 +97,8 @@ class PlanController(Controller):
     # Builds
 
     def action_build_plan(self, argument: str = "") -> None:
-        """Work the plan at hand, or a plan by its path; one todo of it by its id; "fresh" without the conversation;
-        "parallel" with up to so many subagents at once."""
+        """Build the current plan, or one by path; a single todo by id; "fresh" without the conversation; "parallel"
+        with up to that many subagents at once."""
         state = self.context.state
         word, _, count = argument.partition(" ")
         if word == "parallel":
@@ -122,7 +122,7 @@ class PlanController(Controller):
         self._submit_build(event.command)
 
     def _submit_build(self, command: commands.PlanBuild) -> None:
-        """Submit a build. Where no plan is at hand, one of the project's is looked for. All that is built is shown."""
+        """Submit a build of the current plan, else of one of the project's, and show its todos."""
         if self._panes.plan is not None:
             self._panes.plan.action_unfilter()
         if command.path:
@@ -165,7 +165,7 @@ class PlanController(Controller):
         return list_open_dependencies(by_id[todo_id], by_id) if todo_id in by_id else []
 
     async def _ask_about_waiting_todo(self, todo_id: str, unmet: Sequence[str]) -> TodoStatus | None:
-        """Ask about a todo that still waits for others; None: leave it as it is."""
+        """Ask about a todo with open dependencies; None: leave it alone."""
         options = (
             PickerOption("keep", "Leave it as it is", fit_line(f"it waits for {', '.join(unmet)}", 60)),
             PickerOption("completed", "It is completed all the same"),
@@ -175,7 +175,7 @@ class PlanController(Controller):
         return "completed" if choice == "completed" else "cancelled" if choice == CANCEL else None
 
     async def _ask_about_dependants(self, todo_id: str, waiting: tuple[str, ...]) -> str | None:
-        """Ask about the todos that wait for one that is to be cancelled; None: do not cancel it."""
+        """Ask about the todos that depend on one to cancel; None: do not cancel it."""
         names = fit_line(", ".join(waiting), 60)
         options = [
             PickerOption(RELEASE, "Go on with them, without it", names),
@@ -247,7 +247,7 @@ class PlanController(Controller):
         self.ask_to_discard("go on writing", self._close_editor)
 
     def ask_to_discard(self, no: str, on_confirm: Callable[[], None]) -> ConfirmDialog:
-        """Ask before text is thrown away that was typed in the plan; `no` names the other answer. Return what asks."""
+        """Ask before unsaved text of the plan is discarded; `no` labels the other answer. Return the dialog."""
         question = "Throw away what you typed in the plan?"
         dialog = ConfirmDialog(question, "throw it away", explanation="It is not saved.", no=no)
         self.context.confirm(dialog, on_confirm)

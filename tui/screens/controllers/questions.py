@@ -13,7 +13,7 @@ from tui.chat.prompt import Prompt
 from tui.input.visibility import get_visibility
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
-from tui.screens.dialogs.listings.permissions import PermissionsDialog
+from tui.screens.dialogs.listings.tools import PermissionsDialog
 
 if TYPE_CHECKING:
     from tui.ask.approval_bar import ApprovalBar
@@ -25,7 +25,7 @@ _TRUST: Final = {"y": True, "n": False}
 
 
 class QuestionController(Controller):
-    """Shows one question at a time, and gives it the focus where that takes nothing away from the user."""
+    """Shows one question at a time, and focuses it if that takes nothing away from the user."""
 
     def __init__(self, context: ScreenContext, panes: PaneController) -> None:
         super().__init__(context)
@@ -49,7 +49,7 @@ class QuestionController(Controller):
 
     @property
     def is_mounted(self) -> bool:
-        """True once any bar has been shown."""
+        """True once any bar has been mounted."""
         return bool(self._bars) or self._trust is not None
 
     @property
@@ -58,14 +58,14 @@ class QuestionController(Controller):
         return self._question is not None and self._question.has_focus_within and self._question.has_several
 
     def has_hidden_question(self) -> bool:
-        """True if something waits for an answer that keys do not reach, or that is not on screen."""
+        """True if a question is open that keys do not reach, or that is invisible."""
         if not self.context.state.approvals and self.context.state.awaited_question is None:
             return False
         asking = [*self._bars, *filter(None, [self._find_card()])]
         return not any(widget.has_focus_within and get_visibility(widget) == "seen" for widget in asking)
 
     def _find_card(self) -> Widget | None:
-        """Return the board where its card asks what is to be answered now, so that the bar need not ask it, too."""
+        """Return the debug board if its card shows the current question, so that the bar need not."""
         state, side = self.context.state, self._panes.side
         open_question = state.open_question
         if open_question is None or state.approvals or open_question is not state.debug.question or side is None:
@@ -74,9 +74,9 @@ class QuestionController(Controller):
         return board if board is not None and get_visibility(board) != "hidden" else None
 
     def place_question(self) -> None:
-        """Let the bar ask what no card asks; called after each layout, since panes come and go.
+        """Show the question in the bar, unless a card shows it; called after each layout, because panes open and close.
 
-        A card that comes up takes over the focus; an answer that is being written stays where it is.
+        A card that appears takes over the focus; an answer in progress stays in the bar.
         """
         bar = self._question
         if bar is None:
@@ -87,7 +87,7 @@ class QuestionController(Controller):
             card.focus()
 
     async def show(self) -> None:
-        """Show an approval first, else a question; the prompt gets the focus back when nothing is left to answer."""
+        """Show an approval first, else a question; the prompt gets the focus after the last one."""
         state = self.context.state
         approval = next(iter(state.approvals.values()), None)
         question = state.open_question if approval is None else None
@@ -109,14 +109,14 @@ class QuestionController(Controller):
         await self._show_trust()
 
     def _focus_bar(self, bar: Widget, *, is_new: bool, had_focus: bool) -> None:
-        """Focus what asks, from an empty prompt alone: who works in a pane is notified, and goes there."""
+        """Focus the bar from an empty prompt only: users of a pane are notified instead."""
         prompt = self.context.prompt
         is_free = prompt.has_focus and not prompt.text
         if is_new and (had_focus or is_free) and get_visibility(prompt) != "hidden":
             bar.focus()
 
     def action_focus_question(self) -> None:
-        """Focus what waits for an answer; a pane that covers it is hidden."""
+        """Focus the open question, and hide a pane that covers it."""
         if (card := self._find_card()) is not None:
             card.focus()
             return
@@ -144,7 +144,7 @@ class QuestionController(Controller):
     # Questions
 
     def answer_with_text(self, text: str) -> bool:
-        """Answer the question that a turn waits for with a text from the prompt. False: none does."""
+        """Answer the question of a waiting turn with a text from the prompt. False: there is none."""
         if self.context.state.awaited_question is None or self._question is None:
             return False
         self._question.answer_with_text(text)
@@ -159,9 +159,9 @@ class QuestionController(Controller):
     def _postpone_question(self) -> None:
         self.context.focus_prompt()
 
-    @on(messages.AnswersGiven)
+    @on(messages.AnswersSubmitted)
     @in_worker("commands", exclusive=False)
-    async def _answer_question(self, event: messages.AnswersGiven) -> None:
+    async def _answer_question(self, event: messages.AnswersSubmitted) -> None:
         is_taken = await self.context.submit(commands.QuestionReply(id=event.id, answers=event.answers))
         if not is_taken and self._question is not None:
             self._question.reopen()

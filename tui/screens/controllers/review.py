@@ -1,33 +1,45 @@
-"""The review's controller: verdicts, hunks, comments and conflicts, with the dialogs that stand over the review.
-
-Protected changes, deletions and a state of git are confirmed before they are accepted.
-"""
+"""The controllers of the review, of a code review's findings, and of commits and pull requests of accepted changes."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Literal
 
 from msgspec.structs import replace
 from textual import on
 
 from core.protocol import commands, queries
+from core.protocol.commands import AnyCommand
+from core.protocol.events import AnyEvent, ErrorRaised
 from core.protocol.renames import list_changes
-from core.protocol.review import Bulk, Change, Origin, Verdict
+from core.protocol.review import Bulk, Change, CommitTopic, Finding, Origin, Verdict
 from core.text.counting import count
+from tui.findings import FindingList, format_finding
 from tui.review import messages
 from tui.review.descriptions import needs_confirmation
+from tui.review.messages import CommitRequested
 from tui.screens.controller import Controller, ScreenContext, in_worker
+from tui.screens.controllers.copying import CopyController
+from tui.screens.controllers.editor import EditorController
 from tui.screens.controllers.panes import PaneController
+from tui.screens.dialogs.commits import CommitDialog, DraftDialog, PullRequestDialog
 from tui.screens.dialogs.pages import ConfirmDialog, build_proof_page
+from tui.screens.dialogs.patch import PatchDialog
 from tui.screens.dialogs.picker import ActionPickerDialog, PickerOption
 from tui.text import fit_line, format_path
 
 _ORIGIN_FIELDS: Final = ("command", "call", "todo", "turn")
 _VERDICTS: Final[tuple[Verdict, Verdict]] = ("accept", "reject")
+NOTHING_OPEN = "No finding is open any more."
+Which = Literal["pending", "accepted"]
+TITLES: Final[dict[Which, str]] = {
+    "pending": "What waits for your review",
+    "accepted": "What you accepted, and is in no commit yet",
+}
 
 
 class ReviewController(Controller):
-    """Carries out what the user decides in the review."""
+    """Carries out the user's decisions in the review."""
 
     def __init__(self, context: ScreenContext, panes: PaneController) -> None:
         super().__init__(context)
@@ -60,7 +72,7 @@ class ReviewController(Controller):
         self.context.start(self.submit_verdict, event.command, group="commands")
 
     async def submit_verdict(self, verdict: commands.HunkResolve) -> None:
-        """Submit a verdict; one that accepts what is protected, or what deletes a file, is confirmed first."""
+        """Submit a verdict; accepting protected changes or deletions requires confirmation."""
         change = self.context.state.changes.get(verdict.path)
         if verdict.verdict == "accept" and change is None:
             if not await self._confirm_deletions(verdict):
@@ -75,7 +87,7 @@ class ReviewController(Controller):
         await self._send_verdict(verdict, verdict.path)
 
     def _is_asked_about(self, change: Change) -> bool:
-        """True if a change is confirmed before it is accepted. A deletion that belongs to a rename loses nothing."""
+        """True if a change needs confirmation. The deletion of a rename loses nothing."""
         listed_paths = {candidate.path for candidate in list_changes(self.context.state.changes)}
         is_renamed = change.operation == "delete" and change.path not in listed_paths
         return needs_confirmation(change) and (change.protected or not is_renamed)
@@ -129,12 +141,12 @@ class ReviewController(Controller):
             self.context.show(build_proof_page(check, state.blocks, state.review.verifications.get(check.command)))
 
     def offer_commit(self) -> None:
-        """Say after the last verdict that what was accepted can be committed, unless the review itself says so."""
+        """Offer a commit after the last verdict, unless the review itself does."""
         state, side = self.context.state, self._panes.side
         is_waiting = bool(state.changes) or any(bulk.needs_verdict for bulk in state.bulks)
         is_over, self._has_waited = self._has_waited and not is_waiting, is_waiting
-        is_told = side is not None and side.current == "review"
-        if is_over and not is_told and state.branch and state.can_commit:
+        is_review_open = side is not None and side.current == "review"
+        if is_over and not is_review_open and state.branch and state.can_commit:
             self.context.notify_user("Nothing waits any more.", "/commit commits what you accepted.")
 
     # Bulks
@@ -179,7 +191,7 @@ class ReviewController(Controller):
 
     @on(messages.WidthRequested)
     def _widen(self, event: messages.WidthRequested) -> None:
-        """Let the review take the whole window for what needs it, as every pane does in a narrow one."""
+        """Widen the review to the whole window on request, as any pane in a narrow window."""
         window_width = self.context.screen.size.width
         if event.width > window_width:
             self.context.notify_user(
@@ -297,3 +309,162 @@ def _has_origin(change: Change, origin: Origin) -> bool:
     if origin.todo and any(hunk.todo for hunk in change.hunks):
         return any(hunk.todo == origin.todo for hunk in change.hunks)
     return origin.covers(change.origin)
+
+
+class FindingController(Controller):
+    """Has code reviewed, and findings fixed, dismissed, opened and copied."""
+
+    def __init__(self, context: ScreenContext, panes: PaneController, copying: CopyController) -> None:
+        super().__init__(context)
+        self._panes, self._copying = panes, copying
+
+    def action_review(self, target: str = "") -> None:
+        """Let the agent review the current branch, or the argument."""
+        text = f"/review {target}".strip()
+        self.context.prompt.past.add(text)
+        self.context.transcript.follow_end()
+        self.context.submit_soon(commands.TurnSubmit(text=text, anyway=True))
+
+    async def action_show_findings(self, _: str = "") -> None:
+        await self._panes.show("findings")
+
+    @on(FindingList.Chosen)
+    async def _use(self, event: FindingList.Chosen) -> None:
+        match event.use:
+            case "open":
+                await self._open(event.findings[0])
+            case "copy":
+                self._copying.copy(format_finding(event.findings[0]))
+            case "dismiss":
+                ids = tuple(finding.id for finding in event.findings)
+                self.context.submit_soon(commands.FindingsDismiss(ids=ids))
+            case "fix":
+                self._fix(event.findings)
+
+    async def _open(self, finding: Finding) -> None:
+        if not finding.path:
+            self.context.notify_user("This finding names no place.")
+            return
+        await self._panes.preview_file(finding.path, finding.start)
+        if self._panes.preview is not None:
+            self._panes.preview.focus()
+
+    def _fix(self, findings: tuple[Finding, ...]) -> None:
+        if not findings:
+            self.context.notify_user(NOTHING_OPEN, "x opens a dismissed one again.")
+            return
+        self.context.transcript.follow_end()
+        self.context.submit_soon(commands.FindingsFix(ids=tuple(finding.id for finding in findings)))
+
+
+class CommitController(Controller):
+    """Commits accepted changes, and opens pull requests of the branch."""
+
+    def __init__(self, context: ScreenContext, editor: EditorController, copying: CopyController) -> None:
+        super().__init__(context)
+        self._editor, self._copying = editor, copying
+        self._dialog: DraftDialog | None = None
+        self._paths: tuple[str, ...] = ()  # paths to commit, () = all
+
+    @on(CommitRequested)
+    @in_worker("commit")
+    async def action_commit(self, argument: object = "") -> None:
+        """Show the pending commit, of the given paths if any; otherwise report why there is none."""
+        names = argument.split() if isinstance(argument, str) else []
+        self._paths = tuple(name.removeprefix("./").rstrip("/") for name in names)
+        preview = await self._ask_preview("none")
+        if preview is not None:
+            self._show(
+                CommitDialog(preview, self._submit, self._editor.edit, self._preview_again, drafts=self._can_draft())
+            )
+
+    @in_worker("commit")
+    async def action_open_pull_request(self, _: str = "") -> None:
+        """Show the pending pull request; otherwise report why there is none."""
+        answer = await self.context.query(queries.PullRequestQuery(), queries.PullRequestAnswer, "Git gave no answer.")
+        if answer is None:
+            return
+        if answer.refused:
+            self.context.notify_user(_begin(answer.refused), answer.hint, is_error=True)
+            return
+        self._show(PullRequestDialog(answer, self._submit, self._editor.edit, drafts=self._can_draft()))
+
+    @in_worker("diff")
+    async def action_show_diff(self, path: str = "") -> None:
+        """Show pending changes as a patch, of one path if it is given; without any, the uncommitted accepted ones."""
+        paths = (path.removeprefix("./").rstrip("/"),) if path else ()
+        has_pending = bool(self.context.state.changes or self.context.state.bulks)
+        for patch_kind in ("pending", "accepted") if has_pending else ("accepted",):
+            question = queries.PatchQuery(which=patch_kind, paths=paths)
+            answer = await self.context.query(question, queries.PatchAnswer, "The changes can't be shown.")
+            if answer is None:
+                return
+            if answer.patch or answer.left_out:
+                self._show_patch(patch_kind, answer)
+                return
+        location = f" in {format_path(path, 100)}" if path else ""
+        self.context.notify_user(f"Nothing waits{location}, and nothing accepted waits for a commit.")
+
+    def _show_patch(self, patch_kind: Which, answer: queries.PatchAnswer) -> None:
+        patch = answer.patch.decode("utf-8", "replace")
+        lines = patch.split("\n")
+        additions = sum(line.startswith("+") and not line.startswith("+++ ") for line in lines)
+        deletions = sum(line.startswith("-") and not line.startswith("--- ") for line in lines)
+        title = f"{TITLES[patch_kind]} · {count('file', len(answer.paths))} +{additions:,} -{deletions:,}"
+        omissions = "; ".join(f"{format_path(path, 60)}: {reason}" for path, reason in answer.left_out[:3])
+        note = f"Not in it: {omissions}{' …' if len(answer.left_out) > 3 else ''}" if omissions else ""
+        self.context.show(PatchDialog(title, patch, note, self._copying.copy))
+
+    async def _ask_preview(
+        self, split: queries.CommitSplit, topics: Sequence[CommitTopic] = ()
+    ) -> queries.CommitAnswer | None:
+        question = queries.CommitQuery(split=split, topics=tuple(topics), paths=self._paths)
+        answer = await self.context.query(question, queries.CommitAnswer, "Git gave no answer.")
+        if answer is not None and answer.refused:
+            prefix = f"{answer.left_out[0].path}: {answer.left_out[0].problem}. " if answer.left_out else ""
+            self.context.notify_user(f"{prefix}{_begin(answer.refused)}", answer.hint, is_error=True)
+            if not self._paths:
+                self.context.state.note_refused_commit()
+                self.context.bridge.batches.add(frozenset({"review"}))
+            return None
+        return answer
+
+    def _can_draft(self) -> bool:
+        """True if a model may write the text unasked: none is at work, and it is a real one."""
+        return not self.context.state.is_running and not self.context.state.is_demo
+
+    def _show(self, dialog: DraftDialog) -> None:
+        self._dialog = dialog
+        self.context.show(dialog, lambda _: self._forget())
+
+    def _forget(self) -> None:
+        self._dialog = None
+
+    @in_worker("commit preview")
+    async def _preview_again(self, split: queries.CommitSplit, topics: Sequence[CommitTopic]) -> None:
+        preview = await self._ask_preview(split, topics)
+        if preview is not None and isinstance(self._dialog, CommitDialog):
+            self._dialog.show_preview(preview)
+
+    @in_worker("commit command", exclusive=False)
+    async def _submit(self, command: AnyCommand) -> None:
+        is_accepted = await self.context.submit(command)
+        if not is_accepted and self._dialog is not None:
+            self._dialog.show_refusal()
+
+    def show_progress(self) -> None:
+        """Show new output and results."""
+        progress = self.context.state.commits
+        ends, progress.ends = progress.ends, list[AnyEvent]()
+        if self._dialog is None or not self._dialog.is_mounted:
+            return
+        if progress.output:
+            self._dialog.show_output(progress.output)
+        is_at_work = self._dialog.is_at_work
+        for event in (end for end in ends if is_at_work or not isinstance(end, ErrorRaised)):
+            if self._dialog is not None:
+                self._dialog.show_result(event)
+
+
+def _begin(text: str) -> str:
+    return text[:1].upper() + text[1:]

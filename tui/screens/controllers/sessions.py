@@ -1,19 +1,22 @@
-"""The controller of sessions: new ones, earlier ones, forks, their titles and exports, and leaving."""
+"""The controllers of sessions (open, resume, fork, leave) and of the conversation."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from textual import on
+from textual import events, on
 from textual.screen import Screen
 
 from core.protocol import commands, queries
 from core.protocol.queries.sessions import list_forks
 from core.text.counting import count
 from tui.chat.prompt import Prompt
+from tui.chat.transcript import Transcript
 from tui.notices import format_pending_notice
 from tui.screens.controller import Controller, ScreenContext, in_worker
+from tui.screens.controllers.panes import PaneController
 from tui.screens.controllers.plan import PlanController
 from tui.screens.dialogs.pages import ConfirmDialog
 from tui.screens.dialogs.picker import PickerDialog, PickerOption
@@ -24,6 +27,7 @@ KEEP: Final = "keep"
 DROP: Final = "drop"
 LATEST: Final = 100  # sessions that a start looks at
 ALL: Final = 10_000  # those that the user chooses from
+QUIT_TWICE_SECONDS: Final = 2.0  # between two presses of the key
 
 
 class SessionController(Controller):
@@ -32,7 +36,7 @@ class SessionController(Controller):
     def __init__(self, context: ScreenContext, plan: PlanController) -> None:
         super().__init__(context)
         self._plan = plan
-        self._question: Screen[Any] | None = None  # what was asked last before leaving
+        self._question: Screen[Any] | None = None  # the last dialog before leaving
 
     @in_worker("session")
     async def action_new_session(self, _: str = "") -> None:
@@ -47,7 +51,7 @@ class SessionController(Controller):
             await self._choose()
 
     async def _choose(self, begin: tuple[str, str] = ("", "")) -> None:
-        """Let the user choose a session, or begin with an action of the list on one."""
+        """Ask for a session, optionally starting with an action of the list on one."""
         answer = await self.context.query(queries.SessionsQuery(limit=ALL), queries.SessionsAnswer)
         if answer is None:
             self.context.notify_user("The sessions can't be listed.", is_error=True)
@@ -60,16 +64,16 @@ class SessionController(Controller):
             await self.show_home(await self.list_sessions())
 
     async def open(self, choice: SessionChoice) -> None:
-        """Go on with a session in this window, at the place that was chosen."""
+        """Resume a session in this window, at the chosen position."""
         if choice.session != self.context.state.session_id:
             await self._switch(commands.SessionResume(session=choice.session))
         if choice.place and choice.session == self.context.state.session_id:
             await self.show_place(choice.place)
 
     async def show_place(self, target: str) -> None:
-        """Go to what a turn or a document shows; of a long session, all of it is loaded for that."""
+        """Scroll to a turn or a document, after loading all of a long session."""
         await self.context.bridge.wait_until_caught_up()
-        self.context.bridge.batches.flush()  # the transcript of a session that looks empty takes no focus
+        self.context.bridge.batches.flush()  # the transcript of an empty session takes no focus
         if not self.context.transcript.reveal(target) and await self.context.bridge.load_history():
             self.context.transcript.show(self.context.state.blocks)
             self.context.transcript.reveal(target)
@@ -78,13 +82,13 @@ class SessionController(Controller):
 
     @property
     def is_home_shown(self) -> bool:
-        """True if the list of other sessions stands above the prompt."""
+        """True if the list of other sessions is displayed above the prompt."""
         home = self.context.find_bar("home")
         return home is not None and home.has_class("-filled")
 
     async def show_home(self, sessions: tuple[queries.SessionInfo, ...]) -> None:
-        """Show other sessions of the project above the prompt, until something is said in this one."""
-        await self.context.bridge.wait_until_caught_up()  # its heading and whether anything was said are in the log
+        """Show other sessions of the project above the prompt, until this one has a prompt."""
+        await self.context.bridge.wait_until_caught_up()  # the log holds its title and whether it has a prompt
         current = self.context.state.session_id
         current_session = next((session for session in sessions if session.id == current), None)
         others = [session for session in sessions if session.id != current]
@@ -116,10 +120,10 @@ class SessionController(Controller):
     def _leave_home(self) -> None:
         self.context.focus_prompt()
 
-    # What is done with sessions
+    # Operations on sessions
 
     async def change(self, command: SessionChange) -> bool:
-        """Change a session; a refusal is shown. True when that was done."""
+        """Change a session. Return False for a rejection, which was displayed."""
         return await self.context.submit(command)
 
     async def load(self) -> tuple[queries.SessionInfo, ...]:
@@ -128,13 +132,13 @@ class SessionController(Controller):
         return await self.list_sessions(ALL)
 
     async def search(self, words: str) -> queries.TranscriptSearchAnswer | None:
-        """Return where words stand in the transcripts."""
+        """Search the transcripts for words."""
         question = queries.TranscriptSearchQuery(words=words, limit=30, typed=True)
         return await self.context.query(question, queries.TranscriptSearchAnswer)
 
     @in_worker("labels", exclusive=False)
     async def action_rename_session(self, title: str = "") -> None:
-        """Give this session a title."""
+        """Set the title of this session."""
         if not title.strip():
             self.context.notify_user("Write the title behind it: /rename TITLE", is_error=True)
         elif await self.context.submit(commands.SessionRename(title=title)):
@@ -198,7 +202,7 @@ class SessionController(Controller):
         self.context.notify_user("All of the session is loaded." if is_loaded else "There is no more to load.")
 
     def describe_pending(self, sessions: tuple[queries.SessionInfo, ...]) -> str:
-        """Return a notice of what waits for a review in other sessions of the project; "" = nothing."""
+        """Return a notice of pending reviews in other sessions of the project; "" = none."""
         return format_pending_notice(sessions, self.context.state.session_id)
 
     async def list_sessions(self, limit: int = LATEST) -> tuple[queries.SessionInfo, ...]:
@@ -226,7 +230,7 @@ class SessionController(Controller):
             self.context.notify_user(f"Can't detach: {reply.message}", reply.hint, is_error=True)
 
     def action_quit(self, _: str = "") -> None:
-        """Leave. Text that was typed in the plan and is not saved is asked about first; nothing is asked twice."""
+        """Leave, after asking about unsaved text of the plan; nothing is asked twice."""
         if self._question in self.context.screen.app.screen_stack:
             return
         if self._plan.is_writing:
@@ -265,12 +269,12 @@ class SessionController(Controller):
             explanation = "What is kept, `agent-tui review` shows."
             self._question = dialog = PickerDialog(title, options, explanation=explanation)
             answer = await self.context.ask(dialog)
-            if answer is None or (answer == KEEP and not await self._keep_changes(sessions)):
+            if answer is None or (answer == KEEP and not await self._save_changes(sessions)):
                 return
         self.context.screen.app.exit()
 
-    async def _keep_changes(self, sessions: list[str]) -> bool:
-        """Keep the pending changes of private sessions. False when one can't be kept, which was reported."""
+    async def _save_changes(self, sessions: list[str]) -> bool:
+        """Retain the pending changes of private sessions. Return False for a rejection, which was displayed."""
         for session in sessions:
             if not await self.context.submit(commands.PendingKeep(session=session)):
                 return False
@@ -279,7 +283,7 @@ class SessionController(Controller):
 
 
 def parse_export(words: str) -> tuple[queries.ExportFormat, str]:
-    """Return the format and the file ("" = none is named) of `/export FORMAT FILE`; a file's name tells its format."""
+    """Parse the format and the file ("" = none) of `/export FORMAT FILE`; the file's suffix implies its format."""
     formats: tuple[queries.ExportFormat, ...] = get_args(queries.ExportFormat)
     first, _, rest = words.strip().partition(" ")
     ending = words.strip().rpartition(".")[2]
@@ -287,3 +291,59 @@ def parse_export(words: str) -> tuple[queries.ExportFormat, str]:
         if first == export_format:
             return export_format, rest.strip()
     return next((export_format for export_format in formats if export_format == ending), "md"), words.strip()
+
+
+class ChatController(Controller):
+    """Scrolls the conversation and copies from it; brings text and files to the prompt."""
+
+    def __init__(self, context: ScreenContext, panes: PaneController, sessions: SessionController) -> None:
+        super().__init__(context)
+        self._panes, self._sessions = panes, sessions
+        self._quit_asked_at = float("-inf")
+
+    def action_focus_chat(self) -> None:
+        self.context.transcript.focus()
+
+    def action_scroll_chat(self, step: int) -> None:
+        self.context.transcript.scroll_page(step)
+
+    def take_text(self, text: str) -> None:
+        """Insert text into the prompt that was typed somewhere else and is no command there."""
+        self._show_prompt().insert(text)
+
+    def take_paste(self, event: events.Paste) -> None:
+        """Move a paste outside of any input into the prompt."""
+        self._show_prompt()._forward_event(event)
+
+    def _show_prompt(self) -> Prompt:
+        self._panes.uncover_prompt()
+        self.context.focus_prompt()
+        return self.context.prompt
+
+    # Copying
+
+    def action_copy_or_clear(self) -> None:
+        """Copy the selection, else clear the prompt; twice in an empty prompt while idle leaves."""
+        prompt, screen = self.context.prompt, self.context.screen
+        if selected_text := screen.get_selected_text():
+            screen.app.copy_to_clipboard(selected_text)
+        elif prompt.has_focus:
+            prompt.call_later(self._clear_prompt, prompt)  # behind the letters that were typed before it
+        else:
+            self.context.notify_user("esc goes back to the prompt, ctrl+q leaves.")
+
+    def _clear_prompt(self, prompt: Prompt) -> None:
+        state = self.context.state
+        if prompt.text:
+            prompt.clear()
+        elif state.is_running or state.is_running_command:
+            self.context.notify_user("esc stops what runs, ctrl+q leaves.")
+        elif time.monotonic() - self._quit_asked_at < QUIT_TWICE_SECONDS:
+            self._sessions.action_quit()
+        else:
+            self._quit_asked_at = time.monotonic()
+            self.context.notify_user("ctrl+q leaves, or ctrl+c once more.")
+
+    @on(Transcript.Copied)
+    def _copy_text(self, event: Transcript.Copied) -> None:
+        self.context.screen.app.copy_to_clipboard(event.text)

@@ -1,17 +1,29 @@
-"""The controller of the running turn: stopping it, its jobs, its limits, who decides on commands, and its history."""
+"""The controllers of turns: interrupting, jobs, limits and the command policy; queued messages; rewinding."""
 
 from __future__ import annotations
 
+import asyncio
 import re
-from typing import Final
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final, Literal, NamedTuple
+
+from textual.content import Content
 
 from core.protocol import commands, queries
 from core.protocol.events import LimitsChanged
+from core.text.counting import count
+from tui.keymap import get_bindings
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
-from tui.screens.controllers.rewind import RewindController
+from tui.screens.dialogs.listings.listing import ListingDialog
 from tui.screens.dialogs.picker import PickerDialog, PickerOption
+from tui.text import fit_line
 
+TWICE_SECONDS: Final = 1.0  # between two strokes of escape that belong together
+NEXT: Final = "enter shows first what would change"
+_NEVER: Final = float("-inf")
 LIMITS_USAGE: Final = "/limits steps 50, /limits cost 2.50, /limits tokens 200000; 0 or off = no limit"
 POLICY_NOTES: Final = {
     "auto": "what a strong box holds runs without asking",
@@ -19,17 +31,76 @@ POLICY_NOTES: Final = {
     "human": "you type the commands; no model is called but by ?…",
 }
 _LIMIT_CHANGE: Final = re.compile(r"(steps|cost|tokens)[ =]+\$?([0-9][0-9_,]*(?:\.[0-9]+)?|off|none)", re.IGNORECASE)
+STOP_SECONDS: Final = 20.0  # seconds for a turn to end before a message starts the next one
+QueueAction = Literal["edit", "send", "cancel"]
+_KEYS: Final = (
+    ("queue.edit", "edit"),
+    ("queue.send", "send now"),
+    ("queue.cancel", "cancel"),
+    ("queue.leave", "back"),
+)
+_TOLD: Final = 300
+
+
+class RewindController(Controller):
+    """Rewinds to an earlier prompt. Escape twice in an empty prompt, while idle, is `/rewind`."""
+
+    clock = staticmethod(time.monotonic)
+
+    def __init__(self, context: ScreenContext) -> None:
+        super().__init__(context)
+        self._escaped_at = _NEVER
+
+    def note_escape(self, *, is_idle: bool) -> None:
+        """Note an escape; `is_idle`: in an empty prompt, with nothing to stop."""
+        now = self.clock()
+        if is_idle and now - self._escaped_at <= TWICE_SECONDS:
+            self._escaped_at = _NEVER
+            self.action_rewind()
+        else:
+            self._escaped_at = now if is_idle else _NEVER
+
+    @in_worker("picker")
+    async def action_rewind(self, _: str = "") -> None:
+        from tui.screens.dialogs.rewind import build_options
+
+        problem = "The checkpoints can't be listed."
+        answer = await self.context.query(queries.CheckpointsQuery(), queries.CheckpointsAnswer, problem)
+        if answer is None:
+            return
+        if not answer.checkpoints:
+            self.context.notify_user("There is nothing to go back to yet.", "Every prompt makes a checkpoint.")
+            return
+        options = build_options(answer.checkpoints, time.time_ns() // 1_000_000)
+        choice = await self.context.ask(PickerDialog("Go back to before…", options, explanation=NEXT))
+        info = next((checkpoint for checkpoint in answer.checkpoints if checkpoint.id == choice), None)
+        if info is not None:
+            await self._preview_restore(info)
+
+    async def _preview_restore(self, info: queries.CheckpointInfo) -> None:
+        from tui.screens.dialogs.rewind import RewindDialog
+
+        question = queries.CheckpointPreviewQuery(id=info.id)
+        problem = "The checkpoint can't be looked at."
+        answer = await self.context.query(question, queries.CheckpointPreviewAnswer, problem)
+        if answer is None:
+            return
+        scope, prompt = await self.context.ask(RewindDialog(answer)), self.context.prompt
+        if scope and await self.context.submit(commands.CheckpointRestore(id=info.id, what=scope)) and scope != "files":
+            if not prompt.text:  # else something else is written there
+                prompt.set_text(info.prompt)
+            prompt.focus()
 
 
 class TurnController(Controller):
-    """Stops turns and jobs, and sets what bounds a turn."""
+    """Stops turns and jobs, and sets the limits of turns."""
 
     def __init__(self, context: ScreenContext, panes: PaneController, rewind: RewindController) -> None:
         super().__init__(context)
         self._panes, self._rewind = panes, rewind
 
     async def action_interrupt(self) -> None:
-        """Go from a pane back to the prompt; from the prompt: stop the turn; twice with nothing to stop: go back."""
+        """Return from a pane to the prompt; in the prompt: stop the turn; twice while idle: rewind."""
         prompt, state = self.context.prompt, self.context.state
         is_busy = state.is_running or state.is_running_command
         is_idle = prompt.has_focus and not (prompt.text or is_busy)
@@ -48,7 +119,7 @@ class TurnController(Controller):
 
     @in_worker("picker")
     async def _watch_jobs(self) -> None:
-        """Show the jobs, with what they write and change, until the user leaves them."""
+        """Show the jobs with their output and changes until the user leaves."""
         jobs = await self._load_jobs()
         if not jobs:
             self.context.notify_user("No command was begun in the background.")
@@ -75,7 +146,7 @@ class TurnController(Controller):
         if await self.context.submit(commands.ContextCompact()):
             self.context.notify_user("The history is made shorter,", "unless nothing would be gained by it.")
 
-    # What bounds a turn
+    # Limits and policy
 
     def action_change_limits(self, argument: str = "") -> None:
         if not argument.strip():
@@ -116,3 +187,82 @@ def format_limits(limits: LimitsChanged) -> str:
 
 def _parse_number(text: str) -> float:
     return 0.0 if text.lower() in {"off", "none"} else float(text.replace(",", "").replace("_", ""))
+
+
+class QueueChoice(NamedTuple):
+    """The user's choice for a message, by its id."""
+
+    action: QueueAction
+    message: str
+
+
+class QueueDialog(ListingDialog[QueueChoice]):
+    """Shows `waiting` messages by their ids, the oldest first; answers with a choice, None = they go on waiting."""
+
+    BINDINGS = get_bindings("queue")
+
+    def __init__(self, waiting: Mapping[str, str]) -> None:
+        super().__init__("Messages that wait")
+        self._ids, self._texts = list(waiting), list(waiting.values())
+
+    def set_up(self) -> None:
+        self.show_keys(_KEYS)
+        rows = [Content(fit_line(text, _TOLD)) for text in self._texts]
+        self.show_rows(f"{count('message', len(rows))} for the model's next step.", rows, ())
+
+    def show_reason(self) -> None:
+        index = self.marked
+        if index is not None and index < len(self._texts):
+            lines = self._texts[index].count("\n")
+            self.show_note(f"and {count('more line', lines)}" if lines else "")
+
+    def action_choose(self, action: QueueAction) -> None:
+        if self.marked is not None:
+            self.answer(QueueChoice(action, self._ids[self.marked]))
+
+
+class QueueController(Controller):
+    """Lists the messages that wait for the next step of the turn, and acts on one of them."""
+
+    @in_worker("picker")
+    async def action_show_queue(self, _: str = "") -> None:
+        while waiting := dict(self.context.state.pending_steers):
+            choice = await self.context.ask(QueueDialog(waiting))
+            if choice is None:
+                return
+            action, message = choice
+            if message not in self.context.state.pending_steers:
+                self.context.notify_user("The model was sent this message meanwhile.", is_error=True)
+                return
+            if action == "edit":
+                await self.context.submit(commands.TurnUnsteer(ids=(message,)))
+                self.context.focus_prompt()
+                return
+            await self._take_out(message)
+            if action == "send":
+                await self._send(waiting[message])
+                return
+        self.context.notify_user("No message waits to be sent.")
+
+    async def _take_out(self, message: str) -> None:
+        """Remove a message from the queue for good: it does not return to the prompt."""
+        self.context.state.steering.dropped.add(message)
+        if await self.context.submit(commands.TurnUnsteer(ids=(message,))):
+            await self._wait(lambda: message not in self.context.state.pending_steers)
+        else:
+            self.context.state.steering.dropped.discard(message)
+
+    async def _send(self, text: str) -> None:
+        """Stop the turn and start one with this text; a rejected one returns to the prompt."""
+        if self.context.state.is_running:
+            await self.context.submit(commands.TurnInterrupt())
+            await self._wait(lambda: not self.context.state.is_running)
+        if not await self.context.submit(commands.TurnSubmit(text=text)):
+            self.context.prompt.restore_text(text)
+
+    async def _wait(self, holds: Callable[[], bool]) -> None:
+        """Wait for a condition with a timeout; a later rejection is reported."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOP_SECONDS):
+                while not holds():
+                    await self.context.bridge.wait_until_caught_up(self.context.state.seq + 1)

@@ -1,1 +1,1 @@
-"""The dialogs over the main screen; each gives one answer."""
+"""The dialogs over the main screen; each returns one answer."""

@@ -16,7 +16,7 @@ from core.protocol.commands import AnyCommand, HunkComment, PlanComment
 from core.protocol.documents import Plan
 from core.protocol.review import Comment
 from tui.keymap import get_bindings
-from tui.review.input_line import ReviewInput
+from tui.review.pane import ReviewInput
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line, format_path, to_content
 from tui.widgets.key_hints import KeyHints
@@ -30,8 +30,8 @@ KEY_HINTS: Final = (
 
 
 class CommentsDialog(Dialog[bool]):
-    """Asks whether the comments are to be sent. `change` takes the command that changes or removes one; `plans`, by
-    path, tell whether the lines that one is about are still there."""
+    """Asks whether to send the comments. `change` takes the command that edits or removes one; `plans`, by path,
+    show whether a comment's lines still exist."""
 
     BINDINGS = get_bindings("comments")
     asks_consent = True
@@ -45,7 +45,7 @@ class CommentsDialog(Dialog[bool]):
 
     def compose_body(self) -> ComposeResult:
         options = OptionList(compact=True)
-        options.can_focus = False  # from the start: it would take the focus, and enter with it
+        options.can_focus = False  # hidden from the start, as it would take the focus and Enter
         yield options
         yield ReviewInput(select_on_focus=False)
         yield KeyHints(id="comments-keys")

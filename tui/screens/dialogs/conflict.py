@@ -1,24 +1,33 @@
-"""The conflict editor, place by place: keep mine, take theirs, both, or write the text.
-
-It writes nothing: the result waits for a verdict, made from the file as it is on disk.
-"""
+"""The dialog of a conflict: both versions of every region, and the user's choice among them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, cast
+from itertools import zip_longest
+from typing import Final, Literal, NamedTuple, cast
 
+from textual import events
 from textual.app import ComposeResult
 from textual.content import Content
+from textual.geometry import Size
+from textual.strip import Strip
 from textual.widgets import Static, TextArea
 
-from core.protocol.review import ConflictChoice, ConflictSides
+from core.protocol.review import ConflictChoice, ConflictRegion, ConflictSides
 from tui.keymap import get_bindings
-from tui.review.conflict_view import NAMES, ConflictView, Side
 from tui.screens.dialogs.dialog import Dialog
-from tui.text import fit_line, format_path
+from tui.text import expose_text, fit_line, format_path, shorten_lines
 from tui.widgets.key_hints import Hint, KeyHints
+from tui.widgets.row_view import RowView
+from tui.widgets.text_rows import measure_text
 
+Side = Literal["mine", "base", "theirs"]
+SIDE_BY_SIDE_WIDTH: Final = 90
+NAMES: Final[dict[Side, str]] = {"mine": "yours, on disk", "base": "base, before both", "theirs": "the agent's"}
+COLOURS: Final[dict[Side, str]] = {"mine": "$text-primary", "base": "$foreground 60%", "theirs": "$text-success"}
+BACKGROUNDS: Final[dict[Side, str]] = {"mine": "on $primary 9%", "base": "", "theirs": "on $success 8%"}
+TAKEN_BACKGROUNDS: Final[dict[Side, str]] = {"mine": "on $primary 24%", "base": "", "theirs": "on $success 22%"}
+UNDECIDED: Final = "not decided: the place stays in conflict"
 CHOICE_TEXTS: Final = {
     "mine": "yours is kept",
     "theirs": "the agent's is taken",
@@ -30,13 +39,107 @@ KEY_HINTS: Final = (("mine", "mine"), ("theirs", "theirs"), ("both", "both"), ("
 EDITOR_HINTS: Final = (("editor.save", "take this text"), ("editor.cancel", "leave the place as it was"))
 
 
+class ConflictCell(NamedTuple):
+    """One line of one side; `side` None: of both."""
+
+    text: str
+    side: Side | None = None
+    is_heading: bool = False
+    is_result: bool = False
+
+
+class ConflictView(RowView):
+    """Shows the three sides of a conflict, and the choice for it."""
+
+    def __init__(self, names: Mapping[Side, str] = NAMES) -> None:
+        super().__init__()
+        self._names = names
+        self._clash: ConflictRegion | None = None
+        self._choice: ConflictChoice | None = None
+        self._rows: list[tuple[ConflictCell, ...]] = []
+
+    def show(self, clash: ConflictRegion, choice: ConflictChoice | None) -> None:
+        self._clash, self._choice = clash, choice
+        self._lay_out()
+        self.scroll_to(0, 0, animate=False, force=True)
+
+    def on_resize(self, _: events.Resize) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        if (clash := self._clash) is None:
+            return
+        sides = {side: [ConflictCell(text, side) for text in getattr(clash, side) or ["(nothing)"]] for side in NAMES}
+        rows: list[tuple[ConflictCell, ...]] = [(ConflictCell(text),) for text in clash.before]
+        room = self.size.width // 3 - 2
+        longest = max((measure_text(cell.text) for lines in sides.values() for cell in lines), default=0)
+        if self.size.width >= SIDE_BY_SIDE_WIDTH and longest <= room:
+            rows.append(tuple(ConflictCell(self._names[side], side, True) for side in sides))
+            for cells in zip_longest(*sides.values()):
+                rows.append(tuple(cell or ConflictCell("", side) for side, cell in zip(sides, cells, strict=True)))
+        else:
+            for side in ("mine", "theirs", "base"):
+                rows.append((ConflictCell(self._names[side], side, True),))
+                rows += [(part,) for cell in sides[side] for part in _fold_cell(cell, self.size.width)]
+        rows.append((ConflictCell("result", None, True),))
+        rows += [(part,) for cell in self._list_result(clash) for part in _fold_cell(cell, self.size.width)]
+        self._rows = rows
+        self.virtual_size = Size(0, len(rows))
+        self.redraw()
+
+    def _list_result(self, clash: ConflictRegion) -> list[ConflictCell]:
+        """Return the resulting lines of the conflict, tinted by their side."""
+        if self._choice is None:
+            return [ConflictCell(UNDECIDED)]
+        if self._choice.take == "text":
+            return [ConflictCell(text, is_result=True) for text in self._choice.text.split("\n")]
+        sides: tuple[Side, ...] = ("mine", "theirs") if self._choice.take == "both" else (self._choice.take,)
+        lines = [ConflictCell(text, side, is_result=True) for side in sides for text in getattr(clash, side)]
+        return lines or [ConflictCell("(nothing)", sides[0], is_result=True)]
+
+    def get_row_text(self, row: int) -> str:
+        return "  ".join(cell.text for cell in self._rows[row]) if row < len(self._rows) else ""
+
+    def render_row(self, row: int, width: int, shift: int) -> Strip:
+        cells = self._rows[row]
+        cell_width = max((width - len(cells) + 1) // len(cells), 1)
+        divider = self.render_pieces([("│", self.resolve_style("$foreground 20%"))])
+        *first, last = cells
+        strips = [strip for cell in first for strip in (self._render_cell(cell, cell_width), divider)]
+        return Strip.join([*strips, self._render_cell(last, width - len(first) * (cell_width + 1))])
+
+    def _render_cell(self, cell: ConflictCell, width: int) -> Strip:
+        take = self._choice.take if self._choice is not None else ""
+        is_taken = cell.side in ("mine", "theirs") and take in (cell.side, "both")
+        tints = TAKEN_BACKGROUNDS if is_taken else BACKGROUNDS
+        style = self.resolve_style(tints[cell.side] if cell.side else "")
+        parse = self.app.stylesheet.parse_style
+        if cell.is_heading:
+            colour = COLOURS[cell.side] if cell.side else "$text-warning"
+            is_ticked = is_taken or (not cell.side and self._choice is not None)
+            text = f" {'✓ ' if is_ticked else ''}{cell.text}"
+            strip = self.render_pieces([(text, style + parse(f"bold {colour}"))])
+            return strip.adjust_cell_length(width, style.rich_style)
+        text = expose_text(shorten_lines(cell.text, 2_000)).replace("\n", "␊")
+        is_faint = not cell.side and not cell.is_result
+        ink = style + parse(COLOURS["base"] if cell.side == "base" or is_faint else "")
+        return self.render_pieces([(f" {text}", ink)]).adjust_cell_length(width, style.rich_style)
+
+
+def _fold_cell(cell: ConflictCell, width: int) -> list[ConflictCell]:
+    """Split a line into as many cells as show all of it."""
+    room = max(width - 2, 10)
+    text = expose_text(shorten_lines(cell.text, 2_000)).replace("\n", "␊")
+    return [cell._replace(text=part.plain) for part in Content(text).fold(room)] or [cell]
+
+
 class PlaceEditor(TextArea):
-    """The editor for the text of one place; its keys are the dialog's."""
+    """The editor for the text of one conflict; its keys belong to the dialog."""
 
     BINDINGS = get_bindings("editor", priority=True)
 
     def action_save(self) -> None:
-        self.call_later(self._save)  # what was typed before it may still be on its way to the text
+        self.call_later(self._save)  # earlier keys may still be on their way to the text
 
     def _save(self) -> None:
         cast("ConflictDialog", self.screen).close_editor(self.text)
@@ -46,7 +149,7 @@ class PlaceEditor(TextArea):
 
 
 class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
-    """Asks for one choice for each conflicting place; None = leave the conflict."""
+    """Asks for a choice per conflict; None = leave the file in conflict."""
 
     BINDINGS = get_bindings("conflict")
     shape = "wide"
@@ -55,11 +158,11 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
         super().__init__()
         self._sides = sides
         self._choices: list[ConflictChoice | None] = [None] * len(sides.clashes)
-        self._at = 0
+        self._index = 0
 
     def compose_body(self) -> ComposeResult:
         yield ConflictView(self._name_sides())
-        # Always there: Textual may draw what is being removed once more, without its styles.
+        # Mounted permanently: Textual may draw a widget once more during its removal, without its styles.
         editor = PlaceEditor(soft_wrap=False, tab_behavior="indent")
         editor.cursor_blink = editor.display = False
         yield editor
@@ -81,11 +184,11 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
         self.query_one(ConflictView).focus()
 
     def _refresh(self) -> None:
-        clash, choice = self._sides.clashes[self._at], self._choices[self._at]
+        clash, choice = self._sides.clashes[self._index], self._choices[self._index]
         count, undecided_count = len(self._choices), self._choices.count(None)
         title = [("Conflict  ", "bold $text-warning"), (format_path(self._sides.path, 60), "bold")]
         location = "the whole file" if self._sides.whole else f"line {clash.start}"
-        title.append((f"  {self._at + 1} of {count}, {location}", "$foreground 60%"))
+        title.append((f"  {self._index + 1} of {count}, {location}", "$foreground 60%"))
         texts = TODO_CHOICE_TEXTS if self._sides.theirs_is else CHOICE_TEXTS
         title.append((f"  {texts[choice.take]}", "$text-success") if choice else ("  not decided", "$text-warning"))
         self.query_one(".dialog-title", Static).update(Content.assemble(*title))
@@ -109,22 +212,22 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
         self._decide(ConflictChoice(take="mine" if side == "mine" else "theirs" if side == "theirs" else "both"))
 
     def _decide(self, choice: ConflictChoice) -> None:
-        self._choices[self._at] = choice
+        self._choices[self._index] = choice
         count = len(self._choices)
-        following = [index % count for index in range(self._at + 1, self._at + count)]
-        self._at = next((index for index in following if self._choices[index] is None), self._at)
+        following = [index % count for index in range(self._index + 1, self._index + count)]
+        self._index = next((index for index in following if self._choices[index] is None), self._index)
         self._refresh()
 
     def action_move(self, step: int) -> None:
-        self._at = (self._at + step) % len(self._choices)
+        self._index = (self._index + step) % len(self._choices)
         self._refresh()
 
     def action_edit(self) -> None:
-        """Write the text for this place, beginning with both sides."""
+        """Edit the text of this conflict, starting with both sides."""
         editor = self.query_one(PlaceEditor)
         if self._sides.whole or editor.display:
             return
-        clash, choice = self._sides.clashes[self._at], self._choices[self._at]
+        clash, choice = self._sides.clashes[self._index], self._choices[self._index]
         text = choice.text if choice and choice.take == "text" else "\n".join((*clash.mine, *clash.theirs))
         editor.load_text(text)
         self.query_one(ConflictView).display = False
@@ -133,7 +236,7 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
         self._refresh()
 
     def close_editor(self, text: str | None) -> None:
-        """Close the editor of a place; None: without a result."""
+        """Close the editor of a conflict; None: without a result."""
         self.query_one(PlaceEditor).display = False
         view = self.query_one(ConflictView)
         view.display = True
@@ -143,10 +246,10 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
             self._decide(ConflictChoice(take="text", text=text))
 
     def action_apply(self) -> None:
-        """Close with the choices, once every place is decided."""
+        """Close with the choices, once every conflict has one."""
         choices = tuple(choice for choice in self._choices if choice is not None)
         if len(choices) == len(self._choices):
             self.answer(choices)
         else:
-            self._at = self._choices.index(None)
+            self._index = self._choices.index(None)
             self._refresh()

@@ -31,7 +31,7 @@ MAX_NAMED_FILES: Final = 8  # files of several that are named
 
 
 class ConsentDiff(DiffView, can_focus=False):
-    """The lines that are asked about: nothing in it can be judged or marked."""
+    """The lines of the change in question, without verdicts or marks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class ConsentDiff(DiffView, can_focus=False):
 
 
 class ChangeConsentDialog(ConfirmDialog):
-    """Asks before one change is accepted, and shows its `diff` (None: it can't be shown as lines)."""
+    """Asks before a change is accepted, and shows its `diff` (None: not displayable as lines)."""
 
     BINDINGS = get_bindings("confirm", "consent")
 
@@ -93,7 +93,7 @@ class ChangeConsentDialog(ConfirmDialog):
 
 
 def build_verification_dialog(plan: VerificationAnswer) -> ConfirmDialog:
-    """Build the question before checks are run again, and what they prove is accepted."""
+    """Build the question before checks are repeated and the changes that they prove accepted."""
     paths = plan.paths
     names = ", ".join(format_path(path, 60) for path in paths[:MAX_NAMED_FILES])
     suffix = f" and {count('more file', len(paths) - MAX_NAMED_FILES)}" if len(paths) > MAX_NAMED_FILES else ""

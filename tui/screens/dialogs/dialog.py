@@ -1,4 +1,4 @@
-"""The base of the dialogs, which are shown over the main screen and give one answer."""
+"""The base of the dialogs over the main screen, which return one answer."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class PlainScreen(BackgroundScreen):
 
 
 class Dialog(GuardedWidget, CurrentLayoutScreen[T | None], ModalScreen[T | None]):
-    """A modal screen with a title that closes itself with an answer; None = none. `shape` is a class of its box.
+    """A modal screen with a title that closes with an answer; None = no answer. `shape` is a CSS class of its box.
 
-    One that `asks_consent` takes no yes for a moment after it was shown: a key that was meant for what was there
-    before is no consent. None and False only ever leave things as they are.
+    With `asks_consent`, a yes is ignored for a moment after the dialog appeared: a key for the screen before is no
+    consent. None and False must always be safe answers.
 
-    Leaving and the help are a key away in each, as on the screen behind it.
+    The keys to leave and for help work in every dialog.
     """
 
     BINDINGS = get_bindings("app", names=("app.quit", "app.keys"))
@@ -58,7 +58,7 @@ class Dialog(GuardedWidget, CurrentLayoutScreen[T | None], ModalScreen[T | None]
         self.grace_period = GracePeriod(GRACE_SECONDS)
 
     def render(self) -> RenderableType:
-        """Return what stands behind the dialog."""
+        """Render the screen behind the dialog."""
         behind, style = super().render(), find_backdrop(self.app, self.styles.background)
         return PlainScreen(behind, style) if style is not None and isinstance(behind, BackgroundScreen) else behind
 

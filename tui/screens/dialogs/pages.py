@@ -1,4 +1,4 @@
-"""Two small dialogs: a yes-or-no question, and a page of text that scrolls (keys, help)."""
+"""Pages of text over the main screen: reports, help, and the routes of models."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ from textual.widgets import Static
 
 from core.protocol.documents import TerminalCommandDocument, TerminalCommandMetadata
 from core.protocol.events import Verification
-from core.protocol.queries import CommandPreviewAnswer, ConfigAnswer, MachinePlaceAnswer, ManualAnswer
+from core.protocol.messages import Usage
+from core.protocol.models import RouteRow
+from core.protocol.queries import CommandPreviewAnswer, ConfigAnswer, MachinePlaceAnswer, ManualAnswer, RoutesAnswer
 from core.protocol.review import Check
 from core.state.checks import FAILING, get_check_words
 from tui.block import TranscriptBlock
 from tui.input.visibility import is_fully_visible
 from tui.keymap import format_first_key, get_bindings, get_keymap
+from tui.quantities import format_cost, format_count
 from tui.review.descriptions import get_check_style
 from tui.screens.dialogs.dialog import Dialog
 from tui.text import expose_line, expose_text, fit_line, format_path, render_output, render_prose, to_content
-from tui.widgets.status_facts import PAGE, StatusFact
+from tui.widgets.status_bar import PAGE, StatusFact
 from tui.widgets.text_rows import find_line_breaks
 
 LONGEST_KEY: Final = 28  # columns that the keys of settings are aligned in
@@ -32,6 +35,14 @@ MUTED: Final = "$foreground 60%"
 OUTPUT_GONE: Final = (
     "Its output is no longer on this screen: /history loads the rest of the conversation, ! runs it again."
 )
+NAME_COLUMNS: Final = 14  # columns
+JOB_NOTES: Final = {
+    "chat": "the conversation",
+    "apply": "fits edits into files",
+    "small": "summaries",
+    "embed": "search by meaning",
+    "subagent": "todos in parallel",
+}
 
 
 class ConfirmDialog(Dialog[bool]):
@@ -62,7 +73,7 @@ class ConfirmDialog(Dialog[bool]):
         return is_fully_visible(self.query_one(".dialog-title")) and super().can_take_answer()
 
     def action_answer(self, answer: bool) -> None:
-        """Close with the answer; a yes that comes too soon, or to what is not visible, is ignored."""
+        """Close with the answer; a yes that comes too soon, or to invisible content, is ignored."""
         self.answer(answer)
 
 
@@ -93,7 +104,7 @@ class PageDialog(Dialog[None]):
 
 
 def build_preview_page(answer: CommandPreviewAnswer) -> PageDialog:
-    """Build the page of what a command of the user's own would send."""
+    """Build the page with the prompt of a user's command."""
     runs = "".join(f"runs when it is sent, in the box, and nothing of it stays: {run}\n" for run in answer.runs)
     content = Content.assemble(
         (f"{expose_text(answer.path)}\n{expose_text(runs)}\n", "$foreground 60%"), to_content(answer.text)
@@ -104,9 +115,9 @@ def build_preview_page(answer: CommandPreviewAnswer) -> PageDialog:
 def build_proof_page(
     check: Check, blocks: Sequence[TranscriptBlock], verification: Verification | None = None
 ) -> PageDialog:
-    """Build the page that shows what a check said, and what that proves. `verification`: what came of it when the
-    program ran it again, in a clean layer."""
-    verification = None if check.call else verification  # the check that is shown is a run of the session
+    """Build the page with a check's output and its significance. `verification`: the result of its repetition in a
+    clean layer."""
+    verification = None if check.call else verification  # the displayed check ran in the session
     ran = verification or _find_run(check, blocks)
     success = (f"✓ {get_check_words(check).sentence}", get_check_style(check))
     verdict = success if check.has_passed else (f"✗ {FAILING}", "bold $text-error")
@@ -134,7 +145,7 @@ def _find_run(check: Check, blocks: Iterable[TranscriptBlock]) -> TerminalComman
 
 
 def build_machine_dialog(command: str, answer: MachinePlaceAnswer) -> ConfirmDialog:
-    """Return the question before a command of the user's own runs on their machine, which names where it would run."""
+    """Build the question before a user's command runs outside the sandbox, with its directory."""
     note = "It runs as you, outside of the shadow: what it changes is changed, and waits for no review."
     warning = ""
     if answer.repositories:
@@ -145,8 +156,8 @@ def build_machine_dialog(command: str, answer: MachinePlaceAnswer) -> ConfirmDia
 
 
 def build_settings_page(answer: ConfigAnswer) -> PageDialog:
-    """Build the page of settings: what is wrong first, then each with its value and where that comes from; of a single
-    one all that is known."""
+    """Build the page of settings: mistakes first, then values and their origins; for a single setting, all of its
+    details."""
     parts: list[tuple[str, str]] = []
     for problem in answer.problems:
         parts += [(f"{'✗' if problem.level == 'error' else '!'} {render_prose(problem.message)}\n", "$text-warning")]
@@ -168,19 +179,19 @@ def build_settings_page(answer: ConfigAnswer) -> PageDialog:
 
 
 def _format_value(value: Any) -> str:
-    """Return the value of a setting as it is written in a file of settings; a text stands without its quotes."""
+    """Format a value in the syntax of a settings file; a string without quotes."""
     if value in ("", None):
         return "–"
     return fit_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 200)
 
 
 def build_status_page(facts: Iterable[StatusFact], keymap: Mapping[str, str]) -> PageDialog:
-    """Build the page of the facts of the status bar, each with the command or key that leads to more."""
+    """Build the page of the status bar's facts, with the command or key for more."""
     parts: list[tuple[str, str]] = []
     for fact in facts:
         shortcut = fact.way if fact.way.startswith("/") else format_first_key(fact.way, keymap)
         suffix = f"  {shortcut}" if fact.way != PAGE else ""
-        parts += [(render_prose(fact.told), ""), (f"{suffix}\n", "$accent")]
+        parts += [(render_prose(fact.sentence), ""), (f"{suffix}\n", "$accent")]
     return PageDialog("Status", Content.assemble(*parts))
 
 
@@ -189,7 +200,9 @@ Type what you want and press Enter. The agent works in a shadow of your project:
 what it changes waits in the review (Ctrl+R) until you accept it, hunk by hunk.
 
 """
-_MIN_LABEL: Final = 16  # columns that a label needs beside the word of its command
+
+
+_MIN_LABEL: Final = 16  # minimum columns of a label next to its command
 
 
 def build_help_page(manual: ManualAnswer) -> PageDialog:
@@ -198,7 +211,7 @@ def build_help_page(manual: ManualAnswer) -> PageDialog:
 
 
 def render_help(manual: ManualAnswer, width: int) -> Content:
-    """Render one row a command: its word, what it does, and what it takes if there is room for it."""
+    """Render one row per command: its word, its description, and its arguments if there is room."""
     from tui.slash_commands import SLASH_COMMANDS
 
     parts: list[tuple[str, str]] = [(_HELP, "")]
@@ -223,3 +236,62 @@ def build_manual_page(manual: ManualAnswer) -> PageDialog:
     return PageDialog(
         f"Manual: {manual.page}", lambda width: Content.assemble(*render_styled_markdown(manual.text, width))
     )
+
+
+def build_routes_page(table: RoutesAnswer) -> PageDialog:
+    return PageDialog("Who does what", lambda width: render_routes(table, width))
+
+
+def render_routes(table: RoutesAnswer, width: int) -> Content:
+    """Render every job with its model and notes, and the usage by model."""
+    parts: list[tuple[str, str]] = []
+    for row in table.rows:
+        name = f"{row.mode.capitalize()} mode" if row.mode else row.job
+        model = row.model if row.own else "as chat"
+        lines = [(model or "nothing does this yet", "" if row.model and row.own else MUTED)]
+        lines += [(line, MUTED) for line in _describe_route(row, table)]
+        for model_usage in row.taken:
+            whose = f" ({model_usage.model})" if model_usage.model != row.model else ""
+            lines.append((f"{_format_usage(model_usage.usage)}{whose}", "$success"))
+        for number, (line, style) in enumerate(_wrap_lines(lines, width - NAME_COLUMNS)):
+            parts.append((f"{'' if number else name:<{NAME_COLUMNS}}", "" if number else "bold $accent"))
+            parts.append((f"{line}\n", style))
+    total = _wrap_lines([(_format_total(table), "bold")], width)
+    return Content.assemble(*parts, *((f"\n{line}", style) for line, style in total))
+
+
+def _wrap_lines(lines: list[tuple[str, str]], width: int) -> list[tuple[str, str]]:
+    wrapped_lines = []
+    for text, style in lines:
+        flat = fit_line(text, 400)
+        wrapped_lines += [(flat[start:end].strip(), style) for start, end in find_line_breaks(flat, max(width, 10))]
+    return wrapped_lines
+
+
+def _describe_route(row: RouteRow, table: RoutesAnswer) -> list[str]:
+    notes = [] if row.mode else [JOB_NOTES[row.job]]
+    if not row.model or not row.own:
+        return notes
+    effort = f"effort {row.effort or 'by default'}" + (f" (it has no {row.wanted})" if row.wanted else "")
+    window = f"window {format_count(row.context_window)}" if row.context_window else "window not known"
+    notes.append(", ".join((effort, window, "price known" if row.priced else "price not known")))
+    if row.fallback:
+        notes.append(f"else {', '.join(row.fallback)}")
+    if table.answering and row.job == "chat" and not row.mode:
+        notes.append(f"now answers: {table.answering}")
+    return notes
+
+
+def _format_usage(usage: Usage) -> str:
+    cost = format_cost(usage.cost) if usage.cost is not None else "cost not known"
+    return f"{format_count(usage.prompt_tokens)} in, {format_count(usage.completion_tokens)} out, {cost}"
+
+
+def _format_total(table: RoutesAnswer) -> str:
+    usages = [model_usage.usage for row in table.rows for model_usage in row.taken]
+    if not usages:
+        return "Nothing was asked in this session yet."
+    costs = [usage.cost for usage in usages if usage.cost is not None]
+    tokens = sum(usage.prompt_tokens + usage.completion_tokens for usage in usages)
+    unknown = " and what is not known" if len(costs) < len(usages) else ""
+    return f"This session: {format_count(tokens)} tokens, {format_cost(sum(costs))}{unknown}"

@@ -19,7 +19,7 @@ LONGEST_LABEL: Final = 32  # columns that labels are aligned in; a longer one pu
 
 
 class PickerOption(NamedTuple):
-    """One option of a picker. `id` is its answer; `note` stands muted beside the label."""
+    """One option of a picker. `id` is its answer; `note` is a muted text behind the label."""
 
     id: str
     label: str
@@ -29,8 +29,8 @@ class PickerOption(NamedTuple):
 class PickerDialog(Dialog[str]):
     """Asks for one option by id; None = nothing chosen.
 
-    With `free_text` (the placeholder), typed text is an answer as well when nothing matches. `explanation` stands below
-    the list; `check` says what is wrong with a typed answer ("" = nothing), which then stays.
+    With `free_text` (the placeholder), typed text without a match is an answer as well. `explanation` is displayed
+    below the list; `check` returns the error of a typed answer ("" = valid), which then isn't accepted.
     """
 
     BINDINGS = get_bindings("picker")
@@ -47,7 +47,7 @@ class PickerDialog(Dialog[str]):
         super().__init__(title)
         self._choices, self._current, self._free, self._about = choices, current, free_text, explanation
         self.check: Callable[[str], str] = lambda _: ""
-        self.preview: Callable[[str], None] | None = None  # called with what the cursor is on
+        self.preview: Callable[[str], None] | None = None  # called with the option at the cursor
         self._shown: list[PickerOption] = []
         self._rows: list[Option] = []
         self._column = max((min(len(choice.label), LONGEST_LABEL) for choice in choices if choice.note), default=0)
@@ -70,7 +70,7 @@ class PickerDialog(Dialog[str]):
         return bool(self._shown)
 
     def find_shown(self, row: Option) -> PickerOption | None:
-        """Return the option in a row of the list; None: the list has been filled anew since that row was in it."""
+        """Return the option of a row; None: the list was refilled since."""
         return next((choice for choice, other in zip(self._shown, self._rows, strict=True) if other is row), None)
 
     def show_about(self, text: str, *, is_problem: bool = True) -> None:
@@ -80,7 +80,7 @@ class PickerDialog(Dialog[str]):
         self._about_line.update(Content(fit_line(text, 400)))
 
     def fill_list(self, text: str) -> None:
-        """Fill the list with what a typed text leaves of the choices."""
+        """Fill the list with the options that match a text."""
         options, has_words = self.query_one(OptionList), bool(text.split())
         self._shown = self.select_choices(text)
         self._rows = [Option(self.format_choice(choice)) for choice in self._shown]
@@ -133,6 +133,6 @@ class PickerDialog(Dialog[str]):
 
 
 class ActionPickerDialog(PickerDialog):
-    """A picker whose options do something at once: none is preselected, so that Enter alone does nothing."""
+    """A picker whose options act immediately: none is preselected, so that Enter alone does nothing."""
 
     asks_consent = True

@@ -1,4 +1,4 @@
-"""Pictures in half blocks: each cell shows two pixels, the colours of which the engine has worked out."""
+"""Pictures in half blocks: each cell shows two pixels, whose colours the engine computes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PictureDialog(Dialog[None]):
 
     def __init__(self, attachments: Sequence[Attachment], ask: QueryEngine) -> None:
         super().__init__()
-        self._shown, self._ask, self._at = tuple(attachments), ask, 0
+        self._shown, self._ask, self._index = tuple(attachments), ask, 0
 
     def compose_body(self) -> ComposeResult:
         yield Static(classes="picture-cells")
@@ -57,8 +57,8 @@ class PictureDialog(Dialog[None]):
             self._show()
 
     def _show(self) -> None:
-        attachment = self._shown[self._at]
-        count = f"{self._at + 1} of {len(self._shown)}: " if len(self._shown) > 1 else ""
+        attachment = self._shown[self._index]
+        count = f"{self._index + 1} of {len(self._shown)}: " if len(self._shown) > 1 else ""
         title = f"{count}{classify_attachment(attachment)} {attachment.name or ''} {describe_attachment(attachment)}"
         self.query_one(".dialog-title", Static).update(to_content(fit_line(" ".join(title.split()), 200)))
         keymap = get_keymap(self.app)
@@ -80,5 +80,5 @@ class PictureDialog(Dialog[None]):
             cells.update(to_content(getattr(answer, "message", "It can't be drawn.")))
 
     def action_turn(self, step: int) -> None:
-        self._at = (self._at + step) % len(self._shown)
+        self._index = (self._index + step) % len(self._shown)
         self._show()

@@ -1,4 +1,4 @@
-"""The dialog before a rewind: what it changes, and which part of it is to go back."""
+"""The dialog before a rewind: its effects, and the parts to restore."""
 
 from __future__ import annotations
 

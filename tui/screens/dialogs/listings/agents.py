@@ -1,21 +1,34 @@
-"""The dialog of the kinds of subagents: what each is for, what it can do, and what is wrong with its file."""
+"""The list of kinds of subagents, and the conversation of one subagent."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
 from typing import Final
 
+from textual.app import ComposeResult
 from textual.content import Content
+from textual.timer import Timer
 
+from core.protocol.events import Envelope
 from core.protocol.queries import AgentsAnswer, LoadedAgent
 from core.text.counting import count
+from tui.chat.transcript import Transcript
 from tui.keymap import get_bindings
+from tui.screens.dialogs.dialog import Dialog
 from tui.screens.dialogs.listings.listing import ListingDialog
+from tui.state import ViewState, show_event
+from tui.state.batches import FLUSH_INTERVAL
 from tui.text import fit_line, shorten_path
+from tui.widgets.key_hints import Hint, KeyHints
+from tui.workers import start_worker
 
-KEY_HINTS: Final = (("kinds.mention", "into the prompt"), ("kinds.open", "read it"), ("kinds.leave", "back"))
-_LONGEST: Final = 30
+_KIND_HINTS: Final = (("kinds.mention", "into the prompt"), ("kinds.open", "read it"), ("kinds.leave", "back"))
+_MAX_NAME: Final = 30
 _UNTRUSTED: Final = "This project is not trusted: none of its own subagents is read."
 _OWN: Final = "A file .claude/agents/NAME.md makes one of your own: docs/subagents.md."
+Follow = Callable[[str], AsyncIterator[Envelope]]
+LEAVE: Hint = ("subagent.leave", "back")
+_SUBAGENT_HINTS: tuple[Hint, ...] = (("transcript.next", "below"), ("transcript.toggle", "open"), LEAVE)
 
 
 class AgentsDialog(ListingDialog[tuple[str, str]]):
@@ -25,42 +38,44 @@ class AgentsDialog(ListingDialog[tuple[str, str]]):
 
     def __init__(self, answer: AgentsAnswer) -> None:
         super().__init__("Subagents")
-        self._found = answer
+        self._answer = answer
 
     def set_up(self) -> None:
-        self.show_keys(KEY_HINTS)
-        agents = self._found.agents
-        width = min(max((len(agent.name) for agent in agents), default=0), _LONGEST)
+        self.show_keys(_KIND_HINTS)
+        agents = self._answer.agents
+        width = min(max((len(agent.name) for agent in agents), default=0), _MAX_NAME)
         rows = [_format_agent(agent, width) for agent in agents]
         rows += [
             Content.assemble(("! ", "$text-warning"), shorten_path(extension.path, 60))
-            for extension in self._found.skipped
+            for extension in self._answer.skipped
         ]
-        notes = (_OWN,) if self._found.is_trusted else (_UNTRUSTED,)
+        notes = (_OWN,) if self._answer.is_trusted else (_UNTRUSTED,)
         self.show_rows(f"{count('kind', len(agents))}; the agent gives them tasks, or you do: @agent-NAME", rows, notes)
 
     @property
     def _agent(self) -> LoadedAgent | None:
         index = self.marked
-        return self._found.agents[index] if index is not None and index < len(self._found.agents) else None
+        return self._answer.agents[index] if index is not None and index < len(self._answer.agents) else None
 
     def show_reason(self) -> None:
         index, agent = self.marked, self._agent
         if agent is not None:
             wrong = f"It does not start: {agent.refusal}." if agent.refusal else agent.problem
-            self.tell(_explain(agent), "$text-warning" if wrong else "$foreground 60%")
+            self.show_note(_explain(agent), "$text-warning" if wrong else "$foreground 60%")
         elif index is not None:
-            self.tell(f"No subagent: {self._found.skipped[index - len(self._found.agents)].reason}", "$text-warning")
+            self.show_note(
+                f"No subagent: {self._answer.skipped[index - len(self._answer.agents)].reason}", "$text-warning"
+            )
 
     def action_open(self) -> None:
         index, agent = self.marked, self._agent
         if index is None:
             return
-        path = agent.path if agent is not None else self._found.skipped[index - len(self._found.agents)].path
+        path = agent.path if agent is not None else self._answer.skipped[index - len(self._answer.agents)].path
         if not path:
-            self.tell("It is built in.", "$text-warning")
+            self.show_note("It is built in.", "$text-warning")
         elif path.startswith(("/", "~", "../")):
-            self.tell(f"It lies outside of the project: {path}", "$text-warning")
+            self.show_note(f"It lies outside of the project: {path}", "$text-warning")
         else:
             self.answer(("open", path))
 
@@ -89,3 +104,52 @@ def _format_agent(agent: LoadedAgent, width: int) -> Content:
         (" !" if agent.problem or agent.refusal else "  ", "$text-warning"),
         (f" {' · '.join(filter(None, facts))}", "$foreground 60%"),
     )
+
+
+class SubagentDialog(Dialog[str]):
+    """Shows the conversation of a subagent; answers with its id to stop it. `follow`: its events."""
+
+    BINDINGS = get_bindings("subagent")
+    shape = "subagent"
+
+    def __init__(self, name: str, title: str, follow: Follow, *, is_working: bool) -> None:
+        super().__init__(fit_line(title, 120))
+        self._subagent, self._follow, self._is_working = name, follow, is_working
+        self._view = ViewState(session_id=name)
+        self._timer: Timer | None = None
+
+    def compose_body(self) -> ComposeResult:
+        yield Transcript()
+        yield KeyHints(id="subagent-keys")
+
+    def set_up(self) -> None:
+        self._show_keys()
+        self.query_one(Transcript).focus()
+        self._timer = self.set_interval(FLUSH_INTERVAL, self._show, pause=True)
+        start_worker(self, self._read, group="subagent", exclusive=True)
+
+    def _show_keys(self) -> None:
+        hints = (*_SUBAGENT_HINTS[:-1], ("subagent.stop", "stop it"), LEAVE) if self._is_working else _SUBAGENT_HINTS
+        for widget in self.query(KeyHints):  # none: it is being closed
+            widget.show(hints)
+
+    async def _read(self) -> None:
+        async for envelope in self._follow(self._subagent):
+            if show_event(self._view, envelope) and self._timer is not None:
+                self._timer.resume()
+        self._is_working = False
+        self._show_keys()
+        self._show()
+
+    def _show(self) -> None:
+        """Show new events; nothing is drawn without any, or after closing."""
+        if self._timer is not None:
+            self._timer.pause()
+        if self not in self.app.screen_stack:
+            return
+        for transcript in self.query(Transcript):
+            transcript.show(self._view.blocks)
+
+    def action_stop(self) -> None:
+        if self._is_working:
+            self.answer(self._subagent)

@@ -1,23 +1,62 @@
-"""The dialog of the context: every part of the next request with its tokens and why it is there; some can be left out.
+"""Lists of the model's context: its parts, rules, skills, and the notes about the project.
 
-Leaving a part out costs the provider's cache from there on, so the key has to be struck twice, and the line says so.
+Forgetting a stored note takes the same key twice; a proposed note is dropped at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import ClassVar, Final
 
+from textual import on
+from textual.app import ComposeResult
 from textual.content import Content
+from textual.widgets import Input
 
-from core.protocol.queries import ContextAnswer, ContextPart
+from core.protocol.commands import MemoryJudge
+from core.protocol.events import LoadedRule
+from core.protocol.queries import ContextAnswer, ContextPart, LoadedSkill, MemoryNote, RulesAnswer, SkillsAnswer
+from core.text.counting import count
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.screens.dialogs.listings.listing import ListingDialog
-from tui.text import fit_line
+from tui.text import expose_line, fit_line, render_prose, shorten_path
+from tui.widgets.input_line import InputLine, InputPurpose
 from tui.workers import start_worker
 
-KEY_HINTS: Final = (("context.drop", "leave it out"), ("context.leave", "back"))
+_CONTEXT_HINTS: Final = (("context.drop", "leave it out"), ("context.leave", "back"))
 DropPart = Callable[[str], Awaitable[ContextAnswer | None]]
+_RULE_HINTS: Final = (("rules.open", "read it"), ("rules.leave", "back"))
+KINDS: Final = {
+    "always": "always",
+    "globs": "by file",
+    "described": "fetched",
+    "manual": "by name",
+    "agents_md": "instructions",
+    "claude_md": "instructions",
+    "memory": "memory",
+}
+_RULE_MARGIN: Final = 42  # columns of a row and around it that are not the path's
+_MIN_RULE_ROWS, _MAX_RULE = 18, 52
+_UNTRUSTED_RULE: Final = "This project is not trusted: none of its own rules is read."
+_NO_RULES: Final = (
+    "There are no rules here. AGENTS.md in the project is where to begin; /init writes one for your review."
+)
+_NOTE_HINTS: Final = (
+    ("memory.accept", "keep"),
+    ("memory.reject", "drop"),
+    ("memory.edit", "edit"),
+    ("memory.leave", "back"),
+)
+_NO_NOTES: Final = "No notes yet. /memory TEXT keeps one; what the agent proposes waits here for your yes."
+_MAX_ROW: Final = 400
+Judge = Callable[[Sequence[MemoryJudge]], Awaitable[Sequence[MemoryNote] | None]]
+_SKILL_HINTS: Final = (("skills.open", "read it"), ("skills.leave", "back"))
+STATES: Final = {"open": "open", "offered": "told", "named": "by name", "hidden": "not told"}
+_SKILL_MARGIN: Final = 46  # columns of a row and around it that are not the name's
+_MIN_SKILL_ROWS, _MAX_SKILL = 14, 40
+_UNTRUSTED_SKILL: Final = "This project is not trusted: none of its own skills is read."
+_NO_SKILLS: Final = "There are no skills here. A folder .claude/skills/NAME with a SKILL.md makes one."
 
 
 class ContextDialog(ListingDialog[None]):
@@ -28,10 +67,10 @@ class ContextDialog(ListingDialog[None]):
     def __init__(self, report: ContextAnswer, drop: DropPart) -> None:
         super().__init__("Context")
         self._report, self._drop = report, drop
-        self._asked = ""  # the id of the part that the key was struck for once
+        self._confirming_id = ""  # id of the part that the key was pressed for once
 
     def set_up(self) -> None:
-        self.show_keys(KEY_HINTS)
+        self.show_keys(_CONTEXT_HINTS)
         self._show(0)
 
     def _show(self, index: int) -> None:
@@ -49,26 +88,28 @@ class ContextDialog(ListingDialog[None]):
         part = self._part
         if part is None:
             return
-        if self._asked and part.id == self._asked:
+        if self._confirming_id and part.id == self._confirming_id:
             key = format_first_key("context.drop", get_keymap(self.app))
             text = f"{key} again leaves out {part.tokens:,} tokens; what the provider has cached is lost from there on."
-            self.tell(text, "$text-warning")
+            self.show_note(text, "$text-warning")
             return
-        self._asked = ""
+        self._confirming_id = ""
         objection = f" It can't be left out: {part.problem}." if part.problem else ""
-        self.tell(f"{part.reason[:1].upper()}{part.reason[1:]}.{objection}" if part.reason else objection)
+        self.show_note(f"{part.reason[:1].upper()}{part.reason[1:]}.{objection}" if part.reason else objection)
 
     def action_drop(self) -> None:
         part = self._part
         if part is None:
             return
         if part.problem or not part.id:
-            self.tell(f"It can't be left out: {part.problem or 'it is no part of the conversation'}.", "$text-warning")
-        elif self._asked != part.id:
-            self._asked = part.id
+            self.show_note(
+                f"It can't be left out: {part.problem or 'it is no part of the conversation'}.", "$text-warning"
+            )
+        elif self._confirming_id != part.id:
+            self._confirming_id = part.id
             self.show_reason()
         else:
-            self._asked = ""
+            self._confirming_id = ""
             start_worker(self, self._leave_out, part.id, group="drop")
 
     async def _leave_out(self, part: str) -> None:
@@ -83,3 +124,232 @@ def _format_part(part: ContextPart) -> Content:
     sign = " " if part.problem or not part.id else "·"
     name = fit_line(part.name, 60)
     return Content.assemble((f"{part.tokens:>9,} ", "$accent"), f"{sign} {name}", (detail, "$foreground 60%"))
+
+
+class RulesDialog(ListingDialog[str]):
+    """Lists every rule, those sent to the agent first; answers with the path of one to read."""
+
+    BINDINGS = get_bindings("rules")
+
+    def __init__(self, answer: RulesAnswer) -> None:
+        super().__init__("Rules")
+        self._rules = sorted(answer.rules, key=lambda rule: (rule.position == 0, rule.position))
+        self._is_trusted = answer.is_trusted
+
+    def set_up(self) -> None:
+        active_count = sum(rule.position > 0 for rule in self._rules)
+        total = f"{count('rule', active_count)} told, {len(self._rules) - active_count:,} not; the later one holds"
+        notes = () if self._is_trusted else (_UNTRUSTED_RULE,)
+        self.show_keys(_RULE_HINTS)
+        room = max(self.size.width - _RULE_MARGIN, _MIN_RULE_ROWS)
+        width = min(max((len(rule.path) for rule in self._rules), default=0), _MAX_RULE, room)
+        self.show_rows(total, [_format_rule(rule, width) for rule in self._rules], notes)
+
+    @property
+    def _rule(self) -> LoadedRule | None:
+        return self._rules[self.marked] if self.marked is not None and self.marked < len(self._rules) else None
+
+    def show_reason(self) -> None:
+        rule = self._rule
+        if rule is None:
+            self.show_note(_NO_RULES if self._is_trusted else "")
+            return
+        message = ". ".join(filter(None, (f"Why: {rule.reason}" if rule.reason else "", rule.note)))
+        self.show_note(message, "$text-warning" if rule.note else "$foreground 60%")
+
+    def action_open(self) -> None:
+        if (rule := self._rule) is None:
+            return
+        if rule.kind == "memory":
+            self.show_note("A note that you accepted. /memory shows and changes it.")
+        elif rule.path.startswith(("/", "~", "../")):
+            self.show_note(f"It lies outside of the project: {rule.path}", "$text-warning")
+        else:
+            self.answer(rule.path)
+
+
+def _format_rule(rule: LoadedRule, width: int) -> Content:
+    position_label = f"{rule.position:>3} " if rule.position else "  - "
+    style = "$accent" if rule.position else "$foreground 60%"
+    mark = " !" if rule.note else "  "
+    return Content.assemble(
+        (position_label, style),
+        (shorten_path(rule.path, width).ljust(width), "" if rule.position else style),
+        (mark, "$text-warning"),
+        (f" {KINDS[rule.kind]} · {count('byte', rule.size)}", "$foreground 60%"),
+    )
+
+
+class NoteInput(InputLine):
+    """Asks for the words of a note."""
+
+    purposes: ClassVar[Mapping[str, InputPurpose]] = {"note": InputPurpose("What is to be remembered", "keep")}
+
+
+class MemoryDialog(ListingDialog[None]):
+    """Shows notes, those that wait first. `judge` carries verdicts out and returns the notes then, None = failed."""
+
+    BINDINGS = get_bindings("memory")
+
+    def __init__(self, notes: Sequence[MemoryNote], judge: Judge) -> None:
+        super().__init__("Memory of the project")
+        self._notes = _sort(notes)
+        self._send_verdicts = judge
+        self._confirming_id = ""  # id of the stored note that the key was pressed for once
+
+    def compose_body(self) -> ComposeResult:
+        yield from super().compose_body()
+        yield NoteInput(select_on_focus=False)
+
+    def set_up(self) -> None:
+        self.show_keys(_NOTE_HINTS)
+        self._show(0)
+
+    def _show(self, index: int) -> None:
+        waiting = sum(not note.is_kept for note in self._notes)
+        summary = f"{count('note', len(self._notes) - waiting)} kept"
+        total = f"{waiting} waiting · {summary}" if waiting else summary
+        self.show_rows(total, [_format(note) for note in self._notes], (), index)
+
+    @property
+    def _note(self) -> MemoryNote | None:
+        return self._notes[self.marked] if self.marked is not None and self.marked < len(self._notes) else None
+
+    def show_reason(self) -> None:
+        note = self._note
+        if note is None:
+            self.show_note(_NO_NOTES)
+            return
+        if note.id == self._confirming_id:
+            self.show_note(
+                f"{format_first_key('memory.reject', get_keymap(self.app))} again forgets it.", "$text-warning"
+            )
+            return
+        self._confirming_id = ""
+        day = time.strftime("%Y-%m-%d", time.localtime(note.at / 1000))
+        reason = f": {note.why}" if note.why else ""
+        self.show_note(f"{'Kept' if note.is_kept else 'Proposed'} {day}{reason}")
+
+    def action_accept(self) -> None:
+        if (note := self._note) is not None and not note.is_kept:
+            self._carry_out(MemoryJudge(id=note.id, verdict="accept"))
+
+    def action_accept_all(self) -> None:
+        self._carry_out(*(MemoryJudge(id=note.id, verdict="accept") for note in self._notes if not note.is_kept))
+
+    def action_reject(self) -> None:
+        if (note := self._note) is None:
+            return
+        if note.is_kept and self._confirming_id != note.id:
+            self._confirming_id = note.id
+            self.show_reason()
+        else:
+            self._carry_out(MemoryJudge(id=note.id, verdict="reject"))
+
+    def action_edit(self) -> None:
+        if (note := self._note) is not None:
+            line = self.query_one(NoteInput)
+            line.ask("note", render_prose(note.text))
+            self.show_keys(line.hints)
+
+    @on(Input.Submitted)
+    def _apply_edit(self, event: Input.Submitted) -> None:
+        self._close_input()
+        text = event.value.strip()
+        if (note := self._note) is not None and text and (text != note.text or not note.is_kept):
+            self._carry_out(MemoryJudge(id=note.id, verdict="accept", text=text))
+
+    @on(InputLine.Cancelled)
+    def _close_input(self) -> None:
+        self.query_one(NoteInput).close()
+        self.show_keys(_NOTE_HINTS)
+        self.set_focus(None)
+
+    def _carry_out(self, *verdicts: MemoryJudge) -> None:
+        if verdicts:
+            start_worker(self, self._submit, verdicts, group="memory")
+
+    async def _submit(self, verdicts: Sequence[MemoryJudge]) -> None:
+        index = self.marked or 0
+        if (notes := await self._send_verdicts(verdicts)) is not None and self.is_attached:
+            self._notes, self._confirming_id = _sort(notes), ""
+            self._show(index)
+
+
+def _sort(notes: Sequence[MemoryNote]) -> list[MemoryNote]:
+    return sorted(notes, key=lambda note: (note.is_kept, note.at))
+
+
+def _format(note: MemoryNote) -> Content:
+    mark = ("✓ ", "$text-success") if note.is_kept else ("? ", "$text-warning")
+    return Content.assemble(mark, expose_line(note.text, _MAX_ROW))
+
+
+class SkillsDialog(ListingDialog[str]):
+    """Shows every skill, then the files that make none; answers with the path of one to be read."""
+
+    BINDINGS = get_bindings("skills")
+
+    def __init__(self, answer: SkillsAnswer) -> None:
+        super().__init__("Skills")
+        self._answer = answer
+
+    def set_up(self) -> None:
+        skills = self._answer.skills
+        visible_count = sum(skill.state != "hidden" for skill in skills)
+        self.show_keys(_SKILL_HINTS)
+        room = max(self.size.width - _SKILL_MARGIN, _MIN_SKILL_ROWS)
+        width = min(max((len(skill.name) for skill in skills), default=0), _MAX_SKILL, room)
+        rows = [_format_skill(skill, width) for skill in skills]
+        rows += [
+            Content.assemble(("! ", "$text-warning"), shorten_path(extension.path, 60))
+            for extension in self._answer.skipped
+        ]
+        notes = () if self._answer.is_trusted else (_UNTRUSTED_SKILL,)
+        self.show_rows(
+            f"{count('skill', len(skills))}, {visible_count:,} told; the agent opens one when it fits", rows, notes
+        )
+
+    @property
+    def _path(self) -> str:
+        """The path of the marked row, "" = there is none."""
+        index, skills, skipped_extensions = self.marked, self._answer.skills, self._answer.skipped
+        return (
+            ""
+            if index is None
+            else skills[index].path
+            if index < len(skills)
+            else skipped_extensions[index - len(skills)].path
+        )
+
+    def show_reason(self) -> None:
+        index, skills = self.marked, self._answer.skills
+        if index is None:
+            self.show_note(_NO_SKILLS if self._answer.is_trusted else "")
+        elif index < len(skills):
+            self.show_note(_explain(skills[index]), "$text-warning" if skills[index].note else "$foreground 60%")
+        else:
+            self.show_note(f"No skill: {self._answer.skipped[index - len(skills)].reason}", "$text-warning")
+
+    def action_open(self) -> None:
+        if not (path := self._path):
+            return
+        if path.startswith(("/", "~", "../")):
+            self.show_note(f"It lies outside of the project: {path}", "$text-warning")
+        else:
+            self.answer(path)
+
+
+def _explain(skill: LoadedSkill) -> str:
+    return ". ".join(filter(None, (f"Why: {skill.reason}", skill.note, skill.description)))
+
+
+def _format_skill(skill: LoadedSkill, width: int) -> Content:
+    is_visible = skill.state != "hidden"
+    style = "" if is_visible else "$foreground 60%"
+    return Content.assemble(
+        ("+ " if is_visible else "- ", "$accent" if is_visible else style),
+        (shorten_path(skill.name, width).ljust(width), style),
+        (" !" if skill.note else "  ", "$text-warning"),
+        (f" {STATES[skill.state]} · {skill.scope}, {shorten_path(skill.source, 20)}", "$foreground 60%"),
+    )

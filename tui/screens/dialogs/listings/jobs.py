@@ -1,4 +1,4 @@
-"""The dialog of the commands in the background: what each writes now, and what it has changed so far."""
+"""The dialog of background commands: their current output, and their changes so far."""
 
 from __future__ import annotations
 

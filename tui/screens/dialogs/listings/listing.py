@@ -15,14 +15,14 @@ from tui.text import fit_line
 from tui.widgets.key_hints import Hint, KeyHints
 
 _LONGEST_NOTE = 200
-_LONGEST_REASON = 300
+_MAX_REASON = 300
 
 
 class ListingDialog(Dialog[T]):
-    """Shows rows, one of them marked. What it says of that one is `show_reason`'s."""
+    """Lists rows with a cursor, and the details of the current one (`show_reason`)."""
 
     shape = "page"
-    _width = 0  # columns that the rows were made for
+    _width = 0  # columns that the rows were laid out for
 
     def compose_body(self) -> ComposeResult:
         yield Static(id="listing-sum")
@@ -48,7 +48,7 @@ class ListingDialog(Dialog[T]):
         self.show_reason()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Make the rows anew for another width, with the mark where it is."""
+        """Lay out the rows for the new width; the cursor keeps its index."""
         before, self._width = self._width, event.size.width
         if before not in {0, event.size.width} and self.query(OptionList):
             index = self.marked
@@ -57,17 +57,17 @@ class ListingDialog(Dialog[T]):
 
     @property
     def marked(self) -> int | None:
-        """The place of the marked row, from 0; None = there are no rows."""
+        """The index of the current row; None = there are no rows."""
         return self.query_one(OptionList).highlighted
 
     def on_option_list_option_highlighted(self) -> None:
         self.show_reason()
 
     def show_reason(self) -> None:
-        """Say of the marked row what is to be known about it."""
+        """Show the details of the current row."""
 
-    def tell(self, text: str, style: str = "$foreground 60%") -> None:
-        self.query_one("#listing-reason", Static).update(Content.styled(fit_line(text, _LONGEST_REASON), style))
+    def show_note(self, text: str, style: str = "$foreground 60%") -> None:
+        self.query_one("#listing-reason", Static).update(Content.styled(fit_line(text, _MAX_REASON), style))
 
     def action_move(self, step: int) -> None:
         options = self.query_one(OptionList)

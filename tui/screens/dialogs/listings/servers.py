@@ -1,6 +1,6 @@
-"""The dialog of the MCP servers: how each goes, what it takes of the model's window, and the switches of its tools.
+"""The dialog of the MCP servers: their status, their share of the model's window, and the switches of their tools.
 
-Whether a server of the project may run is asked in a dialog of its own, which shows the whole of its entry.
+Another dialog asks whether a server of the project may run, and shows its whole entry.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ BOXED: Final = "It runs in the box: what it writes waits for your review, and it
 REMOTE: Final = "It is reached over the network, and nothing holds what it does."
 _NONE: Final = "There are no MCP servers here. docs/mcp.md says how to configure one."
 _UNTRUSTED: Final = "This project is not trusted: none of its own servers is known."
-_LONGEST_NAME: Final = 24
+_MAX_NAME: Final = 24
 _MAX_PROBLEMS: Final = 3
 LOOK_AGAIN: Final = 0.5  # seconds, while a server is being started
 _ALLOWED: Final = frozenset({"idle", "starting", "running", "failed"})
@@ -63,7 +63,7 @@ class ServersDialog(ListingDialog[None]):
 
     def __init__(self, answer: ServersAnswer, act: Act, look: Look) -> None:
         super().__init__("MCP servers")
-        self._found, self._act, self._look = answer, act, look
+        self._answer, self._act, self._load_servers = answer, act, look
         self._timer: Timer | None = None
         self._unfolded = {server.name for server in answer.servers} if len(answer.servers) == 1 else set[str]()
 
@@ -74,11 +74,11 @@ class ServersDialog(ListingDialog[None]):
         self._show(0)
 
     def _show(self, index: int) -> None:
-        answer = self._found
+        answer = self._answer
         tools = [tool for server in answer.servers for tool in server.tools if tool.is_on and server.state in _ALLOWED]
         tokens = sum(tool.tokens for tool in tools)
         total = f"{count('server', len(answer.servers))}, {count('tool', len(tools))} on: {tokens:,} tokens"
-        width = min(max((len(server_row.name) for server_row in answer.servers), default=0), _LONGEST_NAME)
+        width = min(max((len(server_row.name) for server_row in answer.servers), default=0), _MAX_NAME)
         rows = [_format_tool(tool) if tool else _format_server(server, width) for server, tool in self._rows]
         hidden_count = len(answer.problems) - _MAX_PROBLEMS
         notes = (*answer.problems[:_MAX_PROBLEMS], *((f"and {hidden_count:,} more",) if hidden_count > 0 else ()))
@@ -86,26 +86,26 @@ class ServersDialog(ListingDialog[None]):
         if self._timer is not None:
             self._timer.stop()
         starts = any(server_row.state == "starting" for server_row in answer.servers)
-        self._timer = self.set_timer(LOOK_AGAIN, self._begin_look) if starts else None
+        self._timer = self.set_timer(LOOK_AGAIN, self._start_poll) if starts else None
 
-    def _begin_look(self) -> None:
-        start_worker(self, self._look_again, group="servers look")
+    def _start_poll(self) -> None:
+        start_worker(self, self._poll, group="servers look")
 
-    async def _look_again(self) -> None:
-        self._take(await self._look())
+    async def _poll(self) -> None:
+        self._take(await self._load_servers())
 
     def _take(self, answer: ServersAnswer | None) -> None:
         """Show the servers as they are now, with the mark where it was."""
         if answer is not None and self.is_attached:
             index = self.marked or 0
-            self._found = answer
+            self._answer = answer
             self._show(index)
 
     @property
     def _rows(self) -> list[tuple[ServerRow, ServerToolRow | None]]:
-        """The rows in their order: each server, and its tools below it where it is unfolded."""
+        """The rows in order: every server, and the tools of unfolded ones."""
         rows: list[tuple[ServerRow, ServerToolRow | None]] = []
-        for server in self._found.servers:
+        for server in self._answer.servers:
             rows.append((server, None))
             rows += [(server, tool) for tool in server.tools if server.name in self._unfolded]
         return rows
@@ -117,21 +117,23 @@ class ServersDialog(ListingDialog[None]):
 
     def show_reason(self) -> None:
         if (row := self._row) is None:
-            self.tell(_NONE if self._found.is_trusted else "")
+            self.show_note(_NONE if self._answer.is_trusted else "")
             return
         server, tool = row
         if tool is not None:
             if tool.is_held:
-                self.tell("It describes itself otherwise than before: look at it, then switch it on.", "$text-warning")
+                self.show_note(
+                    "It describes itself otherwise than before: look at it, then switch it on.", "$text-warning"
+                )
                 return
             if tool.flags:
-                self.tell(f"Look at its words: {', '.join(tool.flags)}.", "$text-warning")
+                self.show_note(f"Look at its words: {', '.join(tool.flags)}.", "$text-warning")
                 return
             reads = "It says that it changes nothing. " if tool.is_reading else ""
-            self.tell(f"{reads}{tool.description}")
+            self.show_note(f"{reads}{tool.description}")
         else:
             detail = server.problem or server.entry.replace("\n", ", ")
-            self.tell(f"{server.source}: {detail}", "$text-warning" if server.problem else "$foreground 60%")
+            self.show_note(f"{server.source}: {detail}", "$text-warning" if server.problem else "$foreground 60%")
 
     def action_unfold(self) -> None:
         """Show or hide the tools of a server; one whose tools nobody knows yet is started for that."""
@@ -155,7 +157,7 @@ class ServersDialog(ListingDialog[None]):
 
     def action_restart(self) -> None:
         if (row := self._row) is not None:
-            self.tell("It is being started.")
+            self.show_note("It is being started.")
             self._carry_out(row[0], "restart")
 
     def action_stop(self) -> None:
@@ -163,14 +165,14 @@ class ServersDialog(ListingDialog[None]):
             self._carry_out(row[0], "stop")
 
     def action_allow(self) -> None:
-        """Ask for the yes to the marked server, or take it back at once."""
+        """Ask for approval of the current server, or revoke it immediately."""
         if (row := self._row) is None:
             return
         server = row[0]
         if not server.is_project:
-            self.tell("It stands in your own configuration, which is your yes.", "$text-warning")
+            self.show_note("It stands in your own configuration, which is your yes.", "$text-warning")
         elif server.state == "off":
-            self.tell("It is switched off: switch it on first.", "$text-warning")
+            self.show_note("It is switched off: switch it on first.", "$text-warning")
         elif server.state in _ALLOWED:
             self._carry_out(server, "withdraw")
         else:
@@ -216,7 +218,7 @@ class ServerConsentDialog(ConfirmDialog):
 
 
 def build_server_page(server: ServerRow) -> PageDialog:
-    """Build the page of a server: its entry, what is wrong with it, and the end of its log."""
+    """Build the page of a server: its entry, its errors, and the end of its log."""
     parts = [
         (f"{STATES[server.state]}, {render_prose(server.source)}\n\n", "$foreground 60%"),
         (f"{expose_text(server.entry)}\n", ""),
@@ -228,7 +230,7 @@ def build_server_page(server: ServerRow) -> PageDialog:
 
 
 def build_tool_page(tool: ServerToolRow) -> PageDialog:
-    """Build the page of a tool: what the model is told of it, and what that was where it changed."""
+    """Build the page of a tool: its description for the model, and the previous one if that changed."""
     now = [(f"! {', '.join(tool.flags)}\n\n", "$text-warning")] if tool.flags else []
     now += [("Now:\n", "bold")] if tool.is_held else []
     parts = [*now, (expose_text(tool.text), "")]

@@ -1,6 +1,5 @@
-"""The dialog of the settings: each with its value and where that comes from; what the user wants otherwise is written
-into their own file, and what the engine says of it stands below the row.
-"""
+"""The dialog of the settings: values and their origins. Edits are written to the user's file, and the engine's reply
+is displayed below the row."""
 
 from __future__ import annotations
 
@@ -29,8 +28,8 @@ MUTED: Final = "$foreground 60%"
 _NAME_WIDTH: Final = 24
 _ORIGIN_WIDTH: Final = 12
 _WIDEST: Final = 100  # columns of the box
-_LONGEST_REFUSAL: Final = 6  # lines
-_BESIDE: Final = 11  # columns of a row that are margins and gaps
+_MAX_REFUSAL_LINES: Final = 6  # lines
+_ROW_MARGIN: Final = 11  # columns of a row that are margins and gaps
 _NONE: Final = "No setting has all of these words in its name or its description."
 _REFUSED: Final = "✗ Nothing was saved."
 _EMPHASIS: Final = re.compile(r"\*([^*]+)\*")
@@ -39,7 +38,7 @@ Keep = Callable[[SettingKeep], Awaitable[ConfigAnswer | Reject]]
 
 
 class SettingInput(InputLine):
-    """Asks for the value of a setting, as it stands in the file."""
+    """The input for the value of a setting, in the file's syntax."""
 
     purposes: ClassVar[Mapping[str, InputPurpose]] = {
         "text": InputPurpose("a text, without quotes", "save"),
@@ -57,10 +56,10 @@ class SettingsDialog(ListingDialog[None]):
 
     def __init__(self, answer: ConfigAnswer, keep: Keep, words: Mapping[str, Sequence[str]] | None = None) -> None:
         super().__init__("Settings")
-        self._answer, self._keep, self._words = answer, keep, words or {}
+        self._answer, self._save_setting, self._words = answer, keep, words or {}
         self._listed: list[SettingRow] = []
         self._typed: SettingRow | None = None  # the one whose value is typed; the mouse may move the mark meanwhile
-        self._outcome: tuple[str, str] = ("", "")  # of the last change: its key, and what is said of it
+        self._outcome: tuple[str, str] = ("", "")  # key and result of the last edit
 
     def compose_body(self) -> ComposeResult:
         yield SteadyInput(
@@ -99,7 +98,7 @@ class SettingsDialog(ListingDialog[None]):
         every = self._answer.settings
         own_count = sum(row.own is not None for row in every)
         total = f"{len(self._listed)} of {count('setting', len(every))}" if words else count("setting", len(every))
-        width = min(self.size.width, _WIDEST) - _BESIDE
+        width = min(self.size.width, _WIDEST) - _ROW_MARGIN
         signs = ("✗" if fault.level == "error" else "!" for fault in self._answer.problems)
         faults = zip(signs, self._answer.problems, strict=True)
         problems = [fit_line(f"{sign} {fault.message}", width) for sign, fault in faults]
@@ -118,17 +117,19 @@ class SettingsDialog(ListingDialog[None]):
     def show_reason(self) -> None:
         row = self._row
         if row is None:
-            self.tell(_NONE)
+            self.show_note(_NONE)
             return
         key, outcome = self._outcome
         if key != row.key:
             self._outcome = ("", "")
             outcome = ""
-        width = min(self.size.width, _WIDEST) - _BESIDE
+        width = min(self.size.width, _WIDEST) - _ROW_MARGIN
         source = f"From {row.source}." if row.source else ""
         last = outcome or row.elsewhere or _explain_stronger(row) or source
-        lines = [Content.styled(fit_line(last, _LONGEST_REFUSAL * width), _choose_style(row, outcome))] if last else []
-        if not outcome.startswith(_REFUSED):  # else what is valid is said in it, and room is scarce
+        lines = (
+            [Content.styled(fit_line(last, _MAX_REFUSAL_LINES * width), _choose_style(row, outcome))] if last else []
+        )
+        if not outcome.startswith(_REFUSED):  # otherwise the input names the valid values; space is scarce
             lines = [*_describe(row, width), *lines]
         self.query_one("#listing-reason", Static).update(Content("\n").join(lines))
 
@@ -149,19 +150,19 @@ class SettingsDialog(ListingDialog[None]):
             options = [PickerOption("", "–", "the default")] if row.default == "" else []
             options += [PickerOption(word, word, "the default" if word == row.default else "") for word in words]
             picker = PickerDialog(
-                row.key, options, current=str(row.value), explanation=fit_line(_write_meaning(row), 200)
+                row.key, options, current=str(row.value), explanation=fit_line(_render_meaning(row), 200)
             )
             _ = self.app.push_screen(picker, lambda word: self._change(row, word) if word is not None else None)
         else:
             self._typed, line = row, self.query_one(SettingInput)
-            line.ask(row.kind, _write_value(row.default if row.own is None else row.own))
+            line.ask(row.kind, _format_input(row.default if row.own is None else row.own))
             self.show_keys(line.hints)
 
     def action_reset(self) -> None:
         if (row := self._row) is None or row.elsewhere:
             return
         if row.own is None:
-            self._tell_outcome(row.key, f"Your config.toml doesn't set it. {_explain_stronger(row)}".strip())
+            self._show_outcome(row.key, f"Your config.toml doesn't set it. {_explain_stronger(row)}".strip())
         else:
             self._change(row, None)
 
@@ -182,11 +183,11 @@ class SettingsDialog(ListingDialog[None]):
         start_worker(self, self._submit, SettingKeep(key=row.key, text=text), group="settings", exclusive=True)
 
     async def _submit(self, command: SettingKeep) -> None:
-        answer = await self._keep(command)
+        answer = await self._save_setting(command)
         if not self.is_attached:
             return
         if isinstance(answer, Reject):
-            self._tell_outcome(command.key, f"{_REFUSED} {_begin_large(answer.message)} {answer.hint}")
+            self._show_outcome(command.key, f"{_REFUSED} {_capitalize(answer.message)} {answer.hint}")
             return
         before = next((row.own for row in self._answer.settings if row.key == command.key), None)
         self._answer, index = answer, self.marked or 0
@@ -197,11 +198,11 @@ class SettingsDialog(ListingDialog[None]):
             notice = f"Taken out of your config.toml, where it was {_format_value(before)}."
         else:
             notice = f"Saved in your config.toml: {_format_value(row.own if row is not None else command.text)}."
-        after = (_explain_stronger(row) or _tell_beginning(row)) if row is not None else ""
+        after = (_explain_stronger(row) or _show_initial_note(row)) if row is not None else ""
         self._outcome = (command.key, f"{notice} {after}".strip())
         self._list(index)
 
-    def _tell_outcome(self, key: str, text: str) -> None:
+    def _show_outcome(self, key: str, text: str) -> None:
         self._outcome = (key, text)
         self.show_reason()
 
@@ -234,25 +235,25 @@ def _choose_style(row: SettingRow, outcome: str) -> str:
 
 
 def _describe(row: SettingRow, width: int) -> Iterator[Content]:
-    """Iterate over the meaning of a setting and what it may be."""
+    """Iterate over the meaning and the valid values of a setting."""
     if row.meaning:
-        yield Content(fit_line(_write_meaning(row), 3 * width))
+        yield Content(fit_line(_render_meaning(row), 3 * width))
     default = "" if row.elsewhere else f"Default: {_format_value(row.default)}."
     valid = f"Valid: {row.valid}." if row.valid else ""
     if facts := " ".join(filter(None, (valid, default))):
         yield Content.styled(fit_line(facts, 2 * width), MUTED)
 
 
-def _write_meaning(row: SettingRow) -> str:
+def _render_meaning(row: SettingRow) -> str:
     """Return the meaning as a sentence, without the marks that it has in the manual."""
     parts = row.meaning.split("`")
     parts[::2] = [_EMPHASIS.sub(r"\1", part) for part in parts[::2]]  # a star within code is a star
-    sentence = "".join(parts) if not parts[0] else _begin_large("".join(parts))  # a word of code stays as it is
+    sentence = "".join(parts) if not parts[0] else _capitalize("".join(parts))  # code identifiers are unchanged
     return sentence if not sentence or sentence.endswith((".", "?")) else f"{sentence}."
 
 
 def _explain_stronger(row: SettingRow) -> str:
-    """Return sentences about what is stronger than the user's file, and when that one counts; "" = nothing is."""
+    """Explain which sources override the user's file, and when it applies; "" = none do."""
     value = _format_value(row.value)
     match row.origin:
         case "command line" if row.kind == "list":
@@ -269,18 +270,18 @@ def _explain_stronger(row: SettingRow) -> str:
     return ""
 
 
-def _tell_beginning(row: SettingRow) -> str:
+def _show_initial_note(row: SettingRow) -> str:
     return f"It takes effect {row.begins}." if row.begins else ""
 
 
-def _begin_large(text: str) -> str:
+def _capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
 def _format_value(value: Any) -> str:
-    return "–" if value in ("", None, [], {}) else _write_value(value)
+    return "–" if value in ("", None, [], {}) else _format_input(value)
 
 
-def _write_value(value: Any) -> str:
-    """Return a value as it is typed: a text without its quotes."""
+def _format_input(value: Any) -> str:
+    """Format a value for typing: a string without quotes."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

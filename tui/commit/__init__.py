@@ -1,1 +1,0 @@
-"""Dialogs in which what was accepted becomes commits, and a branch a pull request."""

@@ -1,1 +1,0 @@
-"""The line above the prompt: a step of the tour, else a hint that fits what has just happened."""

@@ -1,0 +1,178 @@
+"""The controller of the user's attention: the window's title, the tab's progress, and notifications.
+
+Every question and every end of a turn causes one notification, unless this window has the focus. Title and progress
+show the same state as the status bar.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from typing import Final, NamedTuple
+
+from textual.content import Content
+from textual.widgets import Static
+
+from core.protocol.queries.sessions import NotificationSettings
+from core.protocol.renames import list_changes
+from core.text.counting import count
+from tui.screens.controller import Controller, ScreenContext
+from tui.state import ViewState
+from tui.terminal.capabilities import detect_capabilities
+from tui.terminal.driver import TerminalDriver
+from tui.terminal.sequences import MAX_BODY, MAX_TITLE, ProgressState, clean_line, format_notification
+from tui.themes.appearance import is_read_out
+
+PROGRAM: Final = "agent-tui"
+MAX_ANNOUNCEMENTS: Final = 3
+COMMAND_TIMEOUT: Final = 10.0  # seconds that the user's command for a notification may take
+
+
+class Situation(NamedTuple):
+    """The state for the title: whether something runs, the pending hunks and the verified ones among them, and open
+    questions."""
+
+    is_working: bool = False
+    verified: int = 0
+    pending: int = 0
+    questions: int = 0
+
+    @classmethod
+    def read(cls, state: ViewState) -> Situation:
+        changes = [
+            change for change in list_changes(state.changes) if change.check is not None and change.check.is_verified
+        ]
+        return cls(
+            is_working=state.is_running or state.is_running_command,
+            verified=sum(max(len(change.hunks), 1) for change in changes),
+            pending=state.pending_hunk_count,
+            questions=len(state.approvals) + len(state.questions) + (state.trust_question is not None),
+        )
+
+    def describe(self) -> str:
+        """Describe the situation in a few words; "" = idle."""
+        hunks = f"{count('hunk', self.verified)} verified" if self.verified else ""
+        hunks = f"{count('hunk', self.pending)} to review" if self.pending and not hunks else hunks
+        questions = count("question", self.questions) if self.questions else ""
+        return " · ".join(filter(None, ("working" if self.is_working else "", hunks, questions)))
+
+    @property
+    def progress(self) -> ProgressState:
+        return "waiting" if self.questions else "busy" if self.is_working else "none"
+
+
+class Announcements(Static):
+    """The last things that were announced, one a line, for ears."""
+
+    DEFAULT_CSS = "Announcements { height: auto; max-height: 3; }"
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self.lines: list[str] = []
+
+    def add(self, text: str) -> None:
+        self.lines = [*self.lines, clean_line(text, MAX_BODY)][-MAX_ANNOUNCEMENTS:]
+        self.update(Content("\n".join(self.lines)))
+
+
+class AttentionController(Controller):
+    """Reports the session's state to terminal and desktop. `settings`: the user's configuration of that."""
+
+    def __init__(self, context: ScreenContext) -> None:
+        super().__init__(context)
+        self.settings = NotificationSettings()
+        self._capabilities = detect_capabilities()
+        self._situation = Situation()
+        self._known_questions: frozenset[str] | None = None
+
+    def adopt(self, settings: NotificationSettings) -> None:
+        """Adopt the user's settings, and apply them."""
+        self.settings = settings
+        self._show()
+
+    def update(self) -> None:
+        """Report the session's state, and notify the user of news that require them."""
+        before, self._situation = self._situation, Situation.read(self.context.state)
+        state = self.context.state
+        question_keys = frozenset((*state.approvals, *state.questions))
+        known_keys, self._known_questions = self._known_questions, question_keys
+        self._show()
+        if before.is_working != self._situation.is_working and self._situation.is_working:
+            self._announce("The agent works.")
+        if (
+            known_keys is None or not self.context.bridge.caught_up.is_set()
+        ):  # replayed events of an old session are no news
+            return
+        if new := question_keys - known_keys:
+            self._notify(self._describe_question(new))
+        elif before.is_working and not self._situation.is_working and not self._situation.questions:
+            self._notify(" · ".join(filter(None, ("Done", self._situation.describe()))))
+
+    def _describe_question(self, new: frozenset[str]) -> str:
+        state = self.context.state
+        for key, approval in state.approvals.items():
+            if key in new:
+                return f"Asks for your yes: {approval.subject}"
+        question = next(state.questions[key] for key in state.questions if key in new)
+        return f"Asks: {question.title or question.questions[0].text}"
+
+    @property
+    def _terminal(self) -> TerminalDriver | None:
+        """The terminal that the screen is on; None where it is in a page, or nowhere."""
+        driver = self.context.screen.app._driver
+        return driver if isinstance(driver, TerminalDriver) else None
+
+    def _format_title(self, detail: str = "") -> str:
+        project = self.context.state.workspace.rstrip("/").rpartition("/")[2]
+        return " · ".join(filter(None, (PROGRAM, project, detail)))
+
+    def _show(self) -> None:
+        if (terminal := self._terminal) is None:
+            return
+        if self.settings.title:
+            terminal.show_title(self._format_title(self._situation.describe()))
+        if self.settings.progress:
+            terminal.show_progress(self._situation.progress)
+
+    def _notify(self, body: str) -> None:
+        self._announce(f"{body}.")
+        settings, title = self.settings, self._format_title()
+        if settings.when == "never" or (settings.when == "unfocused" and self.context.screen.app.app_focus):
+            return
+        if (terminal := self._terminal) is not None:
+            terminal.write_sequence(format_notification(settings.terminal, title, body, self._capabilities))
+        if settings.command:
+            words = (*settings.command, clean_line(title, MAX_TITLE), clean_line(body, MAX_BODY))
+            self.context.start(self._run_command, words, group="notifying", exclusive=True)
+
+    def _announce(self, text: str) -> None:
+        """Announce something as a line for a screen reader."""
+        if is_read_out(self.context.screen.app):
+            self.context.start(self._add_line, text, group="announcing")
+
+    async def _add_line(self, text: str) -> None:
+        (await self.context.ensure_bar(Announcements, "announcements")).add(text)
+
+    async def _run_command(self, words: tuple[str, ...]) -> None:
+        """Run the user's command with title and text as its last words; no shell reads them."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *words,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as fault:
+            self.context.notify_user(f"notify.command: {words[0]} can't be started: {fault.strerror}.", is_error=True)
+            return
+        try:
+            async with asyncio.timeout(COMMAND_TIMEOUT):
+                await process.wait()
+        except TimeoutError:
+            self.context.notify_user(f"notify.command: {words[0]} took longer than {COMMAND_TIMEOUT:.0f} s.")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)

@@ -1,1 +1,0 @@
-"""Guidance: the tour, and hints that go away once their key was used."""
