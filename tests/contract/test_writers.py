@@ -157,6 +157,7 @@ WRITERS: dict[str, str] = {
     "core.index.repo_map": READS,
     "core.index.search.index_search": READS,
     "core.index.search.symbol_search": READS,
+    "core.index.search.vectors": READS,
     "core.index.writer": INDEX,
     "tui.clipboard": STARTS,
     "tui.terminal.capabilities": STARTS,
