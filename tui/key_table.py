@@ -481,3 +481,17 @@ _ROWS: Final[tuple[Row, ...]] = (
 
 
 KEYS: Final = tuple(Key(*row) for row in _ROWS)
+
+# The widget that performs the actions of a scope, as a CSS selector of Textual.
+ACTION_SCOPES: Final = {
+    "review": "ReviewPane",
+    "changes": "ChangeList",
+    "plan": "PlanPanel",
+    **{name: f"#{name}" for name in ("prompt", "transcript", "approval", "question")},
+    "debug": "DebugBoard",
+    "agents": "AgentList",
+    "background": "BackgroundList",
+    "findings": "FindingList",
+    "files": "FileTree",
+    "preview": "FilePreview",
+}

@@ -13,8 +13,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
-from core.protocol.events import ApprovalRequested
-from core.protocol.queries import BackgroundAgentInfo
+from core.protocol.events import ApprovalRequested, BackgroundAgentInfo
 from core.state.session import SubagentState
 from core.text.counting import count
 from tui.block import TranscriptBlock

@@ -10,11 +10,10 @@ from getpass import getpass
 from pathlib import Path
 from typing import ClassVar, Final
 
+from core.arguments import Arguments, Front
 from core.cli.parsing import (
     EFFORTS,
     MODES,
-    Arguments,
-    Front,
     build_parser,
     parse_agent,
     parse_count,

@@ -14,11 +14,12 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
+from core.arguments import Arguments, Front
 from core.background.control import SUCCESSION_SECONDS, WorkerLock, delete_agent, send_message, start_agent, stop_agent
 from core.background.locations import open_configured_store
 from core.background.records import ENDED, AgentLimits, AgentRequest, BackgroundAgent
 from core.background.store import AgentStore, require_agent
-from core.cli.parsing import MODES, Arguments, Front, build_parser, parse_count, parse_directory, parse_dollars
+from core.cli.parsing import MODES, build_parser, parse_count, parse_directory, parse_dollars
 from core.cli.streams import write_json
 from core.clock import now_ms
 from core.errors import CommandRejected, StateError

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from core import __version__
+from core.arguments import Arguments, EngineArguments, Front, PrintArguments, ScreenArguments, SessionArguments
 from core.cli.parsing import (
     EFFORTS,
     MODES,
-    Arguments,
-    Front,
-    OutputFormat,
     Parser,
     locate_subcommand,
     parse_agent,
@@ -31,10 +29,9 @@ from core.cli.parsing import (
 )
 from core.cli.print_mode.options import PRINT_OPTIONS, add_print_options, check_print_options, collect_print_values
 from core.exits import EXIT_MEANINGS, ExitCode
-from core.protocol.options import EngineOptions
 
 if TYPE_CHECKING:
-    from core.protocol.tools import ToolSettings
+    pass
 
 # Every name is a module of this package with `parse(argv)` and `run(arguments)`.
 SUBCOMMANDS: Final = frozenset(
@@ -181,50 +178,6 @@ environment:
   AGENT_TUI_STATE_DIR                     where sessions and pasted keys are
   AGENT_TUI_TRACEBACK=1                   show where an error came from
   VISUAL, EDITOR                          the editor that Ctrl+G opens"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionArguments(Arguments, EngineOptions):
-    """A command line about a session: the engine's options, and the session to resume."""
-
-    continue_last: bool = False
-    resume: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScreenArguments(SessionArguments):
-    """`pane`: the pane that is open at the start, at `place`; `program`: the argv prefix that starts the engine."""
-
-    front: ClassVar[Front] = "screen"
-    demo: bool = False
-    pane: str = ""
-    place: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrintArguments(SessionArguments):
-    """`prompt` None: read it from stdin. `images`: files to send with it, "-" = stdin. `best`: the models that the
-    prompt is tried with in parallel, "" = the session's; () = it is answered once. `tools`: limits of tools by name.
-    `accept`: "all", "verified", and patterns of paths to accept at the end. `json_schema`: the file of the schema that
-    the answer must match."""
-
-    front: ClassVar[Front] = "print"
-    interactive: bool = False
-    watch: bool = False
-    prompt: str | None = None
-    output_format: OutputFormat = "text"
-    accept: tuple[str, ...] = ()
-    images: tuple[str, ...] = ()
-    best: tuple[str, ...] = ()
-    tools: Mapping[str, ToolSettings] = field(default_factory=dict)
-    json_schema: Path | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineArguments(SessionArguments):
-    """The engine of a screen, which communicates over standard input and output."""
-
-    front: ClassVar[Front] = "engine"
 
 
 def _format_epilog() -> str:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from core.cli.parsing import Arguments, Front, build_parser, parse_directory, parse_session_id
+from core.arguments import Arguments, Front
+from core.cli.parsing import build_parser, parse_directory, parse_session_id
 from core.errors import StateError
 from core.exits import ExitCode
 from core.protocol.queries import SessionInfo

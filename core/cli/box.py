@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TextIO
 
-from core.cli.parsing import MODES, Arguments, Front, ModeName, build_parser, parse_directory, parse_seconds
+from core.arguments import Arguments, Front
+from core.cli.parsing import MODES, ModeName, build_parser, parse_directory, parse_seconds
 from core.engine import Engine, EngineOptions
 from core.engine.shared.box import SharedBox
 from core.errors import AgentTuiError

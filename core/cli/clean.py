@@ -17,7 +17,8 @@ import msgspec
 from msgspec import Struct
 
 from core import crash_reports
-from core.cli.parsing import Arguments, Front, build_parser, parse_count, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import build_parser, parse_count, parse_directory
 from core.cli.streams import write_json
 from core.clock import now_ms
 from core.exits import ExitCode

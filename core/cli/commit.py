@@ -10,7 +10,8 @@ from typing import ClassVar, Final, get_args
 
 from msgspec.structs import replace
 
-from core.cli.parsing import Front, build_parser, parse_directory
+from core.arguments import Front
+from core.cli.parsing import build_parser, parse_directory
 from core.cli.session_changes import (
     CODES,
     ChangesArguments,

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, cast
 
+from core.arguments import Arguments, Front
 from core.cli.arguments import SUBCOMMANDS, build_main_parser
-from core.cli.parsing import MODES, Arguments, Front, Parser, build_parser, describe_subcommand
+from core.cli.parsing import MODES, Parser, build_parser, describe_subcommand
 from core.exits import ExitCode
 
 # The fixed first words of subcommands, which argparse sees as free words.

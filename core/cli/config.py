@@ -14,7 +14,8 @@ from typing import ClassVar, Final, Literal
 
 import msgspec
 
-from core.cli.parsing import Arguments, Front, Parser, build_parser, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import Parser, build_parser, parse_directory
 from core.cli.streams import write_json
 from core.config.loading import load_with_notices
 from core.config.settings import FILE_NAME

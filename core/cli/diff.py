@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
-from core.cli.parsing import Front, build_parser, parse_directory, parse_session_id
+from core.arguments import Front
+from core.cli.parsing import build_parser, parse_directory, parse_session_id
 from core.cli.review import find_session_to_review
 from core.cli.session_changes import (
     ChangesArguments,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from core import __version__
-from core.cli.parsing import Arguments, Front
+from core.arguments import Arguments, Front
 from core.config.loading import PROJECT_FILE, load_with_notices
 from core.config.settings import FILE_NAME, LoadedSettings, Settings
 from core.errors import AgentTuiError
@@ -280,7 +280,7 @@ def _find_version(name: str) -> str:
 
 
 async def _load_models(settings: Settings) -> ModelsAnswer:
-    from core.providers.catalog.discovery import discover_models
+    from core.providers.discovery import discover_models
 
     return await discover_models(settings)
 

@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from core.cli.parsing import Arguments, Front, build_parser, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import build_parser, parse_directory
 from core.cli.streams import read_input, write_json
 from core.engine import Engine, EngineOptions
 from core.engine.queries.extensions import list_hooks

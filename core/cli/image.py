@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, ClassVar, Final
 
+from core.arguments import Arguments, Front
 from core.attachments.preparation import MAX_INPUT_BYTES, prepare_attachment
-from core.cli.parsing import Arguments, Front, build_parser, parse_directory
+from core.cli.parsing import build_parser, parse_directory
 from core.cli.streams import read_input
 from core.errors import ConfigError
 from core.exits import ExitCode

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, get_args
 import msgspec
 from msgspec.structs import replace
 
-from core.cli.parsing import Arguments, Front, build_parser, parse_count, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import build_parser, parse_count, parse_directory
 from core.cli.streams import fit_json, read_input, write_json
 from core.config.loading import load_with_notices
 from core.errors import AgentTuiError
@@ -32,7 +33,8 @@ from core.index.database import (
 )
 from core.index.reader import IndexReader
 from core.permissions.trust import TrustStore
-from core.protocol.queries.search import IndexStatus, SearchHit
+from core.protocol.events import IndexStatus
+from core.protocol.queries.search import SearchHit
 from core.sessions.store import SessionStore
 from core.text.display_names import display_name, to_one_line
 

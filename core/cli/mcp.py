@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from core.cli.parsing import Arguments, Front, Parser, build_parser, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import Parser, build_parser, parse_directory
 from core.cli.streams import write_json
 from core.engine import Engine, EngineOptions
 from core.errors import AgentTuiError, ConfigError

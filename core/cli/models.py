@@ -10,14 +10,15 @@ from typing import ClassVar
 
 import msgspec
 
-from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import add_directory, build_parser, parse_directory
 from core.cli.streams import write_json
 from core.config.loading import load_settings
 from core.engine.session.model_routes import build_route_table
 from core.engine.shared.models import ModelAccess
 from core.exits import ExitCode
 from core.protocol.models import RouteRow
-from core.providers.catalog.discovery import find_default_model
+from core.providers.discovery import find_default_model
 from core.text.display_names import to_one_line
 
 MODELS_USAGE = "agent-tui models [DIR] [--json | --output-format FORMAT]"

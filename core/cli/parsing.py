@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import math
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, get_args
 
+from core.arguments import OutputFormat
 from core.exits import ExitCode
 from core.modes import Mode
 from core.protocol.options import Effort
@@ -16,40 +16,7 @@ from core.protocol.options import Effort
 if TYPE_CHECKING:
     from core.protocol.tools import ToolSettings
 
-Front = Literal[
-    "acp",
-    "screen",
-    "print",
-    "engine",
-    "agents",
-    "sessions",
-    "doctor",
-    "clean",
-    "config",
-    "report",
-    "box",
-    "review",
-    "commit",
-    "pr",
-    "diff",
-    "permissions",
-    "plan",
-    "models",
-    "hooks",
-    "image",
-    "index",
-    "mcp",
-    "memory",
-    "rules",
-    "serve",
-    "skills",
-    "commands",
-    "completion",
-    "_complete",
-    "attach",
-]
 ModeName = str
-OutputFormat = Literal["text", "json", "stream-json"]
 
 MODES: tuple[ModeName, ...] = tuple(mode.value for mode in Mode)
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
@@ -59,14 +26,6 @@ OUTPUT_FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
 def locate_subcommand(name: str) -> str:
     """Return the module of a subcommand."""
     return f"core.cli.{name}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
-    """A checked command line. `front`: the front end that runs it; `directory` is absolute and exists."""
-
-    front: ClassVar[Front]
-    directory: Path
 
 
 class ParserDescribed(BaseException):

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import add_directory, build_parser, parse_directory
 from core.config.loading import load_with_notices
 from core.errors import ConfigError
 from core.exits import ExitCode

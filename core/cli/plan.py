@@ -11,7 +11,8 @@ from typing import ClassVar
 
 import msgspec
 
-from core.cli.parsing import Arguments, Front, build_parser, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import build_parser, parse_directory
 from core.cli.streams import fit_json
 from core.config.loading import load_with_notices
 from core.errors import CommandRejected

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from core.cli.parsing import Front, build_parser, parse_directory
+from core.arguments import Front
+from core.cli.parsing import build_parser, parse_directory
 from core.cli.session_changes import (
     CODES,
     ChangesArguments,

@@ -16,8 +16,9 @@ from typing import ClassVar, Final
 import msgspec
 
 from core import crash_reports
+from core.arguments import Arguments, Front
 from core.cli.doctor import DoctorArguments, describe_installation
-from core.cli.parsing import Arguments, Front, build_parser, parse_directory
+from core.cli.parsing import build_parser, parse_directory
 from core.config.loading import parse_table, read_settings_bytes
 from core.config.settings import FILE_NAME
 from core.engine.configuration.settings_lint import InterfaceCheck, check_text

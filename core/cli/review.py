@@ -14,8 +14,9 @@ from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from core.arguments import Arguments, Front
 from core.cli.box import find_box_session, format_bulk
-from core.cli.parsing import Arguments, Front, Parser, add_directory, build_parser, parse_count, parse_directory
+from core.cli.parsing import Parser, add_directory, build_parser, parse_count, parse_directory
 from core.cli.print_mode.printer import format_rename
 from core.cli.review_output import (
     LINE_END_SIGNS,

@@ -10,7 +10,8 @@ from typing import ClassVar
 
 import msgspec
 
-from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import add_directory, build_parser, parse_directory
 from core.cli.streams import write_json
 from core.engine.queries.extensions import list_rules
 from core.exits import ExitCode

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import add_directory, build_parser, parse_directory
 from core.errors import ConfigError
 from core.exits import ExitCode
 from core.protocol.options import EngineOptions

@@ -15,7 +15,8 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from core.cli.parsing import Arguments, Front, Parser, parse_session_id
+from core.arguments import Arguments, Front
+from core.cli.parsing import Parser, parse_session_id
 from core.cli.streams import escape_hidden, write_json
 from core.engine import EngineOptions
 from core.engine.shared.project_trust import TRUST_HINT, UNTRUSTED, ProjectTrust, explain_programs

@@ -21,8 +21,8 @@ from typing import ClassVar, Final, Literal, TextIO, get_args
 import msgspec
 
 from core import demo
-from core.cli.arguments import ScreenArguments
-from core.cli.parsing import Arguments, Front, Parser, build_parser, parse_directory, parse_session_id
+from core.arguments import Arguments, Front, ScreenArguments
+from core.cli.parsing import Parser, build_parser, parse_directory, parse_session_id
 from core.cli.streams import fit_json, write_json
 from core.errors import StateError
 from core.exits import ExitCode

@@ -9,7 +9,8 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from core.cli.parsing import Arguments, Front, build_parser, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import build_parser, parse_directory
 from core.cli.streams import write_json
 from core.engine.queries.extensions import list_skills
 from core.exits import ExitCode

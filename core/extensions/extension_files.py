@@ -27,15 +27,13 @@ from core.config.rules.file_text import (
 )
 from core.config.rules.roots import ProjectRoot, RuleRoot, UserRoot, list_directories_above
 from core.errors import PathRefused
-from core.permissions.trusted_files import TrustCheck, trust_everything
+from core.permissions.trusted_files import FOLDERS, KINDS, TrustCheck, trust_everything
 from core.text.similarity import find_nearest_names
 from core.workspace import Workspace
 from core.workspace.secret_files import may_be_secret
 
 Scope = Literal["project", "user"]
 ExtensionKind = Literal["agent", "skill", "command", "snippet", "plugin"]
-FOLDERS: Final = (".agent-tui", ".agents", ".cursor", ".claude", ".codex")
-KINDS: Final = ("agents", "skills", "commands", "snippets", "plugins")
 SKILL_FILE: Final = "SKILL.md"
 OWN_FOLDER: Final = "config"  # the name of this program's configuration directory in messages
 MAX_FILE_BYTES: Final = 128 * 1024

@@ -39,7 +39,7 @@ from core.index.database import (
 from core.index.file_rows import FileRows, describe_unread, read_rows
 from core.index.walk import MAX_FILES, RULE_FILES, ProjectFile, ProjectWalk, sort_by_use
 from core.index.writer import IndexWriter, VectorFiller
-from core.protocol.queries.search import IndexStatus
+from core.protocol.events import IndexStatus
 from core.records import build_json_decoder, build_msgpack_decoder
 from core.workspace import Workspace
 

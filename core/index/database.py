@@ -20,7 +20,7 @@ import msgspec
 
 from core.errors import AgentTuiError
 from core.index.words import WORDS_VERSION
-from core.protocol.queries.search import IndexStatus
+from core.protocol.events import IndexStatus
 from core.records import decode_json
 
 FILE_NAME: Final = "index.sqlite"

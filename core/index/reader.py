@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from core.index.database import IndexFailed, connect_for_reading, describe_failed_read, find_last_chunk, read_status
 from core.index.search.vectors import STATIC_MODEL
-from core.protocol.queries.search import IndexStatus
+from core.protocol.events import IndexStatus
 
 if TYPE_CHECKING:
     from core.index.repo_map import RepoMap

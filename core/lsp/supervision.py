@@ -17,8 +17,7 @@ from core.lsp.connection import ServerConnection
 from core.lsp.server_table import LocatedServer
 from core.sandbox.box import BoxLimits, BoxResult, RunningCommand
 from core.sandbox.results import describe_end
-from core.shell.command_host import CommandHost
-from core.shell.execution import get_memory_limit
+from core.shell.command_host import CommandHost, get_memory_limit
 from core.tasks import TaskOwner
 
 _MAX_ERROR_TEXT: Final = 2_000

@@ -17,7 +17,7 @@ from core.providers.catalog.capabilities import Capabilities
 from core.providers.connection.endpoint import Endpoint
 from core.providers.connection.event_stream import refuse_non_stream
 from core.providers.connection.failures import build_cut_error, build_exception_error, build_status_error, to_one_line
-from core.providers.connection.sdk_provider import END, SdkProvider, read_next
+from core.providers.sdk_provider import END, SdkProvider, read_next
 from core.providers.wire.request_bytes import RequestBytes, RequestEncoder
 from core.records import parse_json
 

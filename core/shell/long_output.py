@@ -14,6 +14,7 @@ from core.secrets import mask_secrets
 
 MAX_RESULT = 120_000  # characters of a result that go to the model
 MAX_SUMMARY = 200  # characters
+SECRETS_HIDDEN = "Values that stand in files with secrets were taken out of what it printed."
 OUTPUTS_FOLDER = "outputs"
 _PLAIN = re.compile(r"[a-z0-9_]{1,64}")
 _NAME = re.compile(r"output:(?P<call>[a-z0-9_]{1,64})\.txt")

@@ -28,8 +28,8 @@ from core.sandbox.plain_text import strip_escapes
 from core.sandbox.tiers.dropped_changes import remove_masked_changes
 from core.shadow.layers.layer_delta import LiveLayer
 from core.shadow.layers.layer_store import RetainedLayers
-from core.shell.command_host import CommandHost
-from core.shell.execution import format_effects, get_memory_limit
+from core.shell.command_host import CommandHost, get_memory_limit
+from core.shell.execution import format_effects
 from core.tasks import finish_in_thread
 
 _LONGEST_LOG: Final = 20_000

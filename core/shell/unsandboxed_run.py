@@ -29,8 +29,8 @@ from core.sandbox.unboxed_run import run_unboxed
 from core.search_paths import restore_user_paths
 from core.secrets import holds_secret, list_masked_values
 from core.shell.command_host import CommandHost, CommandRequest
-from core.shell.execution import SECRETS_HIDDEN, format_effects
-from core.shell.long_output import CommandOutput
+from core.shell.execution import format_effects
+from core.shell.long_output import SECRETS_HIDDEN, CommandOutput
 from core.workspace.secret_files import SecretMasker, find_secret_values
 
 MAX_ENTRIES: Final = 50_000

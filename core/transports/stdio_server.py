@@ -19,7 +19,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.cli.arguments import EngineArguments
+from core.arguments import EngineArguments
 from core.engine import Engine
 from core.engine.shared.models import ModelAccess
 from core.exits import ExitCode

@@ -20,6 +20,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from core.git.layout import GIT_RISK, HOOK_RISK
 from core.workspace.acting_content import find_acting_change
 from core.workspace.file_names import fold_name, is_git_internal, is_plan
 
@@ -35,8 +36,6 @@ class RiskyNames(Struct, frozen=True):
     files: str = ""
 
 
-HOOK_RISK: Final = "runs by itself when git commits, merges or pushes"
-GIT_RISK: Final = "changes what git runs, or where it fetches from, by itself"
 BUILD_SERVER_RISK: Final = "runs by itself on the build server, with its secrets, once it is pushed"
 PYTHON_RISK: Final = "runs by itself whenever that Python starts"
 PROTECTED: Final = (

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from core.cli.arguments import ScreenArguments
+from core.arguments import ScreenArguments
 from core.engine import Engine
 from core.protocol import commands as cmd
 from core.protocol import events as ev

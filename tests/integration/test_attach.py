@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.terminal import Terminal
-from core.cli.arguments import ScreenArguments
+from core.arguments import ScreenArguments
 from core.cli.attach import choose_running, list_running, parse
 from core.engine import Engine, EngineOptions
 from core.errors import StateError

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from core.cli.arguments import ScreenArguments
+from core.arguments import ScreenArguments
 from core.debug.probe_regions import REGION_NAME
 from core.protocol import commands as cmd
 from core.protocol import events as ev

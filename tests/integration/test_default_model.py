@@ -13,8 +13,8 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.providers.catalog import listing
-from core.providers.catalog.discovery import find_default_model
 from core.providers.connection.keys import store_key
+from core.providers.discovery import find_default_model
 from core.user_dirs import get_config_dir
 from tests.support.open_session import run_turn
 from tests.support.program import environment, run

@@ -20,8 +20,8 @@ from core.providers.scripted_provider import ScriptedProvider
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
 from tui.chat.transcript import Greeting
+from tui.dialogs.commits import CommitDialog
 from tui.review.diff.view import DiffView
-from tui.screens.dialogs.commits import CommitDialog
 
 FIXED = "return (cents * rate + 50) // 100"
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.terminal import Terminal
-from core.cli.arguments import ScreenArguments, parse
+from core.arguments import ScreenArguments
+from core.cli.arguments import parse
 from core.cli.sessions import choose_session
 from core.engine import Engine, EngineOptions
 from core.errors import StateError

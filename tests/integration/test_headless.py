@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from core.cli.arguments import PrintArguments
+from core.arguments import PrintArguments
 from core.cli.print_mode.headless import read_prompt, run_print
 from core.errors import ProviderError
 from core.exits import ExitCode

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import PrintArguments, parse
+from core.arguments import PrintArguments
+from core.cli.arguments import parse
 from core.cli.print_mode.headless import run_print
 from core.exits import ExitCode
 from tests.support.agent_case import DirectedModel, calls, says

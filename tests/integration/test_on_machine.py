@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from core.agent.base.budget import SubagentLimits, TurnBudget
-from core.cli.arguments import PrintArguments
+from core.arguments import PrintArguments
 from core.cli.print_mode.headless import run_print
 from core.config.settings import TurnLimits
 from core.exits import ExitCode

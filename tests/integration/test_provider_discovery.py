@@ -12,10 +12,10 @@ from core.config.settings import ProviderSettings, Settings
 from core.providers.catalog import listing
 from core.providers.catalog import reported as told
 from core.providers.catalog.capabilities import find_capabilities
-from core.providers.catalog.discovery import discover_models
 from core.providers.catalog.listing import fetch_capabilities
 from core.providers.catalog.presets import KNOWN
 from core.providers.connection.endpoint import Endpoint
+from core.providers.discovery import discover_models
 from tests.support.provider_server import provider_server
 
 LIMIT = listing.LOCAL_SECONDS
@@ -170,7 +170,7 @@ async def test_a_header_can_not_smuggle_a_line():
 def test_the_search_imports_no_sdk():
     code = (
         "import asyncio, sys\nfrom core.config.settings import Settings\n"
-        "from core.providers.catalog.discovery import discover_models\n"
+        "from core.providers.discovery import discover_models\n"
         "asyncio.run(discover_models(Settings()))\n"
         "print([name for name in ('openai', 'anthropic', 'httpx2', 'pydantic', 'genai_prices') if name in sys.modules])"
     )

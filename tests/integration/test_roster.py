@@ -23,7 +23,7 @@ from tests.support.trust import trust
 from tui.app import AgentApp
 from tui.ask.question_bar import QuestionBar
 from tui.chat.transcript import Transcript
-from tui.screens.dialogs.listings.agents import SubagentDialog
+from tui.dialogs.listings.agents import SubagentDialog
 
 GROSS = "    return price * (1 + RATE)"
 ASKS = {"questions": [{"id": "q", "prompt": "Which one?", "options": [{"label": "Red"}, {"label": "Blue"}]}]}

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from core.arguments import PrintArguments
 from core.cli import sessions
-from core.cli.arguments import PrintArguments, parse
+from core.cli.arguments import parse
 from core.cli.print_mode.headless import run_print
 from core.errors import StateError
 from core.exits import ExitCode

@@ -247,7 +247,7 @@ PLACES = (
     ),
     Place(
         "a hunk whose verdict is under way gets a second one",
-        "tui/review/verdicts.py",
+        "tui/review/diff/verdicts.py",
         "tuple(hunk.id for hunk in change.hunks if hunk.id not in verdicts)",
         "tuple(hunk.id for hunk in change.hunks)",
         "tests/tui/test_review.py::test_the_last_verdict_of_a_file_leads_to_the_next_file",

@@ -15,8 +15,8 @@ from tests.support.scripted_client import SESSION, ScriptedClient
 from tests.tui.test_crew import USAGE, acts
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
+from tui.dialogs.listings.agents import SubagentDialog
 from tui.roster import AgentList, RosterEntry, list_entries, render_entry
-from tui.screens.dialogs.listings.agents import SubagentDialog
 from tui.state import ViewState, show_event
 
 PARTS = (

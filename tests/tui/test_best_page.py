@@ -13,7 +13,7 @@ from core.protocol.messages import Usage
 from core.protocol.queries import CandidatesAnswer, CandidatesQuery, TriedCandidate
 from core.protocol.review import Change, ChangeDiff, Check, DiffLine, FileState, Hunk
 from tests.support import recorded
-from tui.screens.dialogs.best import BestDialog, ComparedHunks, list_hunks, list_rows, render_cards
+from tui.dialogs.best import BestDialog, ComparedHunks, list_hunks, list_rows, render_cards
 
 CHECK = Check(call="c", command="pytest -q", exit_code=0)
 

@@ -18,9 +18,9 @@ from core.protocol.review import ChangeDiff
 from tests.support import recorded
 from tests.tui.review_case import PRICES, REMOVED, TESTS
 from tui.chat.prompt import Prompt
+from tui.dialogs.consent import ChangeConsentDialog
 from tui.input.visibility import get_visibility
 from tui.review.diff.view import DiffView
-from tui.screens.dialogs.consent import ChangeConsentDialog
 
 START = e.TurnStarted(prompt="go", mode="agent", model="m")
 REQUEST = e.ApprovalRequested(
@@ -276,7 +276,7 @@ async def test_n7b_the_next_hunk_is_not_judged_by_a_key_struck_twice(stage, cloc
 
 
 async def test_n7b_a_deletion_asks_with_its_lines_and_hears_no_key_that_comes_too_soon(stage, clock, monkeypatch):
-    monkeypatch.setattr("tui.screens.dialogs.dialog.GRACE_SECONDS", 0.4)
+    monkeypatch.setattr("tui.dialogs.dialog.GRACE_SECONDS", 0.4)
     async with stage(proposed(REMOVED), answers={q.DiffQuery: q.DiffAnswer(diff=REMOVED)}) as on:
         await reviewed(on, clock)
         await on.pilot.press("a")

@@ -8,8 +8,8 @@ from core.protocol import commands as c
 from core.protocol import events as e
 from tests.support import recorded
 from tui.chat.prompt import COMMAND_PLACEHOLDER
+from tui.dialogs.picker import PickerDialog
 from tui.screens.controllers.turn import format_limits
-from tui.screens.dialogs.picker import PickerDialog
 from tui.widgets.status_bar import StatusBar
 
 BY_HAND = [*recorded.opening(), e.PolicyChanged(policy="human", by="user")]

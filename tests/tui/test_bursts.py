@@ -10,7 +10,7 @@ from textual.events import Key
 from benchmarks.terminal import Terminal
 from core.protocol import commands as c
 from tests.support import recorded
-from tui.screens.dialogs.pages import PageDialog
+from tui.dialogs.pages import PageDialog
 
 ROOT = Path(__file__).parents[2]
 

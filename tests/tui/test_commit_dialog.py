@@ -12,7 +12,7 @@ from core.protocol import events as e
 from core.protocol import queries as q
 from core.protocol.review import CommitTopic
 from tests.support import recorded
-from tui.screens.dialogs.commits import DraftDialog, PullRequestDialog
+from tui.dialogs.commits import DraftDialog, PullRequestDialog
 
 ONE = q.CommitGroup(
     title="",

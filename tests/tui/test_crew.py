@@ -15,8 +15,8 @@ from core.protocol.review import Change, CompetingVersion, ConflictRegion, Confl
 from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
+from tui.dialogs.conflict import ConflictView
 from tui.review.messages import ConflictRequested
-from tui.screens.dialogs.conflict import ConflictView
 from tui.widgets.status_bar import StatusBar
 
 PATH = ".cursor/plans/shop_01234567.plan.md"

@@ -12,8 +12,8 @@ from core.protocol import queries as q
 from core.protocol.review import Finding, VerdictRecord
 from tests.support import recorded
 from tests.support.scripted_client import SESSION
+from tui.dialogs.patch import PatchDialog, PatchView
 from tui.findings import FindingList, FindingsPane
-from tui.screens.dialogs.patch import PatchDialog, PatchView
 
 FILE = "src/shop/basket.py"
 FOUND = (

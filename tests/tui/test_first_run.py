@@ -10,7 +10,7 @@ from core.providers.catalog.presets import KNOWN
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tui.bridge import SessionRequest
-from tui.screens.dialogs.provider import complete_address, name_server
+from tui.dialogs.provider import complete_address, name_server
 
 OLLAMA = ProviderStatus(id="ollama", label="Ollama", base_url="http://127.0.0.1:11434/v1", local=True)
 OPENAI = ProviderStatus(id="openai", label="OpenAI")

@@ -24,9 +24,9 @@ from tests.support.scripted_client import ScriptedClient
 from tests.tui.review_case import PRICES
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
+from tui.dialogs.pages import render_help
 from tui.key_table import KEYS
 from tui.keymap import SCOPE_TITLES, format_keys
-from tui.screens.dialogs.pages import render_help
 from tui.search.key_help import NOTHING, PLACES, KeyHelpDialog, list_scopes, render_keys
 from tui.slash_commands import SLASH_COMMANDS
 

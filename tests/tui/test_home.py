@@ -16,8 +16,8 @@ from core.protocol import queries as q
 from tests.support.scripted_client import SESSION
 from tests.tui.panes_case import NOW
 from tui.bridge import SessionRequest
+from tui.dialogs.pages import ConfirmDialog
 from tui.screens.controllers.sessions import parse_export
-from tui.screens.dialogs.pages import ConfirmDialog
 from tui.sessions.home import HomeList
 from tui.sessions.picker import SessionPicker, parse_tags
 

@@ -15,7 +15,7 @@ from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
 from tui.ask.trust_bar import TrustBar
 from tui.bridge import SessionRequest
-from tui.screens.dialogs.listings.tools import HooksDialog
+from tui.dialogs.listings.tools import HooksDialog
 
 LAST = HookRan(
     id="1", event="preToolUse", command="guard", source="a", outcome="denied", duration_ms=1234, message="no git here"

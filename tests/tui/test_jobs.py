@@ -13,8 +13,8 @@ from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol import queries as q
 from tests.support import recorded
+from tui.dialogs.listings.jobs import JobsDialog
 from tui.screens.controllers.turn import QueueDialog
-from tui.screens.dialogs.listings.jobs import JobsDialog
 
 SERVES = q.JobInfo(
     id="job_2",

@@ -23,10 +23,10 @@ from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
 from tui.ask.approval_bar import GRACE
 from tui.bridge import SessionRequest
+from tui.dialogs.dialog import Dialog
+from tui.dialogs.pages import ConfirmDialog, PageDialog
 from tui.key_table import KEYS
 from tui.keymap import SCOPE_TITLES, select_known_keys
-from tui.screens.dialogs.dialog import Dialog
-from tui.screens.dialogs.pages import ConfirmDialog, PageDialog
 from tui.search.key_help import KeyHelpDialog
 from tui.search.palette import PaletteDialog
 from tui.settings_check import check_interface, is_key

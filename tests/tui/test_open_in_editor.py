@@ -16,10 +16,10 @@ from core.protocol import events as e
 from core.protocol import queries as q
 from tests.support import recorded
 from tests.tui.review_case import TESTS
+from tui.dialogs.picker import PickerDialog
 from tui.files.editors import FilePosition, build_editor_command, choose_editor, find_positions, match_edits
 from tui.files.file_tree import FileTree
 from tui.files.file_view import FileView
-from tui.screens.dialogs.picker import PickerDialog
 
 PENDING = "def test_total():\n    assert total([]) == Decimal(0)\n\nx = 1\n"
 

@@ -11,9 +11,9 @@ from core.protocol import events as e
 from core.protocol.queries import SessionInfo, SessionsAnswer, SessionsQuery
 from tests.support import recorded
 from tests.tui.conftest import Stage
+from tui.dialogs.picker import PickerDialog
 from tui.notices import format_exit_summary
 from tui.screens.controllers.editor import find_scratch_directory
-from tui.screens.dialogs.picker import PickerDialog
 from tui.widgets.status_bar import StatusBar
 
 STARTED = e.SessionStarted(workspace="shop", mode="agent", model="scripted/demo", private=True)

@@ -12,9 +12,9 @@ from core.protocol.commands import HunkResolve, VerdictUndo
 from core.protocol.review import ChangeDiff
 from tests.tui.review_case import ADDED, CASES, PRICES, TESTS, ReviewApp, diff_of
 from tui.review.browser import GRACE
+from tui.review.diff.verdicts import ANSWER_TIMEOUT
 from tui.review.diff.view import CONFLICT_HINTS, DiffView
 from tui.review.pane import ReviewPane
-from tui.review.verdicts import ANSWER_TIMEOUT
 
 IDS = [hunk.id for hunk in PRICES.change.hunks]
 

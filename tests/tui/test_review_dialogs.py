@@ -21,10 +21,10 @@ from core.protocol.review import (
 from tests.support import recorded
 from tests.tui.test_review import text_of
 from tests.tui.test_review_list import GIT, NPM, change
+from tui.dialogs.conflict import ConflictDialog, ConflictView
+from tui.dialogs.pages import ConfirmDialog
 from tui.review.change_list import ChangeList
 from tui.review.hunk_editor import HunkEditor
-from tui.screens.dialogs.conflict import ConflictDialog, ConflictView
-from tui.screens.dialogs.pages import ConfirmDialog
 
 RED = change("AGENTS.md", protected=True, risk="changes what the agent may do")
 CALL = Origin(call="c1", tool="write", turn="trn_1", todo="d")

@@ -22,10 +22,10 @@ from core.shadow.diff.hunks import compute_hunks
 from tests.support.notebook_files import read_notebook
 from tests.tui.review_case import ADDED, CASES, PRICES, REMOVED, ReviewApp, diff_of
 from tests.tui.test_review_list import GIT, MODULES, change
-from tui.screens.dialogs.comments import CommentsDialog
-from tui.screens.dialogs.conflict import ConflictDialog
-from tui.screens.dialogs.consent import ChangeConsentDialog, GitConsentDialog
-from tui.screens.dialogs.pages import ConfirmDialog
+from tui.dialogs.comments import CommentsDialog
+from tui.dialogs.conflict import ConflictDialog
+from tui.dialogs.consent import ChangeConsentDialog, GitConsentDialog
+from tui.dialogs.pages import ConfirmDialog
 
 WHY = "The file on disk was changed at lines 134–135 after this change was made."
 CLASH = replace(PRICES, change=replace(PRICES.change, conflict=WHY, protected=True))

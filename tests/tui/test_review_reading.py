@@ -12,7 +12,7 @@ from core.protocol.review import Comment
 from tests.tui.review_case import PRICES
 from tests.tui.test_review_dialogs import diff, proposed, reviewing
 from tests.tui.test_review_list import change
-from tui.screens.dialogs.consent import ConsentDiff
+from tui.dialogs.consent import ConsentDiff
 
 COMMENTS = [
     Comment(path="src/a.py", hunk="h", text="Why [/red]?", start=3, lines=1),

@@ -9,8 +9,8 @@ from textual.app import App
 from core.protocol.review import ConflictChoice, ConflictRegion
 from tests.tui.review_case import PRICES, TESTS, ReviewApp, diff_of
 from tests.tui.test_review import settle, text_of
+from tui.dialogs.conflict import ConflictView
 from tui.review.diff.view import CONFLICT_HINTS, DiffView
-from tui.screens.dialogs.conflict import ConflictView
 
 
 async def test_what_is_in_conflict_is_not_accepted_and_the_cursor_stays_with_the_reason():

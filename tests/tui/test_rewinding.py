@@ -10,9 +10,9 @@ from core.protocol import events as e
 from core.protocol import queries as q
 from core.protocol.debug import Hypothesis
 from tests.support import recorded
+from tui.dialogs.picker import PickerDialog
+from tui.dialogs.rewind import RewindDialog
 from tui.screens.controllers.turn import TWICE_SECONDS
-from tui.screens.dialogs.picker import PickerDialog
-from tui.screens.dialogs.rewind import RewindDialog
 from tui.state import ViewState, show_event
 
 EARLY = q.CheckpointInfo(id="check_1", seq=1, at=0, prompt="Fix the [/red] parser", files=2)

@@ -9,7 +9,7 @@ from core.protocol.messages import Usage
 from core.protocol.models import ModelUsage, RouteRow
 from core.protocol.queries import RoutesAnswer, RoutesQuery
 from tests.support import recorded
-from tui.screens.dialogs.pages import render_routes
+from tui.dialogs.pages import render_routes
 from tui.widgets.status_bar import StatusBar
 
 TOOK = Usage(prompt_tokens=42_000, completion_tokens=1_300, cost=0.0831)

@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from core.protocol import events as e
+from core.protocol.events import IndexStatus
 from core.protocol.queries import (
     AnyAnswer,
     AnyQuery,
@@ -16,7 +17,6 @@ from core.protocol.queries import (
     FileQuery,
     IndexAnswer,
     IndexQuery,
-    IndexStatus,
     RefusedAnswer,
     SearchAnswer,
     SearchHit,
@@ -28,9 +28,9 @@ from tests.tui.panes_case import CODE
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
 from tui.files.file_view import FileView
+from tui.index_progress import describe_index, describe_progress, format_progress
 from tui.search.dialogs import SearchDialog
 from tui.search.hit_list import HitList, find_line
-from tui.search.progress import describe_index, describe_progress, format_progress
 
 READY = IndexStatus(state="ready", files=3, indexed=3, chunks=9, embedded=9)
 BUILDING = IndexStatus(state="building", files=2_900, indexed=1_204)

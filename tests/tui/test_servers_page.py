@@ -8,7 +8,7 @@ from textual.widgets import OptionList, Static
 from core.protocol.commands import ServerControl, TurnSubmit
 from core.protocol.queries import IdleAnswer, IdleQuery, ServerRow, ServersAnswer, ServersQuery, ServerToolRow
 from tests.support import recorded
-from tui.screens.dialogs.listings import servers
+from tui.dialogs.listings import servers
 
 
 def server(name, state, **more):

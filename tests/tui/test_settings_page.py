@@ -9,7 +9,7 @@ from textual.widgets import Input, OptionList, Static
 from core.protocol.commands import Ack, Reject, SettingKeep
 from core.protocol.queries import ConfigAnswer, ConfigQuery, SettingRow, SettingsAnswer, SettingsProblem, SettingsQuery
 from tests.support import recorded
-from tui.screens.dialogs.listings.settings import SettingInput
+from tui.dialogs.listings.settings import SettingInput
 
 ROWS = (
     SettingRow(key="model", value="openai/x", default="", own="openai/x", origin="user", source="/c.toml, line 1"),

@@ -12,8 +12,8 @@ from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
+from tui.dialogs.picker import PickerDialog
 from tui.review.diff.view import DiffView
-from tui.screens.dialogs.picker import PickerDialog
 
 SAID = "OpenAI (gpt-9) is overloaded (529): Overloaded."
 WAITING = [

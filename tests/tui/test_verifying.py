@@ -10,7 +10,7 @@ from core.protocol import events as e
 from core.protocol import queries as q
 from tests.tui.test_review_dialogs import proposed, reviewing
 from tests.tui.test_review_list import change
-from tui.screens.dialogs.pages import ConfirmDialog
+from tui.dialogs.pages import ConfirmDialog
 
 
 async def press_verify(on, clock, answer: str) -> str:

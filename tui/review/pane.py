@@ -23,9 +23,9 @@ from tui.panes import PaneSource, StatePane
 from tui.review import messages
 from tui.review.browser import ChangeBrowser
 from tui.review.descriptions import describe_verification, is_proven, needs_confirmation
+from tui.review.diff.verdicts import SentVerdicts
 from tui.review.diff.view import DiffView, LoadLines
 from tui.review.hunk_editor import EditorContext, HunkEditor
-from tui.review.verdicts import SentVerdicts
 from tui.text import fit_line, format_path
 from tui.widgets.input_line import InputLine, InputPurpose
 

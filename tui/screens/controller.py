@@ -28,7 +28,7 @@ from tui.workers import start_worker
 
 if TYPE_CHECKING:
     from core.protocol.events import ModeName
-    from tui.screens.dialogs.dialog import Dialog
+    from tui.dialogs.dialog import Dialog
 
 T = TypeVar("T")
 A = TypeVar("A")

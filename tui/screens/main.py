@@ -21,10 +21,10 @@ from core.protocol import queries
 from tui.bridge import Bridge, Connect, SessionRequest
 from tui.chat.prompt import Prompt
 from tui.chat.transcript import Greeting, Transcript
+from tui.current_layout import CurrentLayoutScreen
 from tui.keymap import get_bindings, get_keymap
 from tui.modes import SCREEN_MODES
 from tui.screens.controller import ScreenContext
-from tui.screens.current_layout import CurrentLayoutScreen
 from tui.state import Topic, ViewState
 from tui.terminal.frames import RowCompositor
 from tui.text import fit_line

@@ -14,13 +14,14 @@ from textual.style import Style
 from textual.timer import Timer
 from textual.widgets import Input, Static
 
-from core.protocol.queries import FileAnswer, IndexStatus, SearchAnswer, SearchHit, SearchKind
+from core.protocol.events import IndexStatus
+from core.protocol.queries import FileAnswer, SearchAnswer, SearchHit, SearchKind
 from core.text.counting import count
+from tui.dialogs.dialog import Dialog
 from tui.files.file_view import FileView
+from tui.index_progress import describe_progress, describe_search_limits
 from tui.keymap import format_first_key, get_bindings, get_keymap
-from tui.screens.dialogs.dialog import Dialog
 from tui.search.hit_list import HitList
-from tui.search.progress import describe_progress, describe_search_limits
 from tui.text import fit_line, render_prose
 from tui.widgets.input_line import SteadyInput
 from tui.widgets.key_hints import Hint, KeyHints

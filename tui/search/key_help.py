@@ -13,9 +13,9 @@ from textual.content import Content
 from textual.dom import DOMNode
 from textual.widgets import Input, Static
 
+from tui.dialogs.dialog import Dialog
 from tui.key_table import Key
 from tui.keymap import SCOPE_TITLES, format_keys, get_bindings, group_by_scope
-from tui.screens.dialogs.dialog import Dialog
 from tui.widgets.input_line import SteadyInput
 from tui.widgets.text_rows import find_line_breaks
 

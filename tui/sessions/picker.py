@@ -21,9 +21,9 @@ from core.protocol import commands
 from core.protocol.queries import SessionInfo, TranscriptHit, TranscriptSearchAnswer
 from core.protocol.queries.transcripts import build_export_name
 from core.text.counting import count
+from tui.dialogs.dialog import Dialog
+from tui.dialogs.pages import ConfirmDialog
 from tui.keymap import get_bindings
-from tui.screens.dialogs.dialog import Dialog
-from tui.screens.dialogs.pages import ConfirmDialog
 from tui.sessions.rows import format_hit, format_session, is_quiet_run, is_unavailable, matches
 from tui.text import fit_line
 from tui.widgets.input_line import SteadyInput

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from core.protocol import events
 from core.protocol.debug import ProbeRecord
 from core.protocol.documents import Plan, Todo
-from core.protocol.queries import BackgroundAgentInfo, IndexStatus
+from core.protocol.events import BackgroundAgentInfo, IndexStatus
 from core.protocol.renames import list_changes
 from core.protocol.review import Bulk, Comment, Origin, VerdictRecord
 from core.state.debugging import DebugState

@@ -20,9 +20,9 @@ from textual.widget import Widget
 from core.modes import Mode
 from core.protocol.messages import Usage
 from core.text.counting import count
+from tui.index_progress import describe_progress, format_progress
 from tui.keymap import format_first_key, get_keymap
 from tui.quantities import format_count
-from tui.search.progress import describe_progress, format_progress
 from tui.state import ViewState
 from tui.state.view import PendingRetry
 from tui.text import fit_line, render_prose

@@ -199,7 +199,7 @@ def find_symbol(
     """Return the item of a name whose last part is defined at `places`: one definition, or a list of at most `limit`.
 
     The files are parsed again, since their text may have changed since they were indexed."""
-    from core.index.search.path_kinds import is_secondary_path  # Imported here, as its patterns take time to compile.
+    from core.index.path_kinds import is_secondary_path  # Imported here, as its patterns take time to compile.
 
     fitting = [symbol_place for symbol_place in places if _fits(name, symbol_place.path, symbol_place.symbol)]
     fitting = [symbol_place for symbol_place in fitting if not is_secondary_path(symbol_place.path)] or fitting

@@ -18,7 +18,7 @@ from math import ceil
 from pathlib import Path
 from typing import Final, TextIO
 
-from core.cli.arguments import PrintArguments
+from core.arguments import PrintArguments
 from core.cli.print_mode.printer import (
     BACKGROUND_EVENTS,
     RETRIES,

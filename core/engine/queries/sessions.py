@@ -178,7 +178,7 @@ async def answer_idle(source: QuerySource, query: q.IdleQuery) -> q.IdleAnswer:
 
 
 async def answer_models(source: QuerySource, query: q.ModelsQuery) -> q.ModelsAnswer:
-    from core.providers.catalog.discovery import discover_models
+    from core.providers.discovery import discover_models
 
     return await discover_models(source.services.settings, probe=query.discover)
 

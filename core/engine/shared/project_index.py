@@ -22,8 +22,7 @@ from core.engine.shared.project_files import FileWatcher
 from core.index.builder_command import BuilderRequest, build_builder_command
 from core.index.database import DAMAGED, FILE_NAME, IndexFailed, lock_for_building, report_damage
 from core.index.reader import Generation, IndexReader, SymbolLocation
-from core.protocol.events import IndexProgressed
-from core.protocol.queries.search import IndexStatus
+from core.protocol.events import IndexProgressed, IndexStatus
 from core.records import decode_json
 from core.tasks import TaskOwner, finish_in_thread
 from core.workspace.file_names import from_os_name

@@ -20,13 +20,14 @@ from core.engine.shared.project_index import ProjectIndex
 from core.engine.shared.remote_embeddings import EmbedRoute
 from core.errors import AgentTuiError
 from core.index.database import IndexFailed, describe_failed_read
+from core.index.path_kinds import weigh_path
 from core.index.reader import IndexReader
 from core.index.search.index_search import IndexSearch, SearchRequest
-from core.index.search.path_kinds import weigh_path
 from core.index.search.query import parse_query
 from core.index.search.symbol_search import SymbolSearch, is_named
 from core.notebooks.rendering import choose_limit, find_notebook_text
-from core.protocol.queries.search import IndexStatus, SearchAnswer, SearchHit, SearchKind, SearchQuery
+from core.protocol.events import IndexStatus
+from core.protocol.queries.search import SearchAnswer, SearchHit, SearchKind, SearchQuery
 from core.tools.base import Reader
 
 MAX_HITS: Final = 200

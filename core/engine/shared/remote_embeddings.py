@@ -33,7 +33,7 @@ from core.index.writer import ChunkLocation, IndexWriter, list_without_vector, r
 from core.modes import Access
 from core.permissions.policy import decide_path
 from core.permissions.rules import PermissionRule
-from core.protocol.queries.search import IndexStatus
+from core.protocol.events import IndexStatus
 from core.providers.base import EmbeddingProvider, Provider
 from core.records import decode_json
 from core.sessions.private_directory import find_private_directory

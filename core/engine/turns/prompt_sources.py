@@ -21,8 +21,9 @@ from core.engine.turns.server_prompts import find_resource
 from core.errors import CommandRejected, PathRefused
 from core.index.database import IndexFailed
 from core.protocol import commands as cmd
+from core.protocol.events import IndexStatus
 from core.protocol.messages import UserMessage
-from core.protocol.queries import ContextItem, IndexStatus
+from core.protocol.queries import ContextItem
 from core.tools.base import Reader
 
 MAX_NAMES: Final = 400  # symbols that are compared with a misspelt one

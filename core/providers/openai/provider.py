@@ -19,10 +19,10 @@ from core.providers.base import Delta, ModelRequest, RequestReport
 from core.providers.connection.endpoint import Endpoint, is_openai_host
 from core.providers.connection.event_stream import refuse_non_stream
 from core.providers.connection.failures import build_cut_error, build_exception_error
-from core.providers.connection.sdk_provider import END, SdkProvider, read_next
 from core.providers.openai.chat import ChatAnswer, ChatWire
 from core.providers.openai.negotiation import Negotiation
 from core.providers.openai.responses import ResponsesAnswer, ResponsesWire
+from core.providers.sdk_provider import END, SdkProvider, read_next
 from core.providers.wire.request_bytes import RequestBytes, RequestEncoder
 
 _PATHS: Final[dict[WireProtocol, str]] = {"chat": "/chat/completions", "responses": "/responses"}

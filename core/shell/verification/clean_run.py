@@ -34,10 +34,9 @@ from core.shadow.layers.layer_store import CommandLayer, LayerStore
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.pending_layer import PendingLayer
 from core.shell.check_detection import CheckResult
-from core.shell.command_host import CommandHost
+from core.shell.command_host import CommandHost, get_memory_limit
 from core.shell.disk_guard import DiskGuard
-from core.shell.execution import SECRETS_HIDDEN, get_memory_limit
-from core.shell.long_output import CommandOutput
+from core.shell.long_output import SECRETS_HIDDEN, CommandOutput
 from core.shell.shell_state import replace_undecodable
 from core.shell.verification.single_check import parse_check
 from core.shell.verification.steering_files import find_changed_steering_files

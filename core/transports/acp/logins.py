@@ -32,7 +32,7 @@ async def check_login(method: str) -> None:
     """Raise `AcpError` unless the login method exists and a model is set up."""
     if method not in {"environment", "setup"}:
         raise AcpError(f"there is no way {method!r} to log in", number=INVALID_PARAMS)
-    from core.providers.catalog.discovery import discover_models
+    from core.providers.discovery import discover_models
 
     answer = await discover_models(await asyncio.to_thread(load_settings), probe=False)
     if not answer.default:
@@ -46,7 +46,7 @@ def build_refusal(reason: str) -> AcpError:
 
 async def list_providers() -> tuple[ProviderStatus, ...]:
     """List the providers that can be set up, with the source of their keys."""
-    from core.providers.catalog.discovery import discover_models
+    from core.providers.discovery import discover_models
 
     return (await discover_models(await asyncio.to_thread(load_settings), probe=False)).providers
 

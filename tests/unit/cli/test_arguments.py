@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from core import __version__
-from core.cli.arguments import EngineArguments, PrintArguments, ScreenArguments, parse
+from core.arguments import EngineArguments, PrintArguments, ScreenArguments
+from core.cli.arguments import parse
 from core.cli.doctor import DoctorArguments
 from core.cli.parsing import MODES
 from core.cli.sessions import SessionsArguments

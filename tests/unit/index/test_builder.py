@@ -8,7 +8,7 @@ import pytest
 
 from core.index import builder as chunkers_module
 from core.index.database import connect_for_reading, read_status
-from core.protocol.queries.search import IndexStatus
+from core.protocol.events import IndexStatus
 from tests.unit.index.index_content import build, finish, make_builder, read_content
 
 

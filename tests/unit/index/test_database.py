@@ -15,7 +15,7 @@ from core.index.database import (
     write_meta,
     write_status,
 )
-from core.protocol.queries.search import IndexStatus
+from core.protocol.events import IndexStatus
 
 
 def make(path):

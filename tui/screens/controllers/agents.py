@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from textual import on
 
-from core.protocol import commands, queries
+from core.protocol import commands, events, queries
+from tui.dialogs.best import BestDialog
+from tui.dialogs.listings.agents import AgentsDialog, SubagentDialog
+from tui.dialogs.pages import ConfirmDialog
 from tui.roster import AgentList, BackgroundList
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
 from tui.screens.controllers.prompt import PromptController
 from tui.screens.controllers.sessions import SessionController
-from tui.screens.dialogs.best import BestDialog
-from tui.screens.dialogs.listings.agents import AgentsDialog, SubagentDialog
-from tui.screens.dialogs.pages import ConfirmDialog
 
 
 class AgentController(Controller):
@@ -109,7 +109,7 @@ class BackgroundController(Controller):
             self.context.state.background = answer.agents
             await self._panes.show("background")
 
-    def _find(self, name: str) -> queries.BackgroundAgentInfo | None:
+    def _find(self, name: str) -> events.BackgroundAgentInfo | None:
         return next((agent for agent in self.context.state.background if agent.id == name), None)
 
     @on(BackgroundList.Opened)
@@ -126,7 +126,7 @@ class BackgroundController(Controller):
             self._pull(agent)
 
     @in_worker("background")
-    async def _pull(self, agent: queries.BackgroundAgentInfo) -> None:
+    async def _pull(self, agent: events.BackgroundAgentInfo) -> None:
         """Fetch the work of an agent, and open it unless a turn runs in this window."""
         if await self.context.submit(commands.BackgroundPull(id=agent.id)):
             self.context.notify_user("It is brought here.", "Once more opens it.")

@@ -19,6 +19,7 @@ from core.protocol import commands, queries
 from core.protocol.review import Change
 from core.text.counting import count
 from tui.chat.transcript import Transcript
+from tui.dialogs.picker import PickerDialog, PickerOption
 from tui.files.editors import (
     EditorCommand,
     FilePosition,
@@ -35,7 +36,6 @@ from tui.files.file_tree import FileTree
 from tui.files.preview import FilePreview
 from tui.review.pane import ReviewPane
 from tui.screens.controller import Controller, in_worker
-from tui.screens.dialogs.picker import PickerDialog, PickerOption
 from tui.text import fit_line, format_path
 
 MAX_EDITED: Final = 8_000_000  # bytes of a pending file

@@ -10,12 +10,12 @@ from core.protocol.messages import Effort
 from core.protocol.models import ProviderStatus, RouteRow
 from core.protocol.queries import ModelsAnswer, ModelsQuery, RoutesAnswer, RoutesQuery
 from tui.bridge import SessionRequest
+from tui.dialogs.picker import PickerDialog, PickerOption
 from tui.screens.controller import Controller, ScreenContext, in_worker
-from tui.screens.dialogs.picker import PickerDialog, PickerOption
 from tui.text import fit_line
 
 if TYPE_CHECKING:
-    from tui.screens.dialogs.provider import WelcomeDialog
+    from tui.dialogs.provider import WelcomeDialog
 
 SCRIPTED_PROVIDER: Final = "scripted"
 NO_MODELS: Final = "No model was found. /login takes a key; a model server on this machine is found while it runs."
@@ -87,7 +87,7 @@ class ModelController(Controller):
 
     @in_worker("picker")
     async def action_show_models(self, _: str = "") -> None:
-        from tui.screens.dialogs.pages import build_routes_page
+        from tui.dialogs.pages import build_routes_page
 
         answer = await self.context.query(RoutesQuery(), RoutesAnswer, "That can't be told now.")
         if answer is not None:
@@ -114,7 +114,7 @@ class ProviderController(Controller):
     @in_worker("picker")
     async def action_paste_key(self, name: str = "") -> None:
         """Ask for a key, then for a model of that provider, unless one is in use already."""
-        from tui.screens.dialogs.provider import KeyDialog
+        from tui.dialogs.provider import KeyDialog
 
         question = queries.ModelsQuery(discover=False)
         answer = await self.context.query(question, queries.ModelsAnswer, "The providers can't be listed.")
@@ -152,7 +152,7 @@ class ProviderController(Controller):
         return remote.get(choice or "")
 
     async def _add_address(self) -> None:
-        from tui.screens.dialogs.provider import AddressDialog
+        from tui.dialogs.provider import AddressDialog
 
         answer = await self.context.ask(AddressDialog())
         if answer is None or not await self.context.submit(answer):
@@ -184,7 +184,7 @@ class ProviderController(Controller):
         self, models: queries.ModelsAnswer, request: SessionRequest
     ) -> SessionRequest | commands.ProviderConfigure | None:
         """Show the welcome dialog until there is an answer that can be acted on; None = leave."""
-        from tui.screens.dialogs.provider import AddressDialog, WelcomeDialog
+        from tui.dialogs.provider import AddressDialog, WelcomeDialog
 
         while True:
             welcome = WelcomeDialog(models, request)
@@ -201,7 +201,7 @@ class ProviderController(Controller):
                 return configuration
 
     async def _ask_key_for_other(self, models: queries.ModelsAnswer) -> commands.ProviderConfigure | None:
-        from tui.screens.dialogs.provider import KeyDialog
+        from tui.dialogs.provider import KeyDialog
 
         keyless = {provider.id: provider for provider in models.providers if not provider.local and not provider.key}
         options = [PickerOption(provider.id, provider.label) for provider in keyless.values()]

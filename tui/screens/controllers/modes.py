@@ -10,11 +10,11 @@ from core.modes import Mode
 from core.protocol import commands
 from tui.chat.prompt import COMMAND_PLACEHOLDER, QUESTION_PLACEHOLDER, STEERING_PLACEHOLDER, TRANSCRIPT_PLACEHOLDER
 from tui.chat.transcript import Transcript
+from tui.dialogs.picker import PickerDialog, PickerOption
 from tui.keymap import format_first_key, get_keymap
 from tui.modes import SCREEN_MODES
 from tui.screens.controller import Controller, ScreenContext
 from tui.screens.controllers.questions import QuestionController
-from tui.screens.dialogs.picker import PickerDialog, PickerOption
 from tui.sessions.home import HomeList
 from tui.text import fit_line
 from tui.widgets.status_bar import ASKING_TIERS, StatusBar

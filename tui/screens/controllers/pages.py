@@ -8,24 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from core.protocol import commands, queries
-from tui.keymap import get_keymap, select_known_keys
-from tui.notices import describe_part
-from tui.screens.controller import Controller, ScreenContext, in_worker
-from tui.screens.controllers.attention import AttentionController
-from tui.screens.controllers.guide import GuideController
-from tui.screens.controllers.panes import PaneController
-from tui.screens.dialogs.listings.context import ContextDialog, MemoryDialog, RulesDialog, SkillsDialog
-from tui.screens.dialogs.listings.servers import ServersDialog
-from tui.screens.dialogs.listings.settings import SettingsDialog
-from tui.screens.dialogs.listings.tools import HooksDialog, ToolsDialog
-from tui.screens.dialogs.pages import (
+from tui.dialogs.listings.context import ContextDialog, MemoryDialog, RulesDialog, SkillsDialog
+from tui.dialogs.listings.servers import ServersDialog
+from tui.dialogs.listings.settings import SettingsDialog
+from tui.dialogs.listings.tools import HooksDialog, ToolsDialog
+from tui.dialogs.pages import (
     build_help_page,
     build_manual_page,
     build_preview_page,
     build_settings_page,
     build_status_page,
 )
-from tui.screens.dialogs.picker import PickerDialog, PickerOption
+from tui.dialogs.picker import PickerDialog, PickerOption
+from tui.keymap import get_keymap, select_known_keys
+from tui.notices import describe_part
+from tui.screens.controller import Controller, ScreenContext, in_worker
+from tui.screens.controllers.attention import AttentionController
+from tui.screens.controllers.guide import GuideController
+from tui.screens.controllers.panes import PaneController
 from tui.search.key_help import KeyHelpDialog, list_scopes
 from tui.search.palette import PaletteDialog, list_palette_entries
 from tui.terminal.capabilities import find_real_depth

@@ -18,6 +18,7 @@ from core.protocol.review import ChangeDiff
 from tui.chat.prompt import Prompt
 from tui.files.messages import FileSelected
 from tui.input.visibility import get_visibility
+from tui.key_table import ACTION_SCOPES
 from tui.modes import SCREEN_MODES, AutoPane
 from tui.panes import PANES
 from tui.screens.controller import Controller, ScreenContext
@@ -35,18 +36,6 @@ MAX_OPEN_FILES: Final = 8
 MAX_VISITED: Final = 100
 MAX_FOUND_FILES: Final = 50
 # Where the keys of a scope work: the palette carries their actions out there.
-ACTION_SCOPES: Final = {
-    "review": "ReviewPane",
-    "changes": "ChangeList",
-    "plan": "PlanPanel",
-    **{name: f"#{name}" for name in ("prompt", "transcript", "approval", "question")},
-    "debug": "DebugBoard",
-    "agents": "AgentList",
-    "background": "BackgroundList",
-    "findings": "FindingList",
-    "files": "FileTree",
-    "preview": "FilePreview",
-}
 
 
 class PaneController(Controller):

@@ -12,6 +12,8 @@ from core.protocol import commands, queries
 from core.protocol.commands import MAX_SUBAGENTS
 from core.protocol.documents import Plan, Todo, TodoStatus
 from core.protocol.review import Change
+from tui.dialogs.pages import ConfirmDialog
+from tui.dialogs.picker import ActionPickerDialog, PickerDialog, PickerOption
 from tui.plan import messages
 from tui.plan.todo_edits import change_todos, find_dependants, remove_todo
 from tui.plan.todo_rows import list_open_dependencies
@@ -19,8 +21,6 @@ from tui.review.messages import TodoRequested
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.editor import EditorController
 from tui.screens.controllers.panes import PaneController
-from tui.screens.dialogs.pages import ConfirmDialog
-from tui.screens.dialogs.picker import ActionPickerDialog, PickerDialog, PickerOption
 from tui.text import fit_line
 from tui.widgets.side_pane import SidePane
 

@@ -23,13 +23,13 @@ from tui import clipboard
 from tui.chat.context_chips import ContextChips
 from tui.chat.prompt import Prompt
 from tui.chat.transcript import Transcript
+from tui.dialogs.pages import build_machine_dialog
 from tui.files.messages import MentionRequested
 from tui.keymap import format_first_key, get_keymap, insert_keys
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.modes import ModeController
 from tui.screens.controllers.panes import PaneController
 from tui.screens.controllers.questions import QuestionController
-from tui.screens.dialogs.pages import build_machine_dialog
 from tui.slash_commands import SlashCommand, describe_unknown_command, is_called, parse_alias, parse_slash_command
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class Attacher:
                 label.set_result(labels[request])
 
     def show_pictures(self, attachments: Sequence[Attachment]) -> None:
-        from tui.screens.dialogs.picture import PictureDialog
+        from tui.dialogs.picture import PictureDialog
 
         if attachments:
             self._context.show(PictureDialog(attachments, self._context.bridge.query))

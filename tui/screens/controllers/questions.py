@@ -10,10 +10,10 @@ from textual.widget import Widget
 from core.protocol import commands, queries
 from tui.ask import messages
 from tui.chat.prompt import Prompt
+from tui.dialogs.listings.tools import PermissionsDialog
 from tui.input.visibility import get_visibility
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
-from tui.screens.dialogs.listings.tools import PermissionsDialog
 
 if TYPE_CHECKING:
     from tui.ask.approval_bar import ApprovalBar

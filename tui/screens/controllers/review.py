@@ -14,6 +14,10 @@ from core.protocol.events import AnyEvent, ErrorRaised
 from core.protocol.renames import list_changes
 from core.protocol.review import Bulk, Change, CommitTopic, Finding, Origin, Verdict
 from core.text.counting import count
+from tui.dialogs.commits import CommitDialog, DraftDialog, PullRequestDialog
+from tui.dialogs.pages import ConfirmDialog, build_proof_page
+from tui.dialogs.patch import PatchDialog
+from tui.dialogs.picker import ActionPickerDialog, PickerOption
 from tui.findings import FindingList, format_finding
 from tui.review import messages
 from tui.review.descriptions import needs_confirmation
@@ -22,10 +26,6 @@ from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.copying import CopyController
 from tui.screens.controllers.editor import EditorController
 from tui.screens.controllers.panes import PaneController
-from tui.screens.dialogs.commits import CommitDialog, DraftDialog, PullRequestDialog
-from tui.screens.dialogs.pages import ConfirmDialog, build_proof_page
-from tui.screens.dialogs.patch import PatchDialog
-from tui.screens.dialogs.picker import ActionPickerDialog, PickerOption
 from tui.text import fit_line, format_path
 
 _ORIGIN_FIELDS: Final = ("command", "call", "todo", "turn")
@@ -93,14 +93,14 @@ class ReviewController(Controller):
         return needs_confirmation(change) and (change.protected or not is_renamed)
 
     async def _confirm_change(self, change: Change, hunk: str) -> bool:
-        from tui.screens.dialogs.consent import ChangeConsentDialog
+        from tui.dialogs.consent import ChangeConsentDialog
 
         answer = await self.context.query(queries.DiffQuery(path=change.path), queries.DiffAnswer)
         dialog = ChangeConsentDialog(change, answer.diff if answer else None, hunk=hunk)
         return await self.context.ask(dialog) is True
 
     async def _confirm_deletions(self, verdict: commands.HunkResolve) -> bool:
-        from tui.screens.dialogs.consent import build_deletion_dialog
+        from tui.dialogs.consent import build_deletion_dialog
 
         changes = list_changes(self.context.state.changes)
         if verdict.paths:
@@ -120,7 +120,7 @@ class ReviewController(Controller):
     @on(messages.ProvenVerdictRequested)
     @in_worker("commands", exclusive=False)
     async def _accept_proven(self, _: messages.ProvenVerdictRequested) -> None:
-        from tui.screens.dialogs.consent import build_verification_dialog
+        from tui.dialogs.consent import build_verification_dialog
 
         question = queries.VerificationQuery(tests_only=True)
         plan = await self.context.query(question, queries.VerificationAnswer, "The checks can't be told.")
@@ -173,7 +173,7 @@ class ReviewController(Controller):
         return not bulk.deleted or await self._confirm("Delete what is gone there?", explanation)
 
     async def _confirm_git(self, root: str) -> bool:
-        from tui.screens.dialogs.consent import GitConsentDialog
+        from tui.dialogs.consent import GitConsentDialog
 
         question = queries.GitPreviewQuery(root=root)
         answer = await self.context.query(question, queries.GitPreviewAnswer, "The state of git can't be shown.")
@@ -227,7 +227,7 @@ class ReviewController(Controller):
             hint = "c comments a hunk in the review, or lines of the plan's text."
             self.context.notify_user("There is no comment to send.", hint)
             return
-        from tui.screens.dialogs.comments import CommentsDialog
+        from tui.dialogs.comments import CommentsDialog
 
         state = self.context.state
         dialog = CommentsDialog(list(state.comments.values()), change=self.context.submit_soon, plans=state.plans)
@@ -285,7 +285,7 @@ class ReviewController(Controller):
     @on(messages.ConflictRequested)
     @in_worker("picker")
     async def _resolve_conflict(self, event: messages.ConflictRequested) -> None:
-        from tui.screens.dialogs.conflict import ConflictDialog
+        from tui.dialogs.conflict import ConflictDialog
 
         path = event.path
         answer = await self.context.bridge.query(queries.ConflictQuery(path=path))

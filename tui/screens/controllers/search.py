@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 from textual import on
 from textual.timer import Timer
 
-from core.protocol import commands, queries
+from core.protocol import commands, events, queries
 from core.protocol.language import Place
 from core.protocol.queries import SearchHit
 from core.text.counting import count
 from tui.files.messages import BackRequested, LookupRequested, MentionRequested, RenameRequested
+from tui.index_progress import describe_index, describe_progress
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
-from tui.search.progress import describe_index, describe_progress
 from tui.text import fit_line
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class SearchController(Controller):
 
     # The index
 
-    async def load_status(self) -> queries.IndexStatus:
+    async def load_status(self) -> events.IndexStatus:
         """Query the state of the index; its progress then arrives as events."""
         answer = await self.context.query(queries.IndexQuery(), queries.IndexAnswer)
         if answer is not None:

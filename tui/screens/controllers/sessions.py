@@ -14,12 +14,12 @@ from core.protocol.queries.sessions import list_forks
 from core.text.counting import count
 from tui.chat.prompt import Prompt
 from tui.chat.transcript import Transcript
+from tui.dialogs.pages import ConfirmDialog
+from tui.dialogs.picker import PickerDialog, PickerOption
 from tui.notices import format_pending_notice
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
 from tui.screens.controllers.plan import PlanController
-from tui.screens.dialogs.pages import ConfirmDialog
-from tui.screens.dialogs.picker import PickerDialog, PickerOption
 from tui.sessions.home import HomeList
 from tui.sessions.picker import SessionChange, SessionChoice, SessionPicker, parse_tags
 

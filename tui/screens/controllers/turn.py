@@ -14,11 +14,11 @@ from textual.content import Content
 from core.protocol import commands, queries
 from core.protocol.events import LimitsChanged
 from core.text.counting import count
+from tui.dialogs.listings.listing import ListingDialog
+from tui.dialogs.picker import PickerDialog, PickerOption
 from tui.keymap import get_bindings
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
-from tui.screens.dialogs.listings.listing import ListingDialog
-from tui.screens.dialogs.picker import PickerDialog, PickerOption
 from tui.text import fit_line
 
 TWICE_SECONDS: Final = 1.0  # between two strokes of escape that belong together
@@ -62,7 +62,7 @@ class RewindController(Controller):
 
     @in_worker("picker")
     async def action_rewind(self, _: str = "") -> None:
-        from tui.screens.dialogs.rewind import build_options
+        from tui.dialogs.rewind import build_options
 
         problem = "The checkpoints can't be listed."
         answer = await self.context.query(queries.CheckpointsQuery(), queries.CheckpointsAnswer, problem)
@@ -78,7 +78,7 @@ class RewindController(Controller):
             await self._preview_restore(info)
 
     async def _preview_restore(self, info: queries.CheckpointInfo) -> None:
-        from tui.screens.dialogs.rewind import RewindDialog
+        from tui.dialogs.rewind import RewindDialog
 
         question = queries.CheckpointPreviewQuery(id=info.id)
         problem = "The checkpoint can't be looked at."
@@ -124,7 +124,7 @@ class TurnController(Controller):
         if not jobs:
             self.context.notify_user("No command was begun in the background.")
             return
-        from tui.screens.dialogs.listings.jobs import JobsDialog
+        from tui.dialogs.listings.jobs import JobsDialog
 
         await self.context.ask(JobsDialog(jobs, self._load_jobs, self._stop_job))
 

@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar, Final
 from msgspec import Meta
 
 from core.notebooks.rendering import choose_limit, find_notebook_text
-from core.protocol.queries import IndexStatus, SearchAnswer, SearchHit, SearchQuery
+from core.protocol.events import IndexStatus
+from core.protocol.queries import SearchAnswer, SearchHit, SearchQuery
 from core.tools.base import Reader, ReadTool, ToolOutcome
 
 _MOST_HITS: Final = 12

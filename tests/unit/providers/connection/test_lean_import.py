@@ -131,7 +131,7 @@ def test_no_sdk_is_imported_by_the_modules_that_wrap_it():
     code = """
 import sys
 import core.providers.openai.provider, core.providers.anthropic_provider, core.providers.registry
-import core.providers.catalog.discovery
+import core.providers.discovery
 import core.providers.scripted_provider, core.providers.catalog.capabilities, core.providers.connection.keys
 slow = ("openai", "anthropic", "httpx2", "pydantic", "keyring", "genai_prices", "ruamel")
 print([name for name in slow if name in sys.modules])

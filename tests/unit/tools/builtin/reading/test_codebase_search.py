@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.protocol.queries import IndexStatus, SearchAnswer
+from core.protocol.events import IndexStatus
+from core.protocol.queries import SearchAnswer
 from core.tools.builtin.reading.codebase_search import CodebaseSearch
 
 

@@ -12,10 +12,10 @@ from textual.widgets import Static
 
 from core.protocol.queries import CheckpointInfo, CheckpointPreviewAnswer, RestoredPath
 from core.text.counting import count
+from tui.dialogs.dialog import Dialog
+from tui.dialogs.picker import PickerOption
 from tui.keymap import get_bindings
 from tui.quantities import format_age
-from tui.screens.dialogs.dialog import Dialog
-from tui.screens.dialogs.picker import PickerOption
 from tui.text import fit_line, format_path
 from tui.widgets.key_hints import KeyHints
 

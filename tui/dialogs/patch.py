@@ -11,8 +11,8 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widgets import Static
 
+from tui.dialogs.dialog import Dialog
 from tui.keymap import get_bindings
-from tui.screens.dialogs.dialog import Dialog
 from tui.text import expose_text, fit_line, restore_blanks, shorten_lines
 from tui.widgets.key_hints import Hint, KeyHints
 from tui.widgets.row_view import RowView

@@ -10,8 +10,8 @@ from textual.content import Content
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from tui.dialogs.dialog import Dialog
 from tui.keymap import get_bindings
-from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line
 from tui.widgets.input_line import SteadyInput
 

@@ -14,8 +14,8 @@ from core.protocol import queries
 from core.protocol.attachment_labels import classify_attachment, describe_attachment
 from core.protocol.messages import Attachment
 from core.protocol.queries import PictureAnswer, PictureQuery
+from tui.dialogs.dialog import Dialog
 from tui.keymap import format_first_key, get_bindings, get_keymap
-from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line, to_content
 from tui.workers import start_worker
 

@@ -15,9 +15,9 @@ from textual.widgets.option_list import Option
 from core.protocol.commands import AnyCommand, HunkComment, PlanComment
 from core.protocol.documents import Plan
 from core.protocol.review import Comment
+from tui.dialogs.dialog import Dialog
 from tui.keymap import get_bindings
 from tui.review.pane import ReviewInput
-from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line, format_path, to_content
 from tui.widgets.key_hints import KeyHints
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.protocol.queries import IndexStatus
+from core.protocol.events import IndexStatus
 from core.text.counting import count
 from tui.text import fit_line
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.index.search.path_kinds import list_kinds, list_wanted_kinds, weigh_path
+from core.index.path_kinds import list_kinds, list_wanted_kinds, weigh_path
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from textual.widgets import Input, OptionList, Static
 from core.protocol.commands import Reject, SettingKeep
 from core.protocol.queries import ConfigAnswer, SettingRow
 from core.text.counting import count
+from tui.dialogs.listings.listing import ListingDialog
+from tui.dialogs.picker import PickerDialog, PickerOption
 from tui.keymap import get_bindings
-from tui.screens.dialogs.listings.listing import ListingDialog
-from tui.screens.dialogs.picker import PickerDialog, PickerOption
 from tui.text import fit_line
 from tui.widgets.input_line import InputLine, InputPurpose, SteadyInput
 from tui.workers import start_worker

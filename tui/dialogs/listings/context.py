@@ -18,8 +18,8 @@ from core.protocol.commands import MemoryJudge
 from core.protocol.events import LoadedRule
 from core.protocol.queries import ContextAnswer, ContextPart, LoadedSkill, MemoryNote, RulesAnswer, SkillsAnswer
 from core.text.counting import count
+from tui.dialogs.listings.listing import ListingDialog
 from tui.keymap import format_first_key, get_bindings, get_keymap
-from tui.screens.dialogs.listings.listing import ListingDialog
 from tui.text import expose_line, fit_line, render_prose, shorten_path
 from tui.widgets.input_line import InputLine, InputPurpose
 from tui.workers import start_worker

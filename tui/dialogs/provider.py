@@ -14,8 +14,8 @@ from core.protocol.commands import ProviderConfigure
 from core.protocol.models import ProviderStatus
 from core.protocol.queries import ModelsAnswer
 from tui.bridge import SessionRequest
+from tui.dialogs.dialog import Dialog
 from tui.keymap import get_bindings
-from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line
 from tui.widgets.input_line import SteadyInput
 
@@ -141,7 +141,7 @@ class WelcomeDialog(Dialog[WelcomeAnswer]):
                 self._ask_for_key(way.removeprefix("key:"))
 
     def _pick_model(self) -> None:
-        from tui.screens.dialogs.picker import PickerDialog, PickerOption
+        from tui.dialogs.picker import PickerDialog, PickerOption
 
         choices = [PickerOption(model.id, model.id, model.source) for model in self._models.models]
         _ = self.app.push_screen(PickerDialog("Choose a model", choices), self._take_model)

@@ -14,10 +14,10 @@ from textual.widgets import Static
 from core.protocol.queries import VerificationAnswer
 from core.protocol.review import Change, ChangeDiff, GitPreview
 from core.text.counting import count
+from tui.dialogs.pages import ConfirmDialog
 from tui.input.visibility import get_visibility
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.review.diff.view import DiffView
-from tui.screens.dialogs.pages import ConfirmDialog
 from tui.text import expose_line, expose_text, fit_line, format_path, to_content
 
 GIT_RISK: Final = (

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from tui.screens.dialogs.dialog import Dialog, T
+from tui.dialogs.dialog import Dialog, T
 from tui.text import fit_line
 from tui.widgets.key_hints import Hint, KeyHints
 

@@ -6,13 +6,19 @@ neither Textual nor the engine. The status bar appears with the screen.
 
 from __future__ import annotations
 
+import os
+import sys
+import termios
 import textwrap
-from typing import Final, NamedTuple
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
 from unicodedata import combining, east_asian_width
 
 from tui.chat.greeting import FIRST_KEYS, HEADLINE, KEY_WIDTH, PROMISE
 from tui.modes import SCREEN_MODES, Accent, ScreenMode
-from tui.terminal.capabilities import TerminalCapabilities
+from tui.terminal.capabilities import TerminalCapabilities, detect_capabilities
+from tui.terminal.early_terminal import INPUT, OUTPUT, EarlyTerminal
 from tui.themes.palettes import PALETTES
 
 MIN_COLUMNS: Final = 41  # in a smaller window the screen displays a notice instead
@@ -104,6 +110,53 @@ class FirstFrame:
     @staticmethod
     def _style(parts: list[tuple[str, str]]) -> str:
         return "".join(f"\x1b[{look}m{text}\x1b[0m" for text, look in parts if text)
+
+
+class EarlyOptions(Protocol):
+    """The part of a command line that the first frame depends on."""
+
+    continue_last: bool
+    resume: str | None
+    mode: str | None
+
+
+def open_early(options: EarlyOptions, config_directory: Path) -> AbstractContextManager[EarlyTerminal | None]:
+    """Return the terminal with the first frame for the command line's options. None: the terminal can't display one,
+    belongs to another process group, or a screen reader is used."""
+    interface = _read_interface(config_directory / "config.toml")
+    if not _is_whole_terminal() or interface.get("plain"):
+        return nullcontext()
+    try:
+        size = os.get_terminal_size(OUTPUT)
+        capabilities = detect_capabilities(os.environ, getattr(sys.__stderr__, "encoding", "") or "utf-8")
+        is_empty = not (options.continue_last or options.resume)
+        mode, theme = options.mode or "agent", str(interface.get("theme", ""))
+        frame = build_first_frame(size, capabilities, mode=mode, theme=theme, is_empty=is_empty)
+        return nullcontext() if frame is None else EarlyTerminal(frame)
+    except (OSError, termios.error):
+        return nullcontext()
+
+
+def _is_whole_terminal() -> bool:
+    if os.environ.get("TERM", "dumb") in {"dumb", "unknown"} or os.environ.get("TEXTUAL_DRIVER"):
+        return False
+    try:
+        return all(map(os.isatty, (INPUT, 1, OUTPUT))) and os.tcgetpgrp(INPUT) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def _read_interface(file: Path) -> dict[str, Any]:
+    """Return the user's settings of the screen; the engine reports mistakes in them."""
+    if not file.is_file():
+        return {}
+    import tomllib
+
+    try:
+        interface = tomllib.loads(file.read_text("utf-8")).get("ui")
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return interface if isinstance(interface, dict) else {}
 
 
 def build_first_frame(

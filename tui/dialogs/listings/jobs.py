@@ -13,9 +13,9 @@ from textual.widgets.option_list import Option
 
 from core.protocol.queries import JobInfo
 from core.text.counting import count
+from tui.dialogs.dialog import Dialog
 from tui.keymap import get_bindings
 from tui.quantities import format_elapsed
-from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line, format_path, to_content
 from tui.widgets.key_hints import KeyHints
 from tui.workers import start_worker

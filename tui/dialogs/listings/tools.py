@@ -10,9 +10,9 @@ from textual.content import Content
 from core.protocol.queries import HookRow, HooksAnswer, PermissionsAnswer, SavedPermission, ToolsAnswer
 from core.protocol.tools import ToolRow
 from core.text.counting import count
+from tui.dialogs.listings.listing import ListingDialog
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.quantities import format_count
-from tui.screens.dialogs.listings.listing import ListingDialog
 from tui.text import expose_line, expose_text, fit_line
 from tui.workers import start_worker
 

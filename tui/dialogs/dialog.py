@@ -14,9 +14,9 @@ from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from tui.current_layout import CurrentLayoutScreen
 from tui.input.visibility import GracePeriod, GuardedWidget
 from tui.keymap import get_bindings
-from tui.screens.current_layout import CurrentLayoutScreen
 from tui.text import to_content
 from tui.themes.appearance import find_backdrop
 

@@ -33,8 +33,8 @@ from core.protocol.events import (
 from core.protocol.queries import CommitAnswer, CommitFile, CommitGroup, CommitSplit, PullRequestAnswer
 from core.protocol.review import CommitTopic
 from core.text.counting import count
+from tui.dialogs.dialog import Dialog
 from tui.keymap import get_bindings
-from tui.screens.dialogs.dialog import Dialog
 from tui.text import fit_line, render_output, shorten_path, to_content
 from tui.widgets.key_hints import Hint, KeyHints
 

@@ -15,9 +15,9 @@ from textual.widgets import Static
 from core.protocol.commands import CandidatePick
 from core.protocol.queries import CandidatesAnswer, TriedCandidate
 from core.text.counting import count
+from tui.dialogs.dialog import Dialog
 from tui.keymap import get_bindings, get_keymap
 from tui.quantities import format_cost, format_duration
-from tui.screens.dialogs.dialog import Dialog
 from tui.text import expose_text, fit_line, format_path
 from tui.widgets.key_hints import Hint, format_hints
 from tui.widgets.row_view import CursorView

@@ -17,9 +17,9 @@ from textual.widgets import Static
 from core.protocol.commands import ServerControl
 from core.protocol.queries import ServerRow, ServersAnswer, ServerToolRow
 from core.text.counting import count
+from tui.dialogs.listings.listing import ListingDialog
+from tui.dialogs.pages import ConfirmDialog, PageDialog
 from tui.keymap import get_bindings
-from tui.screens.dialogs.listings.listing import ListingDialog
-from tui.screens.dialogs.pages import ConfirmDialog, PageDialog
 from tui.text import expose_content, expose_line, expose_text, render_output, render_prose
 from tui.workers import start_worker
 

@@ -13,9 +13,9 @@ from core.protocol.events import Envelope
 from core.protocol.queries import AgentsAnswer, LoadedAgent
 from core.text.counting import count
 from tui.chat.transcript import Transcript
+from tui.dialogs.dialog import Dialog
+from tui.dialogs.listings.listing import ListingDialog
 from tui.keymap import get_bindings
-from tui.screens.dialogs.dialog import Dialog
-from tui.screens.dialogs.listings.listing import ListingDialog
 from tui.state import ViewState, show_event
 from tui.state.batches import FLUSH_INTERVAL
 from tui.text import fit_line, shorten_path

@@ -14,8 +14,8 @@ from textual.strip import Strip
 from textual.widgets import Static, TextArea
 
 from core.protocol.review import ConflictChoice, ConflictRegion, ConflictSides
+from tui.dialogs.dialog import Dialog
 from tui.keymap import get_bindings
-from tui.screens.dialogs.dialog import Dialog
 from tui.text import expose_text, fit_line, format_path, shorten_lines
 from tui.widgets.key_hints import Hint, KeyHints
 from tui.widgets.row_view import RowView

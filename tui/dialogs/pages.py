@@ -20,11 +20,11 @@ from core.protocol.queries import CommandPreviewAnswer, ConfigAnswer, MachinePla
 from core.protocol.review import Check
 from core.state.checks import FAILING, get_check_words
 from tui.block import TranscriptBlock
+from tui.dialogs.dialog import Dialog
 from tui.input.visibility import is_fully_visible
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.quantities import format_cost, format_count
 from tui.review.descriptions import get_check_style
-from tui.screens.dialogs.dialog import Dialog
 from tui.text import expose_line, expose_text, fit_line, format_path, render_output, render_prose, to_content
 from tui.widgets.status_bar import PAGE, StatusFact
 from tui.widgets.text_rows import find_line_breaks
