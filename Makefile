@@ -12,7 +12,7 @@ HASHES ?= on
 BACKEND := hatchling
 
 .DEFAULT_GOAL := help
-.PHONY: help run test fuzz mutations lint types format bench pictures gallery lock clean
+.PHONY: help run test fuzz mutations subjects lint types format bench pictures gallery lock clean
 
 help:
 	@echo "make run    start agent-tui         (ARGS='--demo' passes arguments on)"
@@ -43,6 +43,9 @@ fuzz: $(VENV)/.installed-dev
 
 mutations: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.mutations $(ARGS)
+
+subjects: $(VENV)/.installed-dev
+	$(BIN)/python docs/dev/tools/commit_subjects.py
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

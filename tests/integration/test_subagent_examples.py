@@ -27,7 +27,7 @@ async def test_the_session_of_the_picture_plays_to_its_end(tmp_path):
     project = project_at(tmp_path / "project")
     (project / "till.py").write_text(TILL)
     (project / "check.py").write_text("print('shown')\n")
-    model = f"scripted/{ROOT / 'docs' / 'tasks-session.yaml'}"
+    model = f"scripted/{ROOT / 'docs' / 'dev' / 'tools' / 'tasks-session.yaml'}"
     words = ("-p", "Show prices in euros, and document it", "--model", model, "--output-format", "json")
     ended = await run(project, *words, env=environment(None, AGENT_TUI_SCRIPT_SPEED="0"))
     assert ended.code == 0, ended.err

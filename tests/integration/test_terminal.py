@@ -115,12 +115,12 @@ async def test_the_user_sees_what_a_job_writes_and_changes_while_it_runs_and_the
     steps = [command("echo up; echo 1 > made; read line", is_background=True), says(".")]
     async with boxed(tmp_path, *steps) as case:
         await case.turn()
-        [looked] = case.session.terminal.jobs.look(10)
+        [looked] = case.session.terminal.jobs.list_with_output(10)
         touched = case.session.terminal.jobs.get_job("job_1").execution.list_touched()
         assert (looked.output, touched) == ("up", ("made",))
-        assert case.session.terminal.jobs.look(0)[0].output == ""
+        assert case.session.terminal.jobs.list_with_output(0)[0].output == ""
         await case.session.terminal.jobs.end("job_1")
-        assert "made" in case.session.terminal.jobs.look(5)[0].result.effects
+        assert "made" in case.session.terminal.jobs.list_with_output(5)[0].result.effects
         assert case.session.terminal.jobs.get_job("job_1").execution.list_touched() == ()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.engine import Engine
-from core.engine.session.verification import MOVED, STOPPED, Verifier
+from core.engine.session.verification import CHANGED_MEANWHILE, STOPPED, Verifier
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
@@ -106,7 +106,7 @@ async def test_n27_what_moves_while_the_checks_run_is_not_accepted(project, plac
 
         await Verifier(engine._find_session(session), cmd.ChangesVerify(), save_meanwhile).run()
         events = await read_until(engine, session, ev.VerificationFinished, after=before)
-        assert events[-1].reason == MOVED
+        assert events[-1].reason == CHANGED_MEANWHILE
         assert events[-1].accepted == ()
     assert (project / "shop/price.py").read_text() == ("# mine\n" if place == "shop/price.py" else PRICE)
 
