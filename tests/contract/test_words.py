@@ -1,5 +1,7 @@
-"""Names are the field's words: functions are verbs, locals are nouns, a public class name stands once. Docstrings say what
-the caller gets, and comments are sentences with a subject."""
+"""Names are the field's words: functions are verbs, locals are nouns, a public class name stands once.
+
+Docstrings say what the caller gets, and comments are sentences with a subject.
+"""
 
 from __future__ import annotations
 
