@@ -16,6 +16,7 @@ LADDER: tuple[frozenset[str], ...] = (
         "core" + name
         for name in (
             "",
+            ".arguments",
             ".errors",
             ".ids",
             ".clock",
