@@ -11,7 +11,7 @@ import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tests.contract.source_tree import ROOT, Function, Module, program
+from tests.contract.source_tree import ROOT, Function, Module, modules, program
 
 HOUSE = program()
 # Past participles that do not end in -ed. What is also a base form (read, put, cut, set, let, run, split …) is a verb.
@@ -96,7 +96,7 @@ def list_locals(module: Module) -> Iterator[tuple[ast.AST, str]]:
 def test_no_local_is_named_by_a_pronoun_or_a_participle_alone():
     wrong = [
         f"{where(module, node)} {name}"
-        for module in HOUSE
+        for module in (*HOUSE, *modules("benchmarks"))
         for node, name in list_locals(module)
         if PRONOUN.fullmatch(name.strip("_"))
     ]
