@@ -8,7 +8,7 @@ from core.protocol.events import IndexStatus
 from core.text.counting import count
 from tui.text import fit_line
 
-REMEDY: Final = "`agent-tui index build` builds it anew."
+REMEDY: Final = "`agent-tui index build` rebuilds it."
 
 
 def describe_progress(status: IndexStatus) -> str:
@@ -47,10 +47,10 @@ def describe_index(status: IndexStatus) -> tuple[str, str]:
     if progress := describe_progress(status):
         message = f"{progress[0].upper()}{progress[1:]}."
         if status.state == "building":
-            return f"{message} Searches find what is indexed so far.", ""
+            return f"{message} Searches cover what is indexed so far.", ""
         return message, REMEDY if status.state == "failed" else ""
     share = status.embedded / status.chunks if status.chunks else 1.0
-    coverage = "" if share >= 1.0 else f", {share:.0%} of them by meaning so far"
+    coverage = "" if share >= 1.0 else f", {share:.0%} searchable by meaning so far"
     problem = f" {fit_line(status.problem, 200)}" if status.problem else ""
     if status.model:
         problem = f" {fit_line(status.model, 60)} knows {status.known_to_model:,} of them.{problem}"

@@ -320,7 +320,7 @@ def format_effects(effects: EffectsRecorded) -> str:
     parts = [*changes, *([count] if effects.generated else [])]
     if not parts:
         return "; ".join(("changed nothing", *effects.notes))
-    waiting = ["pending review"] if changes else ["kept beside the review"]
+    waiting = ["pending review"] if changes else ["kept outside the review"]
     return f"changed: {'; '.join([*parts, *waiting, *effects.notes])}"
 
 

@@ -110,6 +110,6 @@ async def test_n16e_a_fault_of_the_screen_is_kept_and_no_trace_is_shown(capsys, 
     assert [type(fault) for fault in errors] == [KeyError]
     assert "in broken" in "".join(traceback.format_exception(errors[0]))
     out, err = capsys.readouterr()
-    assert "The session is kept: agent-tui -c It is kept." in " ".join(err.split())
+    assert "The session is saved: agent-tui -c It is kept." in " ".join(err.split())
     assert "Traceback" not in out + err
     assert KEY not in out + err

@@ -97,7 +97,7 @@ async def watch_four(app: AgentApp, pilot: Pilot[Any]) -> None:
     state = app.main.state
     await until(pilot, lambda: len(state.transcript.subagents) == 4 and state.questions)
     await pilot.press("f9")
-    await until(pilot, lambda: "waits for you: Euros?" in read_rows(app) and "docs/slow.md" in read_rows(app))
+    await until(pilot, lambda: "waiting for you: Euros?" in read_rows(app) and "docs/slow.md" in read_rows(app))
     await until(pilot, lambda: read_rows(app).count("2 steps") == 4)
 
 
@@ -130,7 +130,7 @@ async def test_four_work_at_once_and_each_is_seen_stopped_asked_and_merged(tmp_p
         rows = [line.strip() for line in read_rows(app).splitlines()]
         assert all(" tokens" in row for row in rows[0:8:2])
         assert rows[4].startswith("? generalPurpose · Do euros")
-        assert rows[5] == "waits for you: Euros?"
+        assert rows[5] == "waiting for you: Euros?"
         assert re.fullmatch(r"Wrote docs/slow\.md · 1 file( +\d+ s)?", rows[7]), "it is at work, for so long"
         await end_four(app, pilot, server)
         check_ends(engine, session)

@@ -211,15 +211,11 @@ def test_the_terminal_is_left_with_the_way_back_and_what_waits(project, monkeypa
     here = ViewState(session_id="ses_1", workspace=str(project), turn_numbers={"trn_1": 1})
     here.review.bulks = waits
     assert format_exit_summary(here, project) == (
-        "Resume: bin/agent-tui -c\n"
-        "Or this session, also later: bin/agent-tui --resume ses_1\n"
-        "1 hunk waits for your review.\n"
+        "Resume: bin/agent-tui -c\nThis session, any time: bin/agent-tui --resume ses_1\n1 hunk to review.\n"
     )
     there = ViewState(session_id="ses_1", workspace="/copy", is_demo=True, turn_numbers={"trn_1": 1})
     assert format_exit_summary(there, project) == (
-        "Resume: bin/agent-tui --demo -c\n"
-        "Or this session, also later: bin/agent-tui --resume ses_1\n"
-        "The demo's project: /copy\n"
+        "Resume: bin/agent-tui --demo -c\nThis session, any time: bin/agent-tui --resume ses_1\nDemo project: /copy\n"
     )
     monkeypatch.chdir(project.parent)
     assert format_exit_summary(here, project).startswith(f"Resume: bin/agent-tui {project} -c\n")

@@ -193,10 +193,10 @@ def morning(hour: Hour, project: Path) -> None:
     hour.stop("start", "What shall be done", "sandboxed", "Tour 1/5 · Type @")
     hour.types("Why is the tax of @till/tax.py wrong? Mend it, and test it")
     hour.stop(
-        "turn", "the receipt names the currency", "Ran python3 -m unittest -q · 2 passed", "4 to review", "f3 trust it"
+        "turn", "the receipt names the currency", "Ran python3 -m unittest -q · 2 passed", "4 to review", "f3 trust"
     )
     assert git(project, "status", "--porcelain") == ""
-    hour.press_until("What shall be done", "F3", absent_text="f3 trust it")
+    hour.press_until("What shall be done", "F3", absent_text="f3 trust")
     hour.press_until("Tour 3/5", "BTab")
     hour.types("/mode agent")
     hour.sees(" Agent   openai")
@@ -223,9 +223,9 @@ def noon(hour: Hour) -> None:
     hour.press_until("/commit commits what you accepted", "Escape", absent_text="Keys: Prompt")
     hour.types("/commit")
     hour.stop("commit", "on main · one commit", "Mend the tax and show the currency")
-    for split in ("one for each todo", "one for each prompt"):
+    for split in ("one per todo", "one per prompt"):
         hour.press_until(split, "F2", looks=200)
-    hour.stop("commit-split", "one for each prompt", "Add the tax as a share")
+    hour.stop("commit-split", "one per prompt", "Add the tax as a share")
     hour.press_until("Committed", "C-s", absent_text="Commit what you accepted", looks=200)
     hour.stop("committed", "Committed")
     hour.types("/pr")

@@ -61,7 +61,7 @@ async def open_team(project: Path) -> AsyncIterator[tuple[AgentApp, Pilot[Any], 
         await until(pilot, lambda: len(state.transcript.subagents) == 4 and len(state.questions))
         await until(pilot, lambda: panes.side is not None and panes.side.current == "review")  # it came by itself
         await pilot.press("f9")
-        await until(pilot, lambda: "waits for you" in read_rows(app) and "✓" in read_rows(app))
+        await until(pilot, lambda: "waiting for you" in read_rows(app) and "✓" in read_rows(app))
         yield app, pilot, gate
 
 

@@ -158,7 +158,7 @@ async def test_the_command_takes_a_number_or_models(stage):
         assert [command.models for command in on.sent(cmd.BestRun)] == [("", "", ""), ("a/one", "b/two")]
         assert {command.text for command in on.sent(cmd.BestRun)} == {"Round it"}
         await on.until(
-            lambda: any("Nothing was tried yet" in notification.message for notification in on.app._notifications)
+            lambda: any("Nothing to compare yet" in notification.message for notification in on.app._notifications)
         )
 
 

@@ -126,7 +126,7 @@ async def test_n7b_an_approval_behind_a_pane_is_told_and_comes_to_the_front_befo
         bar = on.screen.query_one("#approval")
         assert not bar.has_focus
         status = on.screen.query_one("#status").render().plain
-        assert "waits for you · F2" in status
+        assert "waiting for you · F2" in status
         await on.pilot.press("f2")
         await on.pilot.pause(0.05)
         assert get_visibility(bar) == "seen"
@@ -378,7 +378,7 @@ async def test_n16a_a_file_that_is_to_be_deleted_is_shown_as_it_still_is(stage, 
             lambda: on.screen.query("FileView") and "import math" in on.screen.query_one("FileView").cursor.lines
         )
         assert [query.side for query in on.client.queries if isinstance(query, q.FileQuery)] == ["workspace"]
-        assert "deleted, once you accept that" in str(on.screen.query_one(".preview--title").content)
+        assert "deleted once you accept" in str(on.screen.query_one(".preview--title").content)
 
 
 async def test_n7b_a_key_that_was_struck_for_nothing_is_not_done_by_what_gets_the_focus_meanwhile(stage):

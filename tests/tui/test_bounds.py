@@ -64,7 +64,7 @@ async def test_the_limits_in_force_are_told_and_the_status_line_counts_towards_t
         assert " step 2 of 20" in bar(on)
         await typed(on, "/limits")
         await on.until(lambda: on.app._notifications)
-        assert format_limits(on.screen.state.limits) == "A turn may use 20 steps, $2.00, any number of tokens."
+        assert format_limits(on.screen.state.limits) == "Limits of a turn: 20 steps, $2.00, any number of tokens."
 
 
 async def test_a_policy_is_chosen_by_name_or_from_a_list(stage):

@@ -89,7 +89,7 @@ AgentApp(connect, SessionRequest(model="m")).run()
 def test_t7_on_a_real_terminal_a_burst_is_sent_once_and_whole(tmp_path, struck):
     sent = tmp_path / "sent"
     with Terminal([sys.executable, "-c", PROGRAM, str(sent)], cwd=tmp_path) as terminal:
-        terminal.wait_for(b"What shall be done?")
+        terminal.wait_for("Ask for a change…".encode())
         terminal.write(struck.encode())
         terminal.wait_for(lambda _: sent.exists() and bool(sent.read_text()))
     assert sent.read_text() == struck.replace("\r\n", "\n").replace("\r", "\n").strip()

@@ -271,7 +271,7 @@ async def test_plans_kept_elsewhere_are_named_with_their_place_chosen_and_built(
             return " ".join(text.render_line(y).text.strip() for y in range(text.size.height))
 
         await on.until(lambda: "this project has 1 plan" in read())
-        assert f"kept as a file in {place}." in read().replace("  ", " ")
+        assert f"saved in {place}." in read().replace("  ", " ")
         await on.pilot.press("enter")
         await on.until(lambda: on.sent(c.PlanEdit))
         assert on.sent(c.PlanEdit)[0].path == path

@@ -337,7 +337,7 @@ async def test_two_columns_take_the_whole_window_or_say_how_wide_it_has_to_be(st
         assert not view.is_split
         await on.pilot.press("v")
         if size[0] == 80:
-            notice = "Two columns need a window of 101 columns; this one has 80."
+            notice = "Two columns need a window 101 wide; this one is 80."
             await on.until(lambda: notice in [notification.message for notification in on.app._notifications])
             return
         await on.until(lambda: view.is_split)

@@ -166,8 +166,8 @@ async def settling(pilot: Pilot[None]) -> None:
 
 
 async def consenting(pilot: Pilot[None]) -> None:
-    about = "It changes what the agent may do, or what it is told. Look at each line of it before you accept."
-    pilot.app.push_screen(ConfirmDialog("Accept AGENTS.md?", "accept it", explanation=about, no="leave it pending"))
+    about = "It changes what the agent may do, or what it is told. Check every line before you accept."
+    pilot.app.push_screen(ConfirmDialog("Accept AGENTS.md?", "accept it", explanation=about, no="keep pending"))
     await painted(pilot)
 
 

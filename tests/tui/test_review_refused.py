@@ -104,7 +104,7 @@ async def test_a_place_in_conflict_shows_below_its_sides_what_the_file_will_say(
             return [row for row in rows[at + 1 :] if row]
 
         await pilot.pause()
-        assert result(None) == ["not decided: the place stays in conflict"]
+        assert result(None) == ["undecided: stays in conflict"]
         assert result(ConflictChoice(take="both")) == ["my line", "their line", "and more"]
         assert result(ConflictChoice(take="text", text="mine and theirs")) == ["mine and theirs"]
         tints = {}

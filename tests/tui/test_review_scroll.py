@@ -135,7 +135,7 @@ async def test_an_empty_review_says_what_became_of_it():
         judged(app, record(PRICES, 0, 1, 2), record(PRICES, 3, verdict="reject"))
         view_text = text_of(await settle(pilot))
         assert "Accepted 3, rejected 1" in view_text
-        assert "u undoes" in view_text
+        assert "u undo" in view_text
         bulk = Bulk(root="node_modules", kind="generated", files=3, bytes=9)
         app.pane.browser.set_surroundings((bulk,), {}, {}, ({}, {}))
         judged(app, record(PRICES, 0))

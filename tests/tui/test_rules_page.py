@@ -38,7 +38,7 @@ async def test_rules_that_were_told_come_first_and_each_says_why(stage):
             ["3", "memory/note_1"],
             ["-", ".cursor/rules/tests.mdc"],
         ]
-        assert said(on, "sum") == "3 rules told, 1 not; the later one holds"
+        assert said(on, "sum") == "3 active rules, 1 inactive; later rules win"
         assert said(on, "reason") == "Why: stands around every file"
         await on.pilot.press("j")
         await on.until(lambda: said(on, "reason") == "Why: always. cut at 32 KiB")
@@ -51,7 +51,7 @@ async def test_a_rule_of_the_project_is_read_in_the_preview_and_others_say_where
     async with stage(recorded.opening(), answers={RulesQuery: RulesAnswer(rules=RULES)}) as on:
         await on.open_listing("/rules", "RulesDialog")
         await on.pilot.press(key)
-        assert said(on, "reason") == "It lies outside of the project: ../AGENTS.md"
+        assert said(on, "reason") == "Outside the project: ../AGENTS.md"
         await on.pilot.press("j", "j", key)
         await on.until(lambda: "/memory" in said(on, "reason"))
         await on.pilot.press("k", key)
@@ -62,7 +62,7 @@ async def test_a_rule_of_the_project_is_read_in_the_preview_and_others_say_where
 
 @pytest.mark.parametrize(
     ("found", "words"),
-    [(RulesAnswer(rules=()), "There are no rules here."), (RulesAnswer(rules=(), is_trusted=False), "is not trusted")],
+    [(RulesAnswer(rules=()), "No rules here."), (RulesAnswer(rules=(), is_trusted=False), "is not trusted")],
 )
 async def test_where_there_are_none_it_says_what_to_do(stage, found, words):
     async with stage(recorded.opening(), answers={RulesQuery: found}) as on:

@@ -56,7 +56,7 @@ async def test_n27_the_review_shows_the_check_that_runs_again_and_what_it_printe
         on.client.emit(e.VerificationProgressed(command="pytest -q", text="collected 12 items\n\n"))
         await on.until(lambda: line.display)
         verification_text = str(line.render())
-        assert "running `pytest -q` again, alone in a clean layer" in verification_text
+        assert "rerunning `pytest -q` alone in a clean layer" in verification_text
         assert "collected 12 items" in verification_text
         on.client.emit(e.VerificationProgressed(command=""))
         await on.until(lambda: not line.display)

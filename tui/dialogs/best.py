@@ -246,11 +246,7 @@ class BestDialog(Dialog[tuple[CandidatePick, ...]]):
         width = max((cards.size.width or self.size.width - 6), 20)
         cards.update(render_cards(self._candidates, self._current, counts, width))
         current_candidate, reply = self._candidate, self._candidate.said or self._candidate.message
-        empty = (
-            f"Nothing changed\n\n{fit_line(reply, 400)}"
-            if reply
-            else "Nothing changed\n\nIt left every file as it was."
-        )
+        empty = f"Nothing changed\n\n{fit_line(reply, 400)}" if reply else "Nothing changed\n\nIt changed no file."
         self.query_one(ComparedHunks).show(list_rows(current_candidate), frozenset(self._chosen), empty)
         hints = format_hints(KEY_HINTS, get_keymap(self.app))
         several = sum(bool(number) for number in counts.values())

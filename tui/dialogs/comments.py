@@ -24,7 +24,7 @@ from tui.widgets.key_hints import KeyHints
 KEY_HINTS: Final = (
     ("comments.send", "send"),
     ("comments.edit", "edit"),
-    ("comments.drop", "remove the marked one"),
+    ("comments.drop", "remove"),
     ("comments.leave", "back"),
 )
 

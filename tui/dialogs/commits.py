@@ -44,12 +44,12 @@ MAX_OUTPUT: Final = 20_000  # maximum characters of hook output, from its end
 _SPLITS: Final[tuple[CommitSplit, ...]] = get_args(CommitSplit)
 _SPLIT_WORDS: Final = {
     "none": "one commit",
-    "todo": "one for each todo",
-    "prompt": "one for each prompt",
-    "topic": "one for each topic",
+    "todo": "one per todo",
+    "prompt": "one per prompt",
+    "topic": "one per topic",
 }
 _HOOK_WORDS: Final = {
-    "box": "in the box first",
+    "box": "sandboxed first",
     "machine": "on this machine only",
     "none": "not run (--no-verify)",
 }
@@ -96,7 +96,7 @@ class DraftDialog(Dialog[None]):
 
     @property
     def is_at_work(self) -> bool:
-        """True if the end of a command is waited for."""
+        """True while a command is running."""
         return self.is_busy or self._is_drafting
 
     @property
@@ -168,9 +168,9 @@ class CommitDialog(DraftDialog):
     BINDINGS = get_bindings("commit", priority=True)
     hints = (
         ("commit.make", "commit"),
-        ("commit.draft", "have it written"),
+        ("commit.draft", "generate message"),
         ("commit.split", "split"),
-        ("commit.next", "next of several"),
+        ("commit.next", "next"),
         ("commit.hooks", "hooks"),
         ("commit.edit", "$EDITOR"),
         ("commit.leave", "back"),
@@ -224,9 +224,9 @@ class CommitDialog(DraftDialog):
         if answer.hooks:
             parts.append(f"{', '.join(answer.hooks)} {_HOOK_WORDS[self._hooks]}")
         if answer.staged:
-            parts.append(f"{count('file', answer.staged)} of yours staged: stays so")
+            parts.append(f"{count('staged file', answer.staged)} of yours left as is")
         if self._is_drafting:
-            parts.append("a model writes the message…" if self._drafted_edits else "a model sorts by topic…")
+            parts.append("a model is writing the message…" if self._drafted_edits else "a model is sorting by topic…")
         head = Content.from_text(" · ".join(parts), markup=False).stylize("$foreground 60%")
         if total > 1:
             title = f"{self._index + 1} of {total}  {fit_line(self._group.title, 60)}\n"
@@ -323,7 +323,7 @@ class CommitDialog(DraftDialog):
 
 
 def render_files(files: Sequence[CommitFile], left_out: Sequence[CommitFile], width: int) -> Content:
-    """Render the files of a commit, one a line, and those that stay out with the reason."""
+    """Render the files of a commit, one a line, and those left out with the reason."""
     rows: list[Content] = []
     room = max(width - 24, 20)
     for file in files[:_MAX_FILES]:
@@ -332,19 +332,19 @@ def render_files(files: Sequence[CommitFile], left_out: Sequence[CommitFile], wi
     if len(files) > _MAX_FILES:
         rows.append(Content(f"… {len(files) - _MAX_FILES} more"))
     for file in left_out:
-        reason = fit_line(f"stays out: {shorten_path(file.path, room)}: {file.problem}", 400)
+        reason = fit_line(f"Left out: {shorten_path(file.path, room)}: {file.problem}", 400)
         rows.append(Content.from_text(reason, markup=False).stylize("$text-warning"))
     return Content("\n").join(rows)
 
 
 class PullRequestDialog(DraftDialog):
-    """Sends a branch on its way. The first line of the text is the title."""
+    """Pushes a branch and opens its pull request. The first line of the text is the title."""
 
     BINDINGS = get_bindings("pull_request", priority=True)
     hints = (
         ("pull_request.open", "push and open"),
-        ("pull_request.draft", "have it written"),
-        ("pull_request.ready", "ready for review or not"),
+        ("pull_request.draft", "generate text"),
+        ("pull_request.ready", "draft or ready"),
         ("pull_request.edit", "$EDITOR"),
         ("pull_request.leave", "back"),
     )
@@ -368,10 +368,10 @@ class PullRequestDialog(DraftDialog):
     def _show_head(self) -> None:
         answer = self._answer
         ways = f"git push {answer.remote} HEAD:{answer.branch} · {fit_line(answer.url, 100)}"
-        state = " as not ready for review" if self._is_draft else ""
-        opens = f"then {answer.program} opens it{state}" if answer.program else "only pushed: no gh or glab here for it"
+        state = " as a draft" if self._is_draft else ""
+        opens = f"then {answer.program} opens it{state}" if answer.program else "push only: no gh or glab found"
         summary = f"{count('commit', len(answer.commits))} into {answer.base or '?'} · {opens}"
-        writes = " · a model writes the text…" if self._is_drafting else ""
+        writes = " · a model is writing the text…" if self._is_drafting else ""
         self.show_head(Content.from_text(f"{ways}\n{summary}{writes}", markup=False).stylize("$foreground 60%"))
 
     def action_open(self) -> None:

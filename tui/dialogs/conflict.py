@@ -27,20 +27,20 @@ NAMES: Final[dict[Side, str]] = {"mine": "yours, on disk", "base": "base, before
 COLOURS: Final[dict[Side, str]] = {"mine": "$text-primary", "base": "$foreground 60%", "theirs": "$text-success"}
 BACKGROUNDS: Final[dict[Side, str]] = {"mine": "on $primary 9%", "base": "", "theirs": "on $success 8%"}
 TAKEN_BACKGROUNDS: Final[dict[Side, str]] = {"mine": "on $primary 24%", "base": "", "theirs": "on $success 22%"}
-UNDECIDED: Final = "not decided: the place stays in conflict"
+UNDECIDED: Final = "undecided: stays in conflict"
 CHOICE_TEXTS: Final = {
-    "mine": "yours is kept",
-    "theirs": "the agent's is taken",
+    "mine": "keeping yours",
+    "theirs": "taking the agent's",
     "both": "both",
-    "text": "as you wrote it",
+    "text": "your own text",
 }
-TODO_CHOICE_TEXTS: Final = {**CHOICE_TEXTS, "mine": "what is pending is kept", "theirs": "the other one is taken"}
+TODO_CHOICE_TEXTS: Final = {**CHOICE_TEXTS, "mine": "keeping what is pending", "theirs": "taking the other one"}
 KEY_HINTS: Final = (("mine", "mine"), ("theirs", "theirs"), ("both", "both"), ("edit", "edit"), ("next", "next"))
-EDITOR_HINTS: Final = (("editor.save", "take this text"), ("editor.cancel", "leave the place as it was"))
+EDITOR_HINTS: Final = (("editor.save", "use this text"), ("editor.cancel", "cancel"))
 
 
 class ConflictCell(NamedTuple):
-    """One line of one side; `side` None: of both."""
+    """One line of a side; `side` None: of both sides."""
 
     text: str
     side: Side | None = None
@@ -190,7 +190,7 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
         location = "the whole file" if self._sides.whole else f"line {clash.start}"
         title.append((f"  {self._index + 1} of {count}, {location}", "$foreground 60%"))
         texts = TODO_CHOICE_TEXTS if self._sides.theirs_is else CHOICE_TEXTS
-        title.append((f"  {texts[choice.take]}", "$text-success") if choice else ("  not decided", "$text-warning"))
+        title.append((f"  {texts[choice.take]}", "$text-success") if choice else ("  undecided", "$text-warning"))
         self.query_one(".dialog-title", Static).update(Content.assemble(*title))
         self.query_one(ConflictView).show(clash, choice)
         writes = self.query_one(PlaceEditor).display
@@ -207,7 +207,7 @@ class ConflictDialog(Dialog[tuple[ConflictChoice, ...]]):
 
     def action_take(self, side: str) -> None:
         if self._sides.whole and side == "both":
-            self.notify("This file can only be taken whole: m or t.", markup=False)
+            self.notify("Take this file whole: m or t.", markup=False)
             return
         self._decide(ConflictChoice(take="mine" if side == "mine" else "theirs" if side == "theirs" else "both"))
 

@@ -21,7 +21,7 @@ from tui.review.diff.view import DiffView
 from tui.text import expose_line, expose_text, fit_line, format_path, to_content
 
 GIT_RISK: Final = (
-    "Accepting the state of git writes commits, branches and the index of your repository. "
+    "Accepting git state writes commits, branches and the index of your repository. "
     "Your own commits since then are not merged."
 )
 MUTED: Final = "$foreground 60%"
@@ -49,8 +49,8 @@ class ChangeConsentDialog(ConfirmDialog):
     def __init__(self, change: Change, diff: ChangeDiff | None, *, hunk: str = "") -> None:
         is_deletion = change.operation == "delete"
         question = f"{'Delete' if is_deletion else 'Accept'} {format_path(change.path, 200)}?"
-        yes = "delete it" if is_deletion else "accept it"
-        super().__init__(question, yes, explanation=describe_risk(change), no="leave it pending")
+        yes = "delete" if is_deletion else "accept"
+        super().__init__(question, yes, explanation=describe_risk(change), no="keep pending")
         self._diff, self._hunk = diff, hunk
         self.shape = "wide" if diff else ""
 
@@ -77,7 +77,7 @@ class ChangeConsentDialog(ConfirmDialog):
             goes += [("consent.right", "consent.left")] if view.max_scroll_x else []
             keymap = get_keymap(self.app)
             moving = " ".join(format_first_key(name, keymap) for pair in goes for name in pair)
-            scroll_hint = (("   ", ""), (moving, "$accent"), (" read on", "$foreground 60%")) if goes else ()
+            scroll_hint = (("   ", ""), (moving, "$accent"), (" scroll", "$foreground 60%")) if goes else ()
             self.query_one("#confirm-keys", Static).update(self.format_keys().append(Content.assemble(*scroll_hint)))
 
     def can_take_answer(self) -> bool:
@@ -99,11 +99,11 @@ def build_verification_dialog(plan: VerificationAnswer) -> ConfirmDialog:
     suffix = f" and {count('more file', len(paths) - MAX_NAMED_FILES)}" if len(paths) > MAX_NAMED_FILES else ""
     ran = ", ".join(fit_line(command, 60) for command in plan.commands)
     explanation = (
-        f"{names}{suffix}. Run again first, each alone in a clean layer: {ran}. Only what passes is accepted; what is"
-        " red or deletes a file is left out."
+        f"{names}{suffix}. First reruns {ran}, each alone in a clean layer. Only what passes is accepted; red files and"
+        " deletions are left out."
     )
     question = f"Accept {count('file', len(paths))} if the tests pass again?"
-    return ConfirmDialog(question, "run, then accept", explanation=explanation, no="leave pending")
+    return ConfirmDialog(question, "run, then accept", explanation=explanation, no="keep pending")
 
 
 def build_deletion_dialog(changes: Sequence[Change]) -> ConfirmDialog | None:
@@ -116,26 +116,26 @@ def build_deletion_dialog(changes: Sequence[Change]) -> ConfirmDialog | None:
     suffix = f" and {len(deleted_paths) - MAX_NAMED_FILES:,} more" if len(deleted_paths) > MAX_NAMED_FILES else ""
     pronoun = "it" if len(deleted_paths) == 1 else "them"
     question, explanation = (
-        f"Delete {count('file', len(deleted_paths))} with what is accepted?",
+        f"Delete {count('file', len(deleted_paths))} as part of this?",
         ", ".join(deleted_paths[:MAX_NAMED_FILES]),
     )
     return ConfirmDialog(
-        question, f"accept, and delete {pronoun}", explanation=f"{explanation}{suffix}", no="leave all of it pending"
+        question, f"accept and delete {pronoun}", explanation=f"{explanation}{suffix}", no="keep all pending"
     )
 
 
 def describe_risk(change: Change) -> str:
     sentences = [f"It {change.risk}." if change.risk else "It is protected."] if change.protected else []
-    sentences += ["The file is removed from your disk."] if change.operation == "delete" else []
-    return " ".join([*sentences, "Look at each line of it before you accept."])
+    sentences += ["The file will be removed from your disk."] if change.operation == "delete" else []
+    return " ".join([*sentences, "Check every line before you accept."])
 
 
 class GitConsentDialog(ConfirmDialog):
     """Asks before a state of git is accepted. Never True for one that can't be accepted as things are."""
 
     def __init__(self, preview: GitPreview) -> None:
-        title = "The state of git can't be accepted" if preview.refused else "Accept the state of git?"
-        super().__init__(title, "" if preview.refused else "accept it", no="leave it pending")
+        title = "Can't accept the git state" if preview.refused else "Accept the git state?"
+        super().__init__(title, "" if preview.refused else "accept", no="keep pending")
         self._preview = preview
 
     def compose(self) -> ComposeResult:
@@ -160,7 +160,7 @@ def _render_preview(preview: GitPreview) -> Content:
     parts += [(f"! {expose_line(line, _WIDEST, is_strict=True)}\n", "$text-warning") for line in preview.notes]
     parts += [("\n", "")] if parts and preview.text else []
     parts += [(f"{line}\n", _style_line(line)) for line in expose_text(preview.text).split("\n") if preview.text]
-    parts += [("… there is more; git shows it once it is accepted\n", "$foreground 60%")] if preview.clipped else []
+    parts += [("… more; git shows it once accepted\n", "$foreground 60%")] if preview.clipped else []
     return Content.assemble(*parts)
 
 

@@ -32,9 +32,7 @@ from tui.widgets.text_rows import find_line_breaks
 LONGEST_KEY: Final = 28  # columns that the keys of settings are aligned in
 MAX_CHECKED: Final = 8  # paths that a check looked at that are named
 MUTED: Final = "$foreground 60%"
-OUTPUT_GONE: Final = (
-    "Its output is no longer on this screen: /history loads the rest of the conversation, ! runs it again."
-)
+OUTPUT_GONE: Final = "Its output is no longer loaded: /history loads the rest of the conversation, ! runs it again."
 NAME_COLUMNS: Final = 14  # columns
 JOB_NOTES: Final = {
     "chat": "the conversation",
@@ -105,7 +103,7 @@ class PageDialog(Dialog[None]):
 
 def build_preview_page(answer: CommandPreviewAnswer) -> PageDialog:
     """Build the page with the prompt of a user's command."""
-    runs = "".join(f"runs when it is sent, in the box, and nothing of it stays: {run}\n" for run in answer.runs)
+    runs = "".join(f"runs sandboxed when sent, its changes are dropped: {run}\n" for run in answer.runs)
     content = Content.assemble(
         (f"{expose_text(answer.path)}\n{expose_text(runs)}\n", "$foreground 60%"), to_content(answer.text)
     )
@@ -124,12 +122,12 @@ def build_proof_page(
     location = ", ".join(format_path(path, 60) for path in check.paths[:MAX_CHECKED]) or "the project"
     content = Content.styled(OUTPUT_GONE, MUTED)
     if ran is not None:
-        content = to_content(render_output(ran.output).strip() or "It printed nothing.")
+        content = to_content(render_output(ran.output).strip() or "No output.")
     if verification is not None:
-        location = f"{location}, when the program ran it again, alone in a clean layer"
+        location = f"{location}, rerun alone in a clean layer"
     parts = [
         Content.styled(*verdict),
-        Content.styled(f" · exit code {check.exit_code} · looked at {location}\n\n", MUTED),
+        Content.styled(f" · exit code {check.exit_code} · checked {location}\n\n", MUTED),
         Content.styled(f"$ {expose_line(check.command, 2_000)}\n\n", "bold"),
         content,
     ]
@@ -146,13 +144,13 @@ def _find_run(check: Check, blocks: Iterable[TranscriptBlock]) -> TerminalComman
 
 def build_machine_dialog(command: str, answer: MachinePlaceAnswer) -> ConfirmDialog:
     """Build the question before a user's command runs outside the sandbox, with its directory."""
-    note = "It runs as you, outside of the shadow: what it changes is changed, and waits for no review."
+    note = "It runs as you, unsandboxed, outside the shadow. Its changes take effect without review."
     warning = ""
     if answer.repositories:
         names = ", ".join(format_path(repository, 60) for repository in answer.repositories)
-        warning = f"! {names}: a repository of its own inside the project. Git there runs what it names.\n\n"
+        warning = f"! {names}: a separate repository inside the project. Its git config can run programs.\n\n"
     explanation = f"$ {expose_text(command)}\n\nin {expose_text(answer.directory)}\n\n{warning}{note}"
-    return ConfirmDialog("Run this on your real files?", "run it", explanation=explanation, no="back to the prompt")
+    return ConfirmDialog("Run this on your real files?", "run", explanation=explanation, no="back to the prompt")
 
 
 def build_settings_page(answer: ConfigAnswer) -> PageDialog:
@@ -174,7 +172,7 @@ def build_settings_page(answer: ConfigAnswer) -> PageDialog:
         row = answer.settings[0]
         facts = (("means", row.meaning), ("valid", row.valid), ("default", _format_value(row.default)))
         parts += [(f"\n{name}: {render_prose(text)}\n", "") for name, text in facts]
-    parts.append(("\nagent-tui config edit opens your config.toml, and checks it.\n", "$foreground 60%"))
+    parts.append(("\nagent-tui config edit opens your config.toml and checks it.\n", "$foreground 60%"))
     return PageDialog("Settings", Content.assemble(*parts))
 
 
@@ -196,8 +194,8 @@ def build_status_page(facts: Iterable[StatusFact], keymap: Mapping[str, str]) ->
 
 
 _HELP: Final = """\
-Type what you want and press Enter. The agent works in a shadow of your project: \
-what it changes waits in the review (Ctrl+R) until you accept it, hunk by hunk.
+Type what you want and press Enter. The agent works on a shadow copy of your project. \
+Your files are untouched until you accept its changes in the review (Ctrl+R), hunk by hunk.
 
 """
 
@@ -221,9 +219,9 @@ def render_help(manual: ManualAnswer, width: int) -> Content:
         label = fit_line(command.label, room)
         takes = command.argument if command.argument and len(label) + 2 + len(command.argument) <= room else ""
         parts += [(f"  /{command.word:<{column - 1}}", "bold"), (label, ""), (f"  {takes}\n", "$foreground 60%")]
-    parts.append(("\n  @ names a file   F1 the keys of a place   Ctrl+P every command   Shift+Tab the mode\n\n", ""))
+    parts.append(("\n  @ mention a file   F1 keys   Ctrl+P all commands   Shift+Tab mode\n\n", ""))
     if manual.pages:
-        parts.append(("Read more: /help and one of these words\n", "bold $accent"))
+        parts.append(("More: /help and one of these words\n", "bold $accent"))
         words = "  ".join(page.name for page in manual.pages)
         parts += [(f"{words[start:end]}\n", "") for start, end in find_line_breaks(words, width)]
     return Content.assemble(*parts)
@@ -239,7 +237,7 @@ def build_manual_page(manual: ManualAnswer) -> PageDialog:
 
 
 def build_routes_page(table: RoutesAnswer) -> PageDialog:
-    return PageDialog("Who does what", lambda width: render_routes(table, width))
+    return PageDialog("Models in use", lambda width: render_routes(table, width))
 
 
 def render_routes(table: RoutesAnswer, width: int) -> Content:
@@ -247,8 +245,8 @@ def render_routes(table: RoutesAnswer, width: int) -> Content:
     parts: list[tuple[str, str]] = []
     for row in table.rows:
         name = f"{row.mode.capitalize()} mode" if row.mode else row.job
-        model = row.model if row.own else "as chat"
-        lines = [(model or "nothing does this yet", "" if row.model and row.own else MUTED)]
+        model = row.model if row.own else "same as chat"
+        lines = [(model or "no model yet", "" if row.model and row.own else MUTED)]
         lines += [(line, MUTED) for line in _describe_route(row, table)]
         for model_usage in row.taken:
             whose = f" ({model_usage.model})" if model_usage.model != row.model else ""
@@ -272,9 +270,9 @@ def _describe_route(row: RouteRow, table: RoutesAnswer) -> list[str]:
     notes = [] if row.mode else [JOB_NOTES[row.job]]
     if not row.model or not row.own:
         return notes
-    effort = f"effort {row.effort or 'by default'}" + (f" (it has no {row.wanted})" if row.wanted else "")
-    window = f"window {format_count(row.context_window)}" if row.context_window else "window not known"
-    notes.append(", ".join((effort, window, "price known" if row.priced else "price not known")))
+    effort = f"effort {row.effort or 'default'}" + (f" (it has no {row.wanted})" if row.wanted else "")
+    window = f"window {format_count(row.context_window)}" if row.context_window else "window unknown"
+    notes.append(", ".join((effort, window, "price known" if row.priced else "price unknown")))
     if row.fallback:
         notes.append(f"else {', '.join(row.fallback)}")
     if table.answering and row.job == "chat" and not row.mode:
@@ -283,15 +281,15 @@ def _describe_route(row: RouteRow, table: RoutesAnswer) -> list[str]:
 
 
 def _format_usage(usage: Usage) -> str:
-    cost = format_cost(usage.cost) if usage.cost is not None else "cost not known"
+    cost = format_cost(usage.cost) if usage.cost is not None else "cost unknown"
     return f"{format_count(usage.prompt_tokens)} in, {format_count(usage.completion_tokens)} out, {cost}"
 
 
 def _format_total(table: RoutesAnswer) -> str:
     usages = [model_usage.usage for row in table.rows for model_usage in row.taken]
     if not usages:
-        return "Nothing was asked in this session yet."
+        return "Nothing asked in this session yet."
     costs = [usage.cost for usage in usages if usage.cost is not None]
     tokens = sum(usage.prompt_tokens + usage.completion_tokens for usage in usages)
-    unknown = " and what is not known" if len(costs) < len(usages) else ""
+    unknown = " plus unknown costs" if len(costs) < len(usages) else ""
     return f"This session: {format_count(tokens)} tokens, {format_cost(sum(costs))}{unknown}"

@@ -1,4 +1,4 @@
-"""The dialog of a patch in git's format: of pending changes, or of accepted ones without a commit."""
+"""The dialog of a patch in git's format: of pending changes, or of accepted, uncommitted ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tui.widgets.text_rows import measure_text
 MAX_LINE: Final = 2_000  # maximum displayed characters of a line
 HINTS: Final[tuple[Hint, ...]] = (
     ("patch.next_file", "next file"),
-    ("patch.previous_file", "file before"),
+    ("patch.previous_file", "previous file"),
     ("patch.copy", "copy all"),
     ("patch.leave", "back"),
 )

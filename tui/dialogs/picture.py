@@ -62,7 +62,7 @@ class PictureDialog(Dialog[None]):
         title = f"{count}{classify_attachment(attachment)} {attachment.name or ''} {describe_attachment(attachment)}"
         self.query_one(".dialog-title", Static).update(to_content(fit_line(" ".join(title.split()), 200)))
         keymap = get_keymap(self.app)
-        turn = f"{format_first_key('picture.next', keymap)} the next   " if len(self._shown) > 1 else ""
+        turn = f"{format_first_key('picture.next', keymap)} next   " if len(self._shown) > 1 else ""
         keys = f"{turn}{format_first_key('picture.leave', keymap)} back"
         self.query_one(".picture-keys", Static).update(Content(keys))
         start_worker(self, self._draw, attachment, group="picture", exclusive=True)
@@ -70,14 +70,14 @@ class PictureDialog(Dialog[None]):
     async def _draw(self, attachment: Attachment) -> None:
         cells = self.query_one(".picture-cells", Static)
         if not attachment.width:
-            cells.update(Content("A PDF is not drawn here."))
+            cells.update(Content("Can't show a PDF here."))
             return
         columns, rows = self.app.size.width - MARGINS[0], self.app.size.height - MARGINS[1]
         answer = await self._ask(PictureQuery(digest=attachment.digest, columns=max(columns, 4), rows=max(rows, 2)))
         if isinstance(answer, PictureAnswer):
             cells.update(render_cells(answer.rows))
         else:
-            cells.update(to_content(getattr(answer, "message", "It can't be drawn.")))
+            cells.update(to_content(getattr(answer, "message", "Can't show it.")))
 
     def action_turn(self, step: int) -> None:
         self._index = (self._index + step) % len(self._shown)

@@ -20,22 +20,20 @@ from tui.text import fit_line
 from tui.widgets.input_line import SteadyInput
 
 LAW: Final = (
-    "A chat IDE whose agent works in a shadow of your project:\n"
-    "nothing reaches your files until you accept it, hunk by hunk."
+    "A chat IDE whose agent works on a shadow copy of your project.\n"
+    "Your files are untouched until you accept, hunk by hunk."
 )
-KEY_STORAGE_HINT: Final = "It is kept in the keyring, else in a file that only you can read. Escape goes back."
+KEY_STORAGE_HINT: Final = "Stored in the keyring, or in a file only you can read. Esc to go back."
 MAX_NAMED_PROVIDERS: Final = 2  # providers that are named themselves; the others are behind a list
 WelcomeAnswer = SessionRequest | ProviderConfigure | Literal["address", "other"]
 FIELDS: Final = {
-    "url": "its address, such as localhost:8080 or https://host.example/v1",
-    "name": "a name for it; else it is called after its address",
-    "key": "its key, if it wants one",
+    "url": "address, such as localhost:8080 or https://host.example/v1",
+    "name": "name (optional; default: from the address)",
+    "key": "key, if needed",
 }
-ABOUT: Final = (
-    "It speaks chat completions, as most servers do. The address is enough: Enter looks for its models, ↓ goes on."
-)
-BAD_NAME: Final = "A name is one word of small letters, digits, - and _, and begins with a letter."
-BAD_ADDRESS: Final = "An address is host:port, or begins with http:// or https:// and mostly ends in /v1."
+ABOUT: Final = "Any server with chat completions works. The address is enough: Enter looks for models, ↓ next field."
+BAD_NAME: Final = "A name uses lowercase letters, digits, - and _, and starts with a letter."
+BAD_ADDRESS: Final = "An address is host:port or an http(s) URL, usually ending in /v1."
 _MAX_NAME: Final = 31
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,30}")
 _ADDRESS: Final = re.compile(
@@ -83,7 +81,7 @@ class WelcomeDialog(Dialog[WelcomeAnswer]):
         moved the cursor."""
         self.query_one("#welcome-found", Static).update(self._render_providers())
         ways = self.query_one("#welcome-ways", OptionList)
-        options = [_build_option("demo", "Take the demo", "scripted, on a sample, no key")]
+        options = [_build_option("demo", "Try the demo", "scripted, sample project, no key")]
         if count := len(self._models.models):
             options.insert(0, _build_option("pick", "Choose a model", f"{count} found"))
         keyless = [provider for provider in self._models.providers if not provider.local and not provider.key]
@@ -91,8 +89,8 @@ class WelcomeDialog(Dialog[WelcomeAnswer]):
             options.append(_build_option(f"key:{provider.id}", f"Paste a key for {fit_line(provider.label, 40)}"))
         if others := ", ".join(fit_line(provider.label, 20) for provider in keyless[MAX_NAMED_PROVIDERS:]):
             options.append(_build_option("other", "Paste another key…", fit_line(others, 30)))
-        options.append(_build_option("address", "A server of your own…", "any address"))
-        options.append(_build_option("leave", "Leave"))
+        options.append(_build_option("address", "Your own server…", "any address"))
+        options.append(_build_option("leave", "Quit"))
         marked_id = ways.highlighted_option.id if ways.highlighted_option else None
         ways.set_options(options)
         ways.highlighted = next(
@@ -117,7 +115,7 @@ class WelcomeDialog(Dialog[WelcomeAnswer]):
             parts.append(("✓ " if usable else "· ", "$success" if usable else "$foreground 60%"))
             parts.append((fit_line(provider.label, 22).ljust(22), "" if usable else "$foreground 60%"))
             parts.append((f"{fit_line(description, 60)}\n", "$foreground 60%"))
-        return Content.assemble(*parts or [("Nothing was found to work with yet.\n", "$foreground 60%")])
+        return Content.assemble(*parts or [("No models found yet.\n", "$foreground 60%")])
 
     def _describe_provider(self, provider: ProviderStatus) -> tuple[bool, str]:
         """Describe whether a provider is usable, as far as is known, and why."""
@@ -199,12 +197,12 @@ def name_server(url: str) -> str:
 
 
 class AddressDialog(Dialog[ProviderConfigure]):
-    """Asks for a server's address; None = the user left. Mistakes are reported below the input."""
+    """Asks for a server's address; None = the user cancelled. Mistakes are reported below the input."""
 
     BINDINGS = get_bindings("address")
 
     def __init__(self) -> None:
-        super().__init__("A model server of your own")
+        super().__init__("Your own model server")
 
     def compose_body(self) -> ComposeResult:
         for name, placeholder in FIELDS.items():

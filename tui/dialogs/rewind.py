@@ -21,10 +21,10 @@ from tui.widgets.key_hints import KeyHints
 
 RestoredPart = Literal["both", "files", "conversation"]
 MAX_PATHS: Final = 300
-_DISK: Final = {"create": "comes back", "edit": "as it was", "delete": "is removed"}
+_DISK: Final = {"create": "restored", "edit": "restored", "delete": "removed"}
 _PENDING: Final = {
-    "propose": "waits again",
-    "revise": "waits as it did",
+    "propose": "pending again",
+    "revise": "pending as before",
     "resolve": "leaves the review",
 }
 _KEYS: Final = (*((f"rewind.{part}", part) for part in get_args(RestoredPart)), ("rewind.leave", "back"))
@@ -39,13 +39,13 @@ def build_options(checkpoints: tuple[CheckpointInfo, ...], now: int) -> list[Pic
 
 
 def format_title(info: CheckpointInfo) -> str:
-    return fit_line(info.prompt, 60) or "(before you went back)"
+    return fit_line(info.prompt, 60) or "(before the rewind)"
 
 
 def _format_note(info: CheckpointInfo, now: int) -> str:
     files = count("file", info.files) if info.files else "no files"
     parts = [format_age(now - info.at), f"{files} since"]
-    return " · ".join([*parts, "left behind"] if info.left else parts)
+    return " · ".join([*parts, "rewound"] if info.left else parts)
 
 
 class RewindDialog(Dialog[RestoredPart]):
@@ -56,7 +56,7 @@ class RewindDialog(Dialog[RestoredPart]):
     shape = "rewind"
 
     def __init__(self, preview: CheckpointPreviewAnswer) -> None:
-        super().__init__(Content.assemble("Back to  ", (format_title(preview.info), "$accent")))
+        super().__init__(Content.assemble("Rewind to  ", (format_title(preview.info), "$accent")))
         self._preview = preview
 
     def compose_body(self) -> ComposeResult:
@@ -72,11 +72,11 @@ class RewindDialog(Dialog[RestoredPart]):
         if (hidden_count := len(preview.paths) - MAX_PATHS) > 0:
             yield Content(f"and {hidden_count:,} more files")
         for root in preview.bulks:
-            yield Content.assemble(("generated     ", "$foreground 60%"), format_path(root, 60), "  as it was")
+            yield Content.assemble(("generated     ", "$foreground 60%"), format_path(root, 60), "  restored")
         if preview.info.problem:
             yield Content.assemble((fit_line(preview.info.problem, 300), "$text-error"))
         if not (preview.paths or preview.bulks):
-            yield Content.assemble(("files         ", "$foreground 60%"), "are as they were")
+            yield Content.assemble(("files         ", "$foreground 60%"), "unchanged")
 
     def action_choose(self, part: RestoredPart) -> None:
         self.answer(part)
@@ -88,9 +88,9 @@ class RewindDialog(Dialog[RestoredPart]):
 
 def _describe_conversation(preview: CheckpointPreviewAnswer) -> str:
     if not preview.info.prompt:
-        return "as it was before you went back"
+        return "as it was before the rewind"
     goes = count("message", preview.messages) if preview.messages else "nothing"
-    return f"{goes} would go; your words come back to the prompt"
+    return f"Removes {goes}; your prompt is restored"
 
 
 def _render_path(path: RestoredPath) -> Content:

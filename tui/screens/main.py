@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tui.terminal.early_terminal import EarlyTerminal
 
 TOO_SMALL_NOTICE: Final = (
-    "agent-tui needs a larger window: 60 columns and 16 rows show all of it. Nothing is lost; what runs goes on."
+    "agent-tui needs a larger window: at least 60 columns and 16 rows. Nothing is lost, and work continues."
 )
 
 ONE_PANE_WIDTH: Final = 160  # columns up to which a conversation may have all the room
@@ -142,7 +142,7 @@ class MainScreen(CurrentLayoutScreen[None]):
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
     def _show_pending_notice(self) -> None:
-        """Show a pane again that there is room for, and let the status bar tell of questions that are not visible."""
+        """Show a pane again that there is room for, and report invisible questions in the status bar."""
         if not self._is_loaded:
             return
         self.controllers.panes.restore_hidden_pane()

@@ -17,7 +17,7 @@ from tui.slash_commands import SLASH_COMMANDS
 from tui.text import fit_line
 
 PALETTE_SCOPES: Final = ("app", *ACTION_SCOPES)
-NOTHING: Final = "No command has these words. /help explains what there is."
+NOTHING: Final = "No command matches. /help lists what you can do."
 _WORD_START: Final = r"(?:^|[\s:/(…-])"
 
 

@@ -61,7 +61,7 @@ def test_a_disk_that_refuses_costs_the_middle_and_nothing_else(tmp_path):
         ({}, "changed nothing"),
         ({"edited": ("a",), "created": ("b", "c")}, "changed: edited a; created b, c; pending review"),
         ({"deleted": tuple(f"build/{n}" for n in range(12))}, "changed: deleted 12 files below build; pending review"),
-        ({"generated": 1200}, "changed: 1,200 generated files; kept beside the review"),
+        ({"generated": 1200}, "changed: 1,200 generated files; kept outside the review"),
         ({"notes": ("p: dropped",)}, "changed nothing; p: dropped"),
         ({"discarded": True}, "what it changed was discarded"),
     ],

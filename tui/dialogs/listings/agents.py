@@ -22,17 +22,17 @@ from tui.text import fit_line, shorten_path
 from tui.widgets.key_hints import Hint, KeyHints
 from tui.workers import start_worker
 
-_KIND_HINTS: Final = (("kinds.mention", "into the prompt"), ("kinds.open", "read it"), ("kinds.leave", "back"))
+_KIND_HINTS: Final = (("kinds.mention", "add to prompt"), ("kinds.open", "open file"), ("kinds.leave", "back"))
 _MAX_NAME: Final = 30
-_UNTRUSTED: Final = "This project is not trusted: none of its own subagents is read."
-_OWN: Final = "A file .claude/agents/NAME.md makes one of your own: docs/subagents.md."
+_UNTRUSTED: Final = "This project is not trusted: its own subagents are not loaded."
+_OWN: Final = "To add one, create .claude/agents/NAME.md: see docs/subagents.md."
 Follow = Callable[[str], AsyncIterator[Envelope]]
 LEAVE: Hint = ("subagent.leave", "back")
-_SUBAGENT_HINTS: tuple[Hint, ...] = (("transcript.next", "below"), ("transcript.toggle", "open"), LEAVE)
+_SUBAGENT_HINTS: tuple[Hint, ...] = (("transcript.next", "next"), ("transcript.toggle", "open"), LEAVE)
 
 
 class AgentsDialog(ListingDialog[tuple[str, str]]):
-    """Shows every kind, then the files that make none; answers with "open" and a path, or "mention" and a name."""
+    """Shows every kind, then files that define none; answers with "open" and a path, or "mention" and a name."""
 
     BINDINGS = get_bindings("kinds")
 
@@ -50,7 +50,7 @@ class AgentsDialog(ListingDialog[tuple[str, str]]):
             for extension in self._answer.skipped
         ]
         notes = (_OWN,) if self._answer.is_trusted else (_UNTRUSTED,)
-        self.show_rows(f"{count('kind', len(agents))}; the agent gives them tasks, or you do: @agent-NAME", rows, notes)
+        self.show_rows(f"{count('subagent', len(agents))}; used by the agent, or by you with @agent-NAME", rows, notes)
 
     @property
     def _agent(self) -> LoadedAgent | None:
@@ -60,11 +60,11 @@ class AgentsDialog(ListingDialog[tuple[str, str]]):
     def show_reason(self) -> None:
         index, agent = self.marked, self._agent
         if agent is not None:
-            wrong = f"It does not start: {agent.refusal}." if agent.refusal else agent.problem
+            wrong = f"It can't start: {agent.refusal}." if agent.refusal else agent.problem
             self.show_note(_explain(agent), "$text-warning" if wrong else "$foreground 60%")
         elif index is not None:
             self.show_note(
-                f"No subagent: {self._answer.skipped[index - len(self._answer.agents)].reason}", "$text-warning"
+                f"Not a subagent: {self._answer.skipped[index - len(self._answer.agents)].reason}", "$text-warning"
             )
 
     def action_open(self) -> None:
@@ -75,7 +75,7 @@ class AgentsDialog(ListingDialog[tuple[str, str]]):
         if not path:
             self.show_note("It is built in.", "$text-warning")
         elif path.startswith(("/", "~", "../")):
-            self.show_note(f"It lies outside of the project: {path}", "$text-warning")
+            self.show_note(f"Outside the project: {path}", "$text-warning")
         else:
             self.answer(("open", path))
 
@@ -86,15 +86,15 @@ class AgentsDialog(ListingDialog[tuple[str, str]]):
 
 def _explain(agent: LoadedAgent) -> str:
     if agent.refusal:
-        return f"It does not start: {agent.refusal.rstrip('?.')}."
-    tools = f"It has {', '.join(agent.tools) or 'no tools'}." if agent.tools is not None else ""
+        return f"It can't start: {agent.refusal.rstrip('?.')}."
+    tools = f"Tools: {', '.join(agent.tools) or 'none'}." if agent.tools is not None else ""
     return " ".join(filter(None, (agent.problem and f"{agent.problem}.", agent.description, tools)))
 
 
 def _format_agent(agent: LoadedAgent, width: int) -> Content:
     can_start = not agent.refusal
-    model = f"the job's model for {agent.other_model}" if agent.other_model else agent.model
-    facts = [agent.source, model, "only reads" if agent.is_readonly else ""]
+    model = f"this job's model instead of {agent.other_model}" if agent.other_model else agent.model
+    facts = [agent.source, model, "read-only" if agent.is_readonly else ""]
     if agent.tools is not None:
         facts.append(count("tool", len(agent.tools)))
     style = "" if can_start else "$foreground 60%"
@@ -129,7 +129,7 @@ class SubagentDialog(Dialog[str]):
         start_worker(self, self._read, group="subagent", exclusive=True)
 
     def _show_keys(self) -> None:
-        hints = (*_SUBAGENT_HINTS[:-1], ("subagent.stop", "stop it"), LEAVE) if self._is_working else _SUBAGENT_HINTS
+        hints = (*_SUBAGENT_HINTS[:-1], ("subagent.stop", "stop"), LEAVE) if self._is_working else _SUBAGENT_HINTS
         for widget in self.query(KeyHints):  # none: it is being closed
             widget.show(hints)
 

@@ -24,9 +24,9 @@ from tui.text import expose_line, fit_line, render_prose, shorten_path
 from tui.widgets.input_line import InputLine, InputPurpose
 from tui.workers import start_worker
 
-_CONTEXT_HINTS: Final = (("context.drop", "leave it out"), ("context.leave", "back"))
+_CONTEXT_HINTS: Final = (("context.drop", "leave out"), ("context.leave", "back"))
 DropPart = Callable[[str], Awaitable[ContextAnswer | None]]
-_RULE_HINTS: Final = (("rules.open", "read it"), ("rules.leave", "back"))
+_RULE_HINTS: Final = (("rules.open", "open"), ("rules.leave", "back"))
 KINDS: Final = {
     "always": "always",
     "globs": "by file",
@@ -38,25 +38,23 @@ KINDS: Final = {
 }
 _RULE_MARGIN: Final = 42  # columns of a row and around it that are not the path's
 _MIN_RULE_ROWS, _MAX_RULE = 18, 52
-_UNTRUSTED_RULE: Final = "This project is not trusted: none of its own rules is read."
-_NO_RULES: Final = (
-    "There are no rules here. AGENTS.md in the project is where to begin; /init writes one for your review."
-)
+_UNTRUSTED_RULE: Final = "This project is not trusted: its own rules are not loaded."
+_NO_RULES: Final = "No rules here. Start with an AGENTS.md; /init writes one for your review."
 _NOTE_HINTS: Final = (
     ("memory.accept", "keep"),
     ("memory.reject", "drop"),
     ("memory.edit", "edit"),
     ("memory.leave", "back"),
 )
-_NO_NOTES: Final = "No notes yet. /memory TEXT keeps one; what the agent proposes waits here for your yes."
+_NO_NOTES: Final = "No notes yet. Add one with /memory TEXT; notes the agent proposes appear here for approval."
 _MAX_ROW: Final = 400
 Judge = Callable[[Sequence[MemoryJudge]], Awaitable[Sequence[MemoryNote] | None]]
-_SKILL_HINTS: Final = (("skills.open", "read it"), ("skills.leave", "back"))
-STATES: Final = {"open": "open", "offered": "told", "named": "by name", "hidden": "not told"}
+_SKILL_HINTS: Final = (("skills.open", "open"), ("skills.leave", "back"))
+STATES: Final = {"open": "open", "offered": "offered", "named": "by name", "hidden": "not offered"}
 _SKILL_MARGIN: Final = 46  # columns of a row and around it that are not the name's
 _MIN_SKILL_ROWS, _MAX_SKILL = 14, 40
-_UNTRUSTED_SKILL: Final = "This project is not trusted: none of its own skills is read."
-_NO_SKILLS: Final = "There are no skills here. A folder .claude/skills/NAME with a SKILL.md makes one."
+_UNTRUSTED_SKILL: Final = "This project is not trusted: its own skills are not loaded."
+_NO_SKILLS: Final = "No skills here. To add one, create .claude/skills/NAME/SKILL.md."
 
 
 class ContextDialog(ListingDialog[None]):
@@ -90,11 +88,11 @@ class ContextDialog(ListingDialog[None]):
             return
         if self._confirming_id and part.id == self._confirming_id:
             key = format_first_key("context.drop", get_keymap(self.app))
-            text = f"{key} again leaves out {part.tokens:,} tokens; what the provider has cached is lost from there on."
+            text = f"Press {key} again to leave out {part.tokens:,} tokens; the provider's cache is lost from there on."
             self.show_note(text, "$text-warning")
             return
         self._confirming_id = ""
-        objection = f" It can't be left out: {part.problem}." if part.problem else ""
+        objection = f" Can't leave it out: {part.problem}." if part.problem else ""
         self.show_note(f"{part.reason[:1].upper()}{part.reason[1:]}.{objection}" if part.reason else objection)
 
     def action_drop(self) -> None:
@@ -103,7 +101,7 @@ class ContextDialog(ListingDialog[None]):
             return
         if part.problem or not part.id:
             self.show_note(
-                f"It can't be left out: {part.problem or 'it is no part of the conversation'}.", "$text-warning"
+                f"Can't leave it out: {part.problem or 'it is not part of the conversation'}.", "$text-warning"
             )
         elif self._confirming_id != part.id:
             self._confirming_id = part.id
@@ -138,7 +136,7 @@ class RulesDialog(ListingDialog[str]):
 
     def set_up(self) -> None:
         active_count = sum(rule.position > 0 for rule in self._rules)
-        total = f"{count('rule', active_count)} told, {len(self._rules) - active_count:,} not; the later one holds"
+        total = f"{count('active rule', active_count)}, {len(self._rules) - active_count:,} inactive; later rules win"
         notes = () if self._is_trusted else (_UNTRUSTED_RULE,)
         self.show_keys(_RULE_HINTS)
         room = max(self.size.width - _RULE_MARGIN, _MIN_RULE_ROWS)
@@ -161,9 +159,9 @@ class RulesDialog(ListingDialog[str]):
         if (rule := self._rule) is None:
             return
         if rule.kind == "memory":
-            self.show_note("A note that you accepted. /memory shows and changes it.")
+            self.show_note("A note you accepted. Edit it with /memory.")
         elif rule.path.startswith(("/", "~", "../")):
-            self.show_note(f"It lies outside of the project: {rule.path}", "$text-warning")
+            self.show_note(f"Outside the project: {rule.path}", "$text-warning")
         else:
             self.answer(rule.path)
 
@@ -183,16 +181,16 @@ def _format_rule(rule: LoadedRule, width: int) -> Content:
 class NoteInput(InputLine):
     """Asks for the words of a note."""
 
-    purposes: ClassVar[Mapping[str, InputPurpose]] = {"note": InputPurpose("What is to be remembered", "keep")}
+    purposes: ClassVar[Mapping[str, InputPurpose]] = {"note": InputPurpose("What to remember", "keep")}
 
 
 class MemoryDialog(ListingDialog[None]):
-    """Shows notes, those that wait first. `judge` carries verdicts out and returns the notes then, None = failed."""
+    """Shows notes, pending ones first. `judge` submits verdicts and returns the notes after them, None = failed."""
 
     BINDINGS = get_bindings("memory")
 
     def __init__(self, notes: Sequence[MemoryNote], judge: Judge) -> None:
-        super().__init__("Memory of the project")
+        super().__init__("Project memory")
         self._notes = _sort(notes)
         self._send_verdicts = judge
         self._confirming_id = ""  # id of the stored note that the key was pressed for once
@@ -207,8 +205,8 @@ class MemoryDialog(ListingDialog[None]):
 
     def _show(self, index: int) -> None:
         waiting = sum(not note.is_kept for note in self._notes)
-        summary = f"{count('note', len(self._notes) - waiting)} kept"
-        total = f"{waiting} waiting · {summary}" if waiting else summary
+        summary = f"{count('note', len(self._notes) - waiting)} saved"
+        total = f"{waiting} pending · {summary}" if waiting else summary
         self.show_rows(total, [_format(note) for note in self._notes], (), index)
 
     @property
@@ -222,13 +220,13 @@ class MemoryDialog(ListingDialog[None]):
             return
         if note.id == self._confirming_id:
             self.show_note(
-                f"{format_first_key('memory.reject', get_keymap(self.app))} again forgets it.", "$text-warning"
+                f"{format_first_key('memory.reject', get_keymap(self.app))} again to remove it.", "$text-warning"
             )
             return
         self._confirming_id = ""
         day = time.strftime("%Y-%m-%d", time.localtime(note.at / 1000))
         reason = f": {note.why}" if note.why else ""
-        self.show_note(f"{'Kept' if note.is_kept else 'Proposed'} {day}{reason}")
+        self.show_note(f"{'Saved' if note.is_kept else 'Proposed'} {day}{reason}")
 
     def action_accept(self) -> None:
         if (note := self._note) is not None and not note.is_kept:
@@ -286,7 +284,7 @@ def _format(note: MemoryNote) -> Content:
 
 
 class SkillsDialog(ListingDialog[str]):
-    """Shows every skill, then the files that make none; answers with the path of one to be read."""
+    """Shows every skill, then files that define none; answers with the path of one to read."""
 
     BINDINGS = get_bindings("skills")
 
@@ -307,7 +305,7 @@ class SkillsDialog(ListingDialog[str]):
         ]
         notes = () if self._answer.is_trusted else (_UNTRUSTED_SKILL,)
         self.show_rows(
-            f"{count('skill', len(skills))}, {visible_count:,} told; the agent opens one when it fits", rows, notes
+            f"{count('skill', len(skills))}, {visible_count:,} offered; the agent opens one when it fits", rows, notes
         )
 
     @property
@@ -329,13 +327,13 @@ class SkillsDialog(ListingDialog[str]):
         elif index < len(skills):
             self.show_note(_explain(skills[index]), "$text-warning" if skills[index].note else "$foreground 60%")
         else:
-            self.show_note(f"No skill: {self._answer.skipped[index - len(skills)].reason}", "$text-warning")
+            self.show_note(f"Not a skill: {self._answer.skipped[index - len(skills)].reason}", "$text-warning")
 
     def action_open(self) -> None:
         if not (path := self._path):
             return
         if path.startswith(("/", "~", "../")):
-            self.show_note(f"It lies outside of the project: {path}", "$text-warning")
+            self.show_note(f"Outside the project: {path}", "$text-warning")
         else:
             self.answer(path)
 

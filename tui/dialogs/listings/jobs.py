@@ -40,7 +40,7 @@ class JobsDialog(Dialog[None]):
     shape = "page"
 
     def __init__(self, jobs: tuple[JobInfo, ...], load: Load, stop: Callable[[str], None]) -> None:
-        super().__init__("Commands in the background")
+        super().__init__("Background commands")
         self._jobs, self._load, self._stop = jobs, load, stop
 
     def compose_body(self) -> ComposeResult:
@@ -111,7 +111,7 @@ class JobsDialog(Dialog[None]):
 
 
 def _format_job(job: JobInfo) -> Content:
-    state = "ended" if job.ended else f"runs for {format_elapsed(job.duration_ms)}"
+    state = "ended" if job.ended else f"running for {format_elapsed(job.duration_ms)}"
     style = "$foreground 60%" if job.ended else "$text-success"
     return Content.assemble((f"{job.id}  ", "bold"), (f"{state}  ", style), fit_line(job.command, 200))
 
@@ -120,7 +120,7 @@ def _format_changed(job: JobInfo) -> Content:
     if job.ended:
         return Content.styled(fit_line(f"Ended: {job.ended}", 400), "$foreground 60%")
     if not job.changed_count:
-        return Content.styled("It has changed nothing so far.", "$foreground 60%")
+        return Content.styled("No changes so far.", "$foreground 60%")
     names = [format_path(path, 60) for path in job.changed[:SHOWN_PATHS]]
     hidden_count = job.changed_count - len(names)
     summary = ", ".join([*names, *([f"{hidden_count:,} more"] if hidden_count else [])])

@@ -28,12 +28,12 @@ _RUNNING_HINTS: Final = (("servers.restart", "start"), ("servers.stop", "stop"))
 KEY_HINTS: Final = (
     ("servers.unfold", "tools"),
     ("servers.switch", "on/off"),
-    ("servers.allow", "yes"),
+    ("servers.allow", "allow"),
     ("servers.look", "log"),
     ("servers.leave", "back"),
 )
 STATES: Final = {
-    "unasked": "needs your yes",
+    "unasked": "needs approval",
     "refused": "not allowed",
     "off": "off",
     "idle": "not started",
@@ -42,10 +42,10 @@ STATES: Final = {
     "failed": "failed",
 }
 SIGNS: Final = {"unasked": "?", "refused": "-", "off": "-", "failed": "!"}
-BOXED: Final = "It runs in the box: what it writes waits for your review, and it has no network."
-REMOTE: Final = "It is reached over the network, and nothing holds what it does."
-_NONE: Final = "There are no MCP servers here. docs/mcp.md says how to configure one."
-_UNTRUSTED: Final = "This project is not trusted: none of its own servers is known."
+BOXED: Final = "It runs sandboxed, without network. Its file changes go to review."
+REMOTE: Final = "It is reached over the network and is not sandboxed."
+_NONE: Final = "No MCP servers here. docs/mcp.md says how to add one."
+_UNTRUSTED: Final = "This project is not trusted: its own servers are not loaded."
 _MAX_NAME: Final = 24
 _MAX_PROBLEMS: Final = 3
 LOOK_AGAIN: Final = 0.5  # seconds, while a server is being started
@@ -122,14 +122,12 @@ class ServersDialog(ListingDialog[None]):
         server, tool = row
         if tool is not None:
             if tool.is_held:
-                self.show_note(
-                    "It describes itself otherwise than before: look at it, then switch it on.", "$text-warning"
-                )
+                self.show_note("Its description has changed: look at it, then turn it on.", "$text-warning")
                 return
             if tool.flags:
-                self.show_note(f"Look at its words: {', '.join(tool.flags)}.", "$text-warning")
+                self.show_note(f"Check its description: {', '.join(tool.flags)}.", "$text-warning")
                 return
-            reads = "It says that it changes nothing. " if tool.is_reading else ""
+            reads = "It claims to change nothing. " if tool.is_reading else ""
             self.show_note(f"{reads}{tool.description}")
         else:
             detail = server.problem or server.entry.replace("\n", ", ")
@@ -157,7 +155,7 @@ class ServersDialog(ListingDialog[None]):
 
     def action_restart(self) -> None:
         if (row := self._row) is not None:
-            self.show_note("It is being started.")
+            self.show_note("Starting…")
             self._carry_out(row[0], "restart")
 
     def action_stop(self) -> None:
@@ -170,9 +168,9 @@ class ServersDialog(ListingDialog[None]):
             return
         server = row[0]
         if not server.is_project:
-            self.show_note("It stands in your own configuration, which is your yes.", "$text-warning")
+            self.show_note("It is in your own configuration, so it is already allowed.", "$text-warning")
         elif server.state == "off":
-            self.show_note("It is switched off: switch it on first.", "$text-warning")
+            self.show_note("It is off: turn it on first.", "$text-warning")
         elif server.state in _ALLOWED:
             self._carry_out(server, "withdraw")
         else:
@@ -196,20 +194,20 @@ class ServersDialog(ListingDialog[None]):
 
 
 class ServerConsentDialog(ConfirmDialog):
-    """Asks for the yes to a server that the project names, and shows all of its entry."""
+    """Asks for approval of a server that the project configures, and shows all of its entry."""
 
     def __init__(self, server: ServerRow) -> None:
-        super().__init__(f"Let {server.name} run in this project?", "let it run", no="not now")
+        super().__init__(f"Let {server.name} run in this project?", "allow", no="not now")
         self._server = server
 
     def compose(self) -> ComposeResult:
         server = self._server
-        variables_note = f"\nIt is given your variables {', '.join(server.variables)}." if server.variables else ""
+        variables_note = f"\nIt gets your variables {', '.join(server.variables)}." if server.variables else ""
         with Vertical(classes="dialog page"):
             yield Static(self._title, classes="dialog-title")
             with VerticalScroll():
                 reach = REMOTE if server.is_remote else BOXED
-                explanation = f"{server.source} names it:\n\n{server.entry}\n{variables_note}\n{reach}"
+                explanation = f"From {server.source}:\n\n{server.entry}\n{variables_note}\n{reach}"
                 yield Static(expose_content(explanation))
             yield self._build_keys()
 
@@ -225,7 +223,7 @@ def build_server_page(server: ServerRow) -> PageDialog:
     ]
     parts += [(f"\n! {render_prose(server.problem)}\n", "$text-warning")] if server.problem else []
     log = render_output(server.log).strip()
-    parts += [("\nIts log ends:\n", "bold"), (log, "")] if log else [("\nIts log is empty.", "$foreground 60%")]
+    parts += [("\nEnd of its log:\n", "bold"), (log, "")] if log else [("\nIts log is empty.", "$foreground 60%")]
     return PageDialog(f"MCP server {server.name}", Content.assemble(*parts))
 
 
@@ -235,7 +233,7 @@ def build_tool_page(tool: ServerToolRow) -> PageDialog:
     now += [("Now:\n", "bold")] if tool.is_held else []
     parts = [*now, (expose_text(tool.text), "")]
     if tool.is_held:
-        parts += [("\n\nBefore:\n", "bold"), (expose_text(tool.before) or "That was not kept.", "$foreground 60%")]
+        parts += [("\n\nBefore:\n", "bold"), (expose_text(tool.before) or "Not saved.", "$foreground 60%")]
     return PageDialog(f"Tool {tool.name}", Content.assemble(*parts))
 
 

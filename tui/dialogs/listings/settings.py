@@ -30,8 +30,8 @@ _ORIGIN_WIDTH: Final = 12
 _WIDEST: Final = 100  # columns of the box
 _MAX_REFUSAL_LINES: Final = 6  # lines
 _ROW_MARGIN: Final = 11  # columns of a row that are margins and gaps
-_NONE: Final = "No setting has all of these words in its name or its description."
-_REFUSED: Final = "✗ Nothing was saved."
+_NONE: Final = "No setting matches."
+_REFUSED: Final = "✗ Not saved."
 _EMPHASIS: Final = re.compile(r"\*([^*]+)\*")
 _STRONGER: Final = frozenset({"project", "command line", "environment"})
 Keep = Callable[[SettingKeep], Awaitable[ConfigAnswer | Reject]]
@@ -41,7 +41,7 @@ class SettingInput(InputLine):
     """The input for the value of a setting, in the file's syntax."""
 
     purposes: ClassVar[Mapping[str, InputPurpose]] = {
-        "text": InputPurpose("a text, without quotes", "save"),
+        "text": InputPurpose("text, without quotes", "save"),
         "number": InputPurpose("a number", "save"),
         "list": InputPurpose('a list, such as ["one", "two"]', "save"),
     }
@@ -195,7 +195,7 @@ class SettingsDialog(ListingDialog[None]):
             self._close_input()
         row = next((row for row in answer.settings if row.key == command.key), None)
         if command.text is None:
-            notice = f"Taken out of your config.toml, where it was {_format_value(before)}."
+            notice = f"Removed from your config.toml, where it was {_format_value(before)}."
         else:
             notice = f"Saved in your config.toml: {_format_value(row.own if row is not None else command.text)}."
         after = (_explain_stronger(row) or _show_initial_note(row)) if row is not None else ""
@@ -259,7 +259,7 @@ def _explain_stronger(row: SettingRow) -> str:
         case "command line" if row.kind == "list":
             return f"{row.source} adds to your config.toml."
         case "command line":
-            return f"{row.source} sets {value}. Your config.toml has no effect until you start without it."
+            return f"{row.source} sets {value}. Your config.toml has no effect unless you start without it."
         case "environment":
             return f"{row.source} in the environment sets {value}. Your config.toml has no effect until it is unset."
         case "project" if row.kind == "list":

@@ -23,23 +23,23 @@ SIGNS: Final = {
     "callable": ("·", "$foreground 60%"),
     "absent": ("-", "$text-warning"),
 }
-WORDS: Final = {"listed": "in each request", "told": "told", "callable": "by name", "absent": "absent"}
+WORDS: Final = {"listed": "in every request", "told": "described", "callable": "by name", "absent": "missing"}
 _ORDER: Final = tuple(SIGNS)
 _TOOL_MARGIN: Final = 38  # columns of a row and around it that are not the name's
 _MIN_TOOL, _MAX_TOOL = 14, 34
-_SETTINGS: Final = "[tools.NAME] in the configuration switches one off or narrows it: docs/configuration.md."
-_PERMISSION_HINTS: Final = (("permissions.remove", "take back"), ("permissions.leave", "back"))
-NOTHING: Final = "Nothing was allowed or refused, in this session or for good."
+_SETTINGS: Final = "[tools.NAME] in the configuration turns a tool off or narrows it: docs/configuration.md."
+_PERMISSION_HINTS: Final = (("permissions.remove", "remove"), ("permissions.leave", "back"))
+NOTHING: Final = "Nothing saved: no permissions or refusals."
 SESSION: Final = "this session"
 _MAX_PERMISSION: Final = 400
 _ROLES: Final = {"allow": "$text-success", "ask": "$text-warning", "deny": "$text-error"}
 Remove = Callable[[str], Awaitable[PermissionsAnswer | None]]
-_HOOK_HINTS: Final = (("hooks.open", "read its file"), ("hooks.leave", "back"))
+_HOOK_HINTS: Final = (("hooks.open", "open file"), ("hooks.leave", "back"))
 TRUST: Final = {"yours": "yours", "trusted": "the project's, trusted", "held": "not trusted, so it does not run"}
 _HOOK_MARGIN: Final = 84  # columns of a row and around it that are not the command's
 _MIN_HOOK: Final = 16
 _MIN_COMMAND_WIDTH: Final = 90  # columns below which a row has no room for the command
-_NONE: Final = "There are no hooks here. docs/hooks.md says how to write one."
+_NONE: Final = "No hooks here. docs/hooks.md says how to write one."
 _MAX_PROBLEMS: Final = 3
 
 
@@ -61,7 +61,7 @@ class ToolsDialog(ListingDialog[None]):
         width = min(max((len(tool.name) for tool in self._tools), default=0), _MAX_TOOL, room)
         absent = sum(tool.state == "absent" for tool in self._tools)
         total = (
-            f"{count('tool', len(listed_tools))} in each request, {tokens} tokens; {absent} absent in {self._mode} mode"
+            f"{count('tool', len(listed_tools))} in every request, {tokens} tokens; {absent} not in {self._mode} mode"
         )
         self.show_rows(total, [_format_tool(tool, width) for tool in self._tools], (_SETTINGS,))
 
@@ -101,7 +101,7 @@ class PermissionsDialog(ListingDialog[None]):
         trust = "This project is trusted" if self._answer.trusted else "This project is not trusted"
         hosts = f"hosts: {', '.join(map(expose_text, self._answer.hosts)) or 'none'}"
         services = ", ".join(map(expose_text, self._answer.services)) or "none"
-        notes = [f"Commands can reach {hosts} · services of your machine: {services}"]
+        notes = [f"Commands can reach {hosts} · services on your machine: {services}"]
         self.show_rows(f"{trust}.", [_format(permission) for permission in self._answer.kept], notes, index)
 
     @property
@@ -114,11 +114,11 @@ class PermissionsDialog(ListingDialog[None]):
         if permission is None:
             self.show_note(NOTHING)
         elif not permission.id:
-            self.show_note(f"It stands in {permission.source}: take it out there.")
+            self.show_note(f"Set in {permission.source}: remove it there.")
         elif permission.source == SESSION:
-            self.show_note(f"For this session. {self._format_key()} takes it back at once: no new connection is made.")
+            self.show_note(f"For this session. {self._format_key()} removes it at once: no new connections.")
         else:
-            self.show_note(f"For good, until {self._format_key()}; or /permissions remove {permission.id}")
+            self.show_note(f"Permanent. Remove with {self._format_key()} or /permissions remove {permission.id}")
 
     def _format_key(self) -> str:
         return format_first_key("permissions.remove", get_keymap(self.app))
@@ -138,7 +138,7 @@ def _format(permission: SavedPermission) -> Content:
     location = f" in {expose_text(permission.directory)}" if permission.directory != "." else ""
     rule = expose_line(permission.rule, _MAX_PERMISSION)
     label = f"exactly {rule}{location}" if permission.exactly else rule
-    source = permission.source or "for good"
+    source = permission.source or "permanent"
     return Content.assemble(
         (f"{permission.choice:<6}", _ROLES.get(permission.choice, "")),
         f"{label}  ",
@@ -184,14 +184,14 @@ class HooksDialog(ListingDialog[str]):
         parts += ["fails closed"] if hook.fails_closed else []
         parts += [hook.problem] if hook.problem else []
         if hook.last is not None and (message := hook.last.message or hook.last.effects):
-            parts.append(f"it said: {message}")
+            parts.append(f"output: {message}")
         self.show_note(". ".join(parts), "$text-warning" if hook.problem or hook.trust == "held" else "$foreground 60%")
 
     def action_open(self) -> None:
         if (hook := self._hook) is None:
             return
         if hook.source.startswith(("/", "~", "../")):
-            self.show_note(f"It lies outside of the project: {hook.source}", "$text-warning")
+            self.show_note(f"Outside the project: {hook.source}", "$text-warning")
         else:
             self.answer(hook.source)
 

@@ -203,14 +203,14 @@ class ReviewFrame:
 def describe_waiting(bulks: Sequence[Bulk], comments: int, keymap: Mapping[str, str]) -> list[Part]:
     """Describe pending bulks and comments, with their keys."""
     parts = [f"{len(bulks)} in bulk ({{review.list}})"] if bulks else []
-    parts += [f"{count('comment', comments)} ({{review.send}} sends)"] if comments else []
+    parts += [f"{count('comment', comments)} ({{review.send}} to send)"] if comments else []
     return [(insert_keys(f" {' · '.join(parts)} ", keymap), "$text-warning")] if parts else []
 
 
 def describe_list(changes: Sequence[Change], bulks: Sequence[Bulk], pattern: str) -> list[Part]:
     """Describe the size of a list, and the words that filter it."""
     counts = [count("file", len(changes))] if changes else []
-    counts += [f"{len(bulks)} in bulk, judged as a whole"] if bulks else []
+    counts += [f"{len(bulks)} in bulk, all or nothing"] if bulks else []
     parts = [(f" {' · '.join(counts)}", "bold")]
     return [*parts, (f"  / {fit_line(pattern, 40)}", "$text-primary")] if pattern else parts
 
@@ -224,5 +224,5 @@ def describe_settled(progress: Progress, *, can_commit: bool) -> str:
         return ""
     parts = [("accepted", progress.accepted), ("rejected", progress.rejected)]
     summary = ", ".join(f"{word} {count:,}" for word, count in parts if count)
-    commits = " · {review.comment} commits" if can_commit else ""
-    return f"{summary[0].upper()}{summary[1:]}\n\nNothing waits any more · {{review.undo}} undoes{commits}"
+    commits = " · {review.comment} commit" if can_commit else ""
+    return f"{summary[0].upper()}{summary[1:]}\n\nAll reviewed · {{review.undo}} undo{commits}"

@@ -120,7 +120,7 @@ class PaneController(Controller):
             await self.ensure_shown("review" if scope == "changes" else scope)
         widget = next((candidate for candidate in screen.query(ACTION_SCOPES[scope]) if candidate.display), None)
         if widget is None:
-            self.context.notify_user("There is nothing to do that with now.")
+            self.context.notify_user("Nothing to do that with now.")
             return
         widget.focus()
         await widget.run_action(action)
@@ -322,7 +322,7 @@ class PaneController(Controller):
         answer = await self.context.bridge.query(queries.FileQuery(path=path, side=side))
         if isinstance(answer, queries.FileAnswer):
             return answer
-        problem = answer.message if isinstance(answer, queries.RefusedAnswer) else "It can't be read."
+        problem = answer.message if isinstance(answer, queries.RefusedAnswer) else "Can't read it."
         return queries.FileAnswer(path=path, text="", problem=problem)
 
     async def load_diff(self, path: str, context: int) -> ChangeDiff | None:
