@@ -85,7 +85,6 @@ SEEN_BY_TUI = (
 SLOW = (
     "PIL",
     "anthropic",
-    "genai_prices",
     "git",
     "jinja2",
     "keyring",
