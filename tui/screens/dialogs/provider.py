@@ -23,7 +23,9 @@ LAW: Final = (
     "A chat IDE whose agent works in a shadow of your project:\n"
     "nothing reaches your files until you accept it, hunk by hunk."
 )
-KEY_STORAGE_HINT: Final = "It is kept in the keyring, else in a file that only you can read. Escape goes back."
+KEY_STORAGE_HINT: Final = (
+    "It is kept in the keyring if that is installed, else in a file that only you can read. Escape goes back."
+)
 MAX_NAMED_PROVIDERS: Final = 2  # providers that are named themselves; the others are behind a list
 WelcomeAnswer = SessionRequest | ProviderConfigure | Literal["address", "other"]
 FIELDS: Final = {
