@@ -1,7 +1,7 @@
 """Git for this program itself: run from one module, and never with the configuration of a repository.
 
 A project may be hostile. So this package runs the `git` program on a directory of its own that represents the
-repository (`repository`). GitPython writes the objects of temporary repositories (`object_store`), and reads nothing of
+repository (`repository`). GitPython writes the objects of temporary repositories (`tree_writer`), and reads nothing of
 a project's repository:
 
 - `Git.execute` starts git with all of this process's environment, where GIT_DIR, GIT_TRACE or GIT_CONFIG_KEY_0 decide

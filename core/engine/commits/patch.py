@@ -14,9 +14,9 @@ from core.engine.commits.basis import open_basis
 from core.engine.session.session import Session
 from core.errors import ContentLost
 from core.git.history import LINK_MODE
-from core.git.object_store import ObjectStore
 from core.git.repository import GitRepository, find_git
 from core.git.temporary_directories import make_temporary_directory
+from core.git.tree_writer import TreeWriter
 from core.protocol import queries as q
 from core.protocol.review import Change
 from core.shadow.commits.path_version import PathVersion, read_version
@@ -85,10 +85,8 @@ def render_patch(root: Path, versions: Mapping[str, tuple[PathVersion, PathVersi
             (directory / name).mkdir()
         (directory / "HEAD").write_text("ref: refs/heads/none\n")
         (directory / "config").write_text(_CONFIG)
-        store = ObjectStore(directory / "objects")
-        trees = [
-            store.store_tree(_list_files({path: pair[side] for path, pair in versions.items()})) for side in (0, 1)
-        ]
+        writer = TreeWriter(directory / "objects")
+        trees = [writer.write(_list_files({path: pair[side] for path, pair in versions.items()})) for side in (0, 1)]
         return GitRepository(find_git(root), directory, root).run("diff-tree", *_HOW, *trees, seconds=_SECONDS)
 
 

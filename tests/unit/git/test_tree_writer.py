@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from core.git.object_store import ObjectStore
 from core.git.repository import GitFailed
+from core.git.tree_writer import TreeWriter
 
 FILES = {
     b"a": ("100644", b"plain"),
@@ -19,6 +19,7 @@ FILES = {
     b"d/link": ("120000", b"../a"),
     b"d.e": ("100644", b"sorts between d and d/"),
     b"caf\xe9 \n": ("100644", b"a name that is not UTF-8"),
+    b"n/" * 1_500 + b"nested": ("100644", b"deeper than calls of Python may be"),
     "grün/ß".encode(): ("100644", b"x" * 100_000),
 }
 
@@ -38,7 +39,7 @@ def test_a_tree_has_the_name_that_git_gives_it_and_git_reads_it(tmp_path):
     tree = write_with_git(tmp_path, FILES)
     ours = tmp_path / "ours"
     ours.mkdir()
-    assert ObjectStore(ours).store_tree(FILES) == tree
+    assert TreeWriter(ours).write(FILES) == tree
     environment = os.environ | {"GIT_DIR": str(tmp_path / ".git"), "GIT_OBJECT_DIRECTORY": str(ours)}
     listing = subprocess.run(["git", "ls-tree", "-rz", tree], env=environment, capture_output=True, check=True).stdout
     assert {row.partition(b"\t")[2] for row in listing.split(b"\0")[:-1]} == FILES.keys()
@@ -47,13 +48,13 @@ def test_a_tree_has_the_name_that_git_gives_it_and_git_reads_it(tmp_path):
 
 
 def test_no_files_are_the_empty_tree(tmp_path):
-    assert ObjectStore(tmp_path).store_tree({}) == "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+    assert TreeWriter(tmp_path).write({}) == "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
 @pytest.mark.parametrize("path", [b".git/config", b"below/.GIT/hooks/x", b"a/../b"])
 def test_a_path_that_git_refuses_is_refused(tmp_path, path):
     with pytest.raises(GitFailed):
-        ObjectStore(tmp_path).store_tree({path: ("100644", b"")})
+        TreeWriter(tmp_path).write({path: ("100644", b"")})
 
 
 def test_gitpython_starts_no_git_and_leaves_the_environment_as_it_was(tmp_path):
@@ -64,8 +65,8 @@ def test_gitpython_starts_no_git_and_leaves_the_environment_as_it_was(tmp_path):
 import os, pathlib
 os.environ["GIT_PYTHON_REFRESH"] = "raise"
 before = dict(os.environ)
-from core.git.object_store import ObjectStore, import_gitpython
-ObjectStore(pathlib.Path({str(tmp_path)!r})).store_tree({{b"a": ("100644", b"")}})
+from core.git.tree_writer import TreeWriter, import_gitpython
+TreeWriter(pathlib.Path({str(tmp_path)!r})).write({{b"a": ("100644", b"")}})
 assert dict(os.environ) == before
 git = import_gitpython()
 try:

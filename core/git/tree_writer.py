@@ -21,37 +21,38 @@ if TYPE_CHECKING:
 
 # GitPython starts a git when it is imported, by default the first one on PATH, which may belong to the project.
 _NO_GIT: Final = {"GIT_PYTHON_GIT_EXECUTABLE": os.devnull, "GIT_PYTHON_REFRESH": "quiet"}
+_Entry = tuple[bytes, int, Any]  # object, mode, name: bytes, which GitPython accepts and does not declare
 
 
-class ObjectStore:
-    """The objects of a SHA-1 repository in a directory of ours."""
+class TreeWriter:
+    """Writes trees into the objects of a SHA-1 repository, in a directory of ours."""
 
     def __init__(self, directory: Path) -> None:
         git: Any = import_gitpython()
         self._database = git.GitDB(str(directory))
         self._build_stream = git.index.fun.IStream
 
-    def store_tree(self, files: Mapping[bytes, tuple[str, bytes]]) -> str:
-        """Store files, by path: their modes in octal digits and their contents. Returns the name of their tree. Raises
+    def write(self, files: Mapping[bytes, tuple[str, bytes]]) -> str:
+        """Write files, by path: their modes in octal digits and their contents. Returns the name of their tree. Raises
         `GitFailed` for a path that git refuses, as one below `.git`."""
-        return self._store_directory(files).hex()
+        directories: dict[bytes, list[_Entry]] = {b"": []}
+        for path, (mode, data) in files.items():
+            above, _, name = path.rpartition(b"/")
+            directories.setdefault(above, []).append((self._store("blob", data), int(mode, 8), name))
+            while above:
+                above = above.rpartition(b"/")[0]
+                directories.setdefault(above, [])
+        for directory in sorted(filter(None, directories), key=lambda path: path.count(b"/"), reverse=True):
+            above, _, name = directory.rpartition(b"/")
+            directories[above].append((self._write_directory(directories[directory]), stat.S_IFDIR, name))
+        return self._write_directory(directories[b""]).hex()
 
-    def _store_directory(self, files: Mapping[bytes, tuple[str, bytes]]) -> bytes:
+    def _write_directory(self, entries: list[_Entry]) -> bytes:
         from git.objects.fun import tree_to_stream
 
-        entries: list[tuple[bytes, int, Any]] = []
-        directories: dict[bytes, dict[bytes, tuple[str, bytes]]] = {}
-        for path, (mode, data) in files.items():
-            name, is_below, rest = path.partition(b"/")
-            if is_below:
-                directories.setdefault(name, {})[rest] = (mode, data)
-            else:
-                entries.append((self._store("blob", data), int(mode, 8), name))
-        entries += [(self._store_directory(below), stat.S_IFDIR, name) for name, below in directories.items()]
-        entries.sort(key=lambda entry: entry[2] + b"/" * stat.S_ISDIR(entry[1]))
         tree = BytesIO()
         try:
-            tree_to_stream(entries, tree.write)
+            tree_to_stream(sorted(entries, key=_build_sort_key), tree.write)
         except ValueError as problem:
             raise GitFailed(f"git stores no such path: {problem}") from problem
         return self._store("tree", tree.getvalue())
@@ -60,6 +61,12 @@ class ObjectStore:
         stream = self._build_stream(kind.encode(), len(data), BytesIO(data))
         name: bytes = self._database.store(stream).binsha
         return name
+
+
+def _build_sort_key(entry: _Entry) -> bytes:
+    """Return the name by which git sorts an entry: that of a directory ends with a slash."""
+    name: bytes = entry[2]
+    return name + b"/" if stat.S_ISDIR(entry[1]) else name
 
 
 @cache
