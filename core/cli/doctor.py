@@ -28,6 +28,7 @@ from core.installation import describe_update
 from core.permissions.trust import TrustStore
 from core.protocol.models import ProviderStatus
 from core.protocol.queries import ModelsAnswer
+from core.providers.connection.keys import describe_storage
 from core.providers.hosted_agents import KNOWN_AGENTS, find_agent
 from core.sandbox.box import Tier
 from core.search_paths import list_ignored
@@ -132,6 +133,7 @@ class _Check:
         answer = asyncio.run(_load_models(settings))
         yield from _format_models(answer)
         yield "model", _describe_choice(answer)
+        yield "pasted keys", describe_storage()
 
     def _report_trials(self, find: Callable[[], object]) -> str:
         try:

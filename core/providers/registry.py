@@ -189,16 +189,13 @@ def _find_settings(provider: str, settings: Settings) -> ProviderSettings:
 
 
 def preload_provider(model_id: str, settings: Settings | None = None) -> None:
-    """Import what a model needs, in a thread, while the user types: the SDK, then the price list."""
+    """Import what a model needs, in a thread, while the user types."""
     provider = model_id.partition("/")[0]
     if provider in BUILTIN_IDS:
         return
-    from core.providers.catalog import capabilities
     from core.providers.connection import lean_import
     from core.providers.connection.endpoint import warm_up
 
     load_catalogue()
     sdk = find_kind(provider, settings or Settings())
     warm_up(lean_import.load_sdk(sdk), sdk)
-    if provider not in capabilities.LOCAL:
-        capabilities.load_prices()

@@ -23,7 +23,7 @@ LAW: Final = (
     "A chat IDE whose agent works on a shadow copy of your project.\n"
     "Your files are untouched until you accept, hunk by hunk."
 )
-KEY_STORAGE_HINT: Final = "Stored in the keyring, or in a file only you can read. Esc to go back."
+KEY_STORAGE_HINT: Final = "Stored in the keyring if installed, else in a file only you can read. Esc to go back."
 MAX_NAMED_PROVIDERS: Final = 2  # providers that are named themselves; the others are behind a list
 WelcomeAnswer = SessionRequest | ProviderConfigure | Literal["address", "other"]
 FIELDS: Final = {

@@ -8,6 +8,7 @@ import queue
 import subprocess
 import threading
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ import msgspec
 
 from core.errors import ConfigError, ProviderError, StateError
 from core.filesystem.private_file import read_private, write_private
+from core.installation import describe_extra
 from core.providers.connection.addresses import is_loopback
 from core.providers.connection.endpoint import FoundKey
 from core.records import decode_json
@@ -134,13 +136,22 @@ def forget_stored_key(provider: str, *, base_url: str, seconds: float = KEYRING_
         _write(path, {other: value for other, value in stored_keys.items() if other != name})
 
 
+def describe_storage() -> str:
+    """Describe where a pasted key is stored; without the package of the extra `keyring`, how to install it."""
+    path = get_state_dir() / FILE_NAME
+    if find_spec("keyring") is None:
+        return f"{path} (0600); for the system's keyring: {describe_extra('keyring')}"
+    return f"the system's keyring, or {path} (0600) if that fails"
+
+
 def _is_stored(ring: Any, name: str, secret: Secret) -> str:
     ring.set_password(SERVICE, name, secret.reveal())
     return name if ring.get_password(SERVICE, name) == secret.reveal() else ""
 
 
 def _ask_keyring(question: Callable[[Any], str | None], seconds: float) -> str | None:
-    """Return the keyring's answer; None if it has none, fails, or takes too long (it is not asked again then)."""
+    """Return the keyring's answer; None if it has none, fails, is not installed, or takes too long (it is not asked
+    again then)."""
     if _keyring_disabled.is_set():
         return None
     answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
