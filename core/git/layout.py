@@ -85,7 +85,7 @@ def read_small_file(path: Path, limit: int = _MAX_BYTES) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     data = read_open_file(descriptor, limit + 1)
     if len(data) > limit:
-        raise OSError(f"{path} is no small file")
+        raise OSError(f"{path} is not a small file")
     return data
 
 

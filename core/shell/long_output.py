@@ -25,7 +25,7 @@ def clip_text(directory: Path, call: str, text: str) -> tuple[str, str]:
     if len(text) <= MAX_RESULT:
         return text, ""
     name, reason = spill_output(directory, call, text)
-    hint = f"the whole is kept: read_file {name}" if name else f"the whole could not be kept: {reason}"
+    hint = f"full output: read_file {name}" if name else f"the full output could not be saved: {reason}"
     return shorten_middle(text, MAX_RESULT, unit=f"characters left out; {hint}"), name
 
 
@@ -154,6 +154,6 @@ class CommandOutput:
     def _format_gap(self, missing: int | None = None) -> str:
         count = self.total - len(self._head) - len(self._tail) if missing is None else missing
         hint = (
-            f"the whole is kept: read_file {self.spilled_path}" if self.spilled_path else "the whole could not be kept"
+            f"full output: read_file {self.spilled_path}" if self.spilled_path else "the full output could not be saved"
         )
         return f"[… {count:,} characters left out; {hint} …]"

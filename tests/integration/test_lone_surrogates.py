@@ -81,7 +81,7 @@ async def test_n16b_a_byte_that_can_not_be_told_is_refused_and_not_guessed(proje
     steps = [call("read_file", target_file="f.py"), call("write", file_path="f.py", contents=f"c = '{MARK}'\n"), "No."]
     ended, requests = await ask(project, *steps, arguments=("--accept", "all"))
     assert (project / "f.py").read_bytes() == data
-    assert "no UTF-8" in requests[2].raw.decode()
+    assert "not UTF-8" in requests[2].raw.decode()
     assert ended.code == 0
 
 

@@ -259,7 +259,7 @@ async def test_how_many_work_at_once_has_bounds(project, workers):
     async with open_build(project) as (engine, team):
         reply = await engine.submit(cmd.PlanBuild(session=team.session, path=PATH, workers=workers))
         assert isinstance(reply, cmd.Reject)
-        assert (reply.code, reply.hint) == ("workers_invalid", "From 1 to 4 can.")
+        assert (reply.code, reply.hint) == ("workers_invalid", "Choose from 1 to 4.")
 
 
 async def test_a_message_reaches_all_and_one_of_them_is_stopped_by_itself(project):
@@ -279,7 +279,7 @@ async def test_a_message_reaches_all_and_one_of_them_is_stopped_by_itself(projec
             return None
 
         end = await team.build(on=on)
-        assert (end.reason, end.message) == ("failed", "docs: it was stopped; building again goes on with it")
+        assert (end.reason, end.message) == ("failed", "docs: it was stopped; building again continues it")
         ended = {todo_of(team, finish.id): finish.reason for finish in team.of(ev.SubagentFinished)}
         assert ended == {"docs": "interrupted", "showing": "done", "rounding": "done", "rate": "done"}
         place = SessionStore(project).sessions_path / team.session / "children"

@@ -97,7 +97,9 @@ async def test_after_a_private_run_no_word_of_it_is_left_and_what_waits_is_kept_
     async with provider_server([EDIT, RUN, f"{WORD} ends."]) as server:
         ended = await run(project, "-p", f"{WORD} begins", "--private", "--model", "openai/m", env=environment(server))
     assert (ended.code, f"{WORD} ends." in ended.out) == (ExitCode.DONE, True)
-    assert "nothing of the conversation is kept. What waits for your review is, without the conversation" in ended.err
+    assert (
+        "the conversation is not saved. The changes pending review are saved, without the conversation"
+    ) in ended.err
     assert holding(places) == []
     assert (project / "new.txt").exists() is False
     result = await run(project, "review", "--print", env=environment(None))

@@ -143,7 +143,7 @@ async def test_a_search_from_the_shell_compares_by_the_model_that_sessions_have_
     words = parse(["index", "search", "where do letters go", "--limit", "1", str(project)])
     await asyncio.to_thread(run, words)
     output = capsys.readouterr()
-    assert "work/small-embed knows 0 pieces of the project. Until it knows nine tenths" in output.err
+    assert "work/small-embed has 0 pieces of the project. Until it knows nine tenths" in output.err
     assert not server.asked, "a search from the shell fetches no vectors of the project"
     async with session_in(project, access()) as (engine, session):
         engine._load().services.models = type(engine._models)()  # the real providers
@@ -168,7 +168,7 @@ async def test_why_a_model_was_not_asked_is_said_with_the_answer(project, server
         engine._load().services.models = type(engine._models)()
         await engine._load().services.index.wait_ready(30)
         answer = await ask(engine, session)
-        assert "Until it knows nine tenths" in answer.status.problem
+        assert "Until it has nine tenths" in answer.status.problem
         await fill(engine, session)
         assert (await ask(engine, session)).status.problem == ""
         server.failures = [500] * 9

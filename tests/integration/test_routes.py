@@ -174,7 +174,7 @@ async def test_an_effort_that_the_model_does_not_have_is_the_nearest_below_and_t
         assert "first/gpt-5.4 has no effort max: xhigh is used; it has" in messages[0]
         await submit(engine, cmd.ModelSet(session=session, model="first/unknown-thing"))
         messages = [notice.message for notice in await told(engine, session, ev.Notice) if "effort" in notice.message]
-        assert "first/unknown-thing has no effort to choose, as far as is known: max is not asked for." in messages[1]
+        assert "first/unknown-thing has no known effort levels: max is not sent." in messages[1]
         await run_turn(engine, session)
         assert [request.json.get("reasoning_effort") for request in first.answered] == ["xhigh", "xhigh", None]
         await engine.close()

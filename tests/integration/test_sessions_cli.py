@@ -104,21 +104,21 @@ def test_a_session_is_exported_to_standard_output_and_to_a_new_file(project, cap
     [session] = [directory.name for directory in SessionStore(project).list_directories()]
     _, out = run(capsys, "export", session)
     assert "# Write b" in out
-    assert "b.txt: waits for a review" in out
+    assert "b.txt: pending review" in out
     page = tmp_path / "b.html"
     assert run(capsys, "export", session, "--format", "html", "-o", str(page)) == (ExitCode.DONE, "")
     assert page.read_text().startswith("<!doctype html>")
-    with pytest.raises(StateError, match="is there already"):
+    with pytest.raises(StateError, match="already exists"):
         run(capsys, "export", session, "-o", str(page))
 
 
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("search",), "search takes the words"),
-        (("list", "--force"), "--force only goes with delete"),
-        (("show", "ses_a", "-o", "x"), "--output only goes with export"),
-        (("tag", "ses_a", "a,b"), "is no tag"),
+        (("search",), "search needs the words"),
+        (("list", "--force"), "--force works only with delete"),
+        (("show", "ses_a", "-o", "x"), "--output works only with export"),
+        (("tag", "ses_a", "a,b"), "is not a tag"),
     ],
 )
 def test_what_does_not_go_together_is_said(words, problem, capsys):

@@ -81,11 +81,11 @@ class SharedBox:
         if self._result.box is None:
             return describe_containment()
         mechanism = TIER_NAMES.get(self.tier, self.tier.value)
-        return f"{self.tier.value}: held by {mechanism}; what it changes waits for your review"
+        return f"{self.tier.value}: sandboxed with {mechanism}; file changes go to review"
 
     async def find(self) -> Box | None:
         if self._search is None or (self._search.done() and self._search.cancelled()):
-            self._search = asyncio.create_task(self._search_once(), name="finding the box")
+            self._search = asyncio.create_task(self._search_once(), name="finding the sandbox")
         self._result = await asyncio.shield(self._search)
         self.tier = self._result.tier
         return self._result.box
@@ -96,7 +96,7 @@ class SharedBox:
         except AgentTuiError as problem:
             return BoxSearchResult(box=None, tier=Tier.NONE, reason=problem.message, cure=problem.hint)
         except Exception as problem:  # after a fault there is no box, and commands need approval
-            reason = f"The search failed: {type(problem).__name__}: {problem}."
+            reason = f"Finding a sandbox failed: {type(problem).__name__}: {problem}."
             return BoxSearchResult(box=None, tier=Tier.NONE, reason=reason)
 
     def build_event(self) -> BoxFound:

@@ -45,7 +45,7 @@ def test_a_pipe_gets_the_words_as_they_are():
 
 @pytest.mark.parametrize(
     ("attempt", "delay", "told"),
-    [(2, 1500, "Attempt 2 in 1.5 s."), (2, 0, "Attempt 2 follows."), (1, 0, "It is asked again.")],
+    [(2, 1500, "Attempt 2 in 1.5 s."), (2, 0, "Trying again, attempt 2."), (1, 0, "Trying again.")],
 )
 def test_an_attempt_is_counted_only_where_it_is_one(attempt, delay, told):
     event = ev.StepRetried(step=1, attempt=attempt, delay_ms=delay, message="It is full.")
