@@ -46,7 +46,7 @@ UNHEARD = "not read: you have not trusted this project"
 
 _SHOWN = ("textual", "openai", "anthropic", "msgspec", "watchfiles")
 _WIDTH = 12
-_HELD = "sandboxed: file changes go to review"
+_HELD = "sandboxed, file changes go to review"
 _MEANINGS = {
     Tier.NAMESPACES: f"{_HELD} (namespaces and an overlay)",
     Tier.BWRAP_OVERLAY: f"{_HELD} (bubblewrap and its overlay)",

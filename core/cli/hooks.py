@@ -183,4 +183,4 @@ def _format_test(hook: Hook, stdin: bytes, hook_run: HookRun, answer: HookAnswer
         for name in ("permission", "reason", "message", "context", "followup", "changed_input", "output", "failure")
         if (value := getattr(answer, name))
     ]
-    yield f"  answer  {'; '.join(answer_parts) or 'nothing: the call continues'}"
+    yield f"  answer  {'; '.join(answer_parts) or 'nothing: it continues'}"

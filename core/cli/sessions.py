@@ -246,7 +246,7 @@ def _print_session(arguments: SessionsArguments, store: SessionStore) -> int:
     }
     lines = [f"{name:<10} {value}" for name, value in rows.items()]
     lines += [f"prompt {index:<3} {shorten(prompt)}" for index, prompt in enumerate(prompts, 1)]
-    lines += [f"waits      {to_one_line(description)}" for description in pending]
+    lines += [f"pending    {to_one_line(description)}" for description in pending]
     sys.stdout.write("\n".join(lines) + "\n")
     return ExitCode.DONE
 

@@ -42,7 +42,7 @@ _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _VARIABLE: Final = re.compile(
     r"\$\{?(CLAUDE_PROJECT_DIR|CURSOR_PROJECT_DIR|CLAUDE_PLUGIN_ROOT|CURSOR_PLUGIN_ROOT|HOME|PWD)(?::-[^}]*)?\}?"
 )
-_SHELL_SIGNS: Final = frozenset({";", "&&", "||", "|", "&", "", "", "{", "}", "<", ">"})
+_SHELL_SIGNS: Final = frozenset({";", "&&", "||", "|", "&", "", "{", "}", "<", ">"})
 MAX_FILE: Final = 1 << 20  # bytes of a hook file
 MAX_SCRIPT: Final = 4 << 20  # bytes of a script for the comparison
 # Of two hooks that disagree, the stricter one wins; of two that change the same, the first in this order.

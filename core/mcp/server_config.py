@@ -206,7 +206,7 @@ def _list_unsupported(entry: Mapping[str, Any]) -> list[str]:
         return []
     names = ", ".join(f'"{strip_escapes(str(key))[:40]}"' for key in unsupported_keys[:_MAX_NAMED])
     verb = "is" if len(unsupported_keys) == 1 else "are"
-    return [f"the server is used, but {names} {verb} not supported and ignored"]
+    return [f"the server is used, but {names} {verb} not supported"]
 
 
 def _parse_headers_command(entry: Mapping[str, Any]) -> str:

@@ -106,7 +106,7 @@ def decide_external(target: str, terms: ExternalTerms, *, rules: Sequence[Permis
 
 def _explain_question(terms: ExternalTerms) -> str:
     if not terms.host:
-        return "Your settings ask before every call to a server's tool."
+        return "Every call to a server's tool needs your approval."
     return f"It connects to {terms.host}, {f'and {terms.caution}' if terms.caution else UNCONTAINED}."
 
 

@@ -98,7 +98,7 @@ async def test_another_models_reasoning_stays_out_and_comes_back_with_its_model(
         await run_turn(engine, session, "And you?")
         assert opaque(server) == sent + 1
     assert_none_refused(server)
-    assert "is not sent any more: it came from another model" in notices(seen)
+    assert "is no longer sent: it came from another model" in notices(seen)
     assert wires.grown(server.answered[-1]).startswith(wires.grown(server.answered[2]))
 
 

@@ -115,7 +115,7 @@ def test_what_contains_commands_is_told_with_the_reason_for_each_stronger_tier(p
     monkeypatch.setattr("core.sandbox.tiers.selection.find_tier", found)
     code, told_of, lines = told(project, capsys)
     assert code == ExitCode.DONE
-    assert told_of["commands"].startswith("T3: sandboxed: file changes go to review (Landlock")
+    assert told_of["commands"].startswith("T3: sandboxed, file changes go to review (Landlock")
     assert told_of["commands"].endswith("you are asked before each command")
     assert "            not T1: unshare: refused [EPERM]. Do this." in lines
 
@@ -124,7 +124,7 @@ def test_s18_a_probe_tries_every_tier_anew_and_keeps_nothing_where_no_state_is(p
     monkeypatch.setenv("AGENT_TUI_STATE_DIR", str(isolated / "no-state"))
     before = sorted(isolated.rglob("*"))
     _, _, lines = told(project, capsys, probe=True)
-    tried = [line for line in lines if "held all attempts: outside, workspace" in line or "not T" in line]
+    tried = [line for line in lines if "blocked all attempts: outside, workspace" in line or "not T" in line]
     assert len(tried) == 5
     assert sorted(isolated.rglob("*")) == before
 
@@ -150,7 +150,9 @@ def test_hooks_are_counted_and_what_can_not_be_read_of_them_is_a_note(project, c
     assert (code, report["hooks"]) == (ExitCode.DONE, "none, 1 more of the project need your trust")
     notes = [line[12:] for line in lines if line.startswith("note")]
     assert any(note.startswith("~/.claude/settings.json: none of its hooks runs: it is not JSON") for note in notes)
-    assert any(note.startswith(".cursor/hooks.json: preToolUse: the matcher '*.py' is no pattern") for note in notes)
+    assert any(
+        note.startswith(".cursor/hooks.json: preToolUse: the matcher '*.py' is not a valid pattern") for note in notes
+    )
 
 
 def test_the_search_engine_and_the_browser_are_told_with_what_is_missing(project, capsys, monkeypatch, tmp_path):

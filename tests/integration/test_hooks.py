@@ -332,7 +332,7 @@ async def test_a_guard_in_a_file_with_comments_and_a_glob_for_a_matcher_refuses_
         seen = await run_turn(engine, session)
         assert "no python" in results(engine, session)[0]
         assert [*engine.state(session).changes] == ["b.txt"]
-        assert "'*.py' is no pattern" in str([notice for notice in seen if isinstance(notice, ev.Notice)])
+        assert "'*.py' is not a valid pattern" in str([notice for notice in seen if isinstance(notice, ev.Notice)])
 
 
 async def test_a_refusal_behind_a_greeting_counts_and_half_of_one_is_told(project):

@@ -118,7 +118,7 @@ async def test_a_command_that_only_the_title_names_is_decided_by_the_rules(tmp_p
         ("stuck missing", "failed", "could not start all 2 commands"),
         ("missing", "failed", "could not start the one command"),
         ("broken", "failed", "the key is not known"),
-        ("giveup", "failed", "ended its turn by 'exhausted'"),
+        ("giveup", "failed", "ended its turn: 'exhausted'"),
         ("decline", "failed", "The agent refused to continue."),
         ("stuck read", "done", ""),
         ("stuck edit", "done", ""),

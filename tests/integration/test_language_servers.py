@@ -268,7 +268,7 @@ async def test_a_server_that_fails_holds_nothing_up_and_is_given_up_with_a_word(
         seen = await run_turn(engine, session)
         notices = [notice.message for notice in seen if isinstance(notice, ev.Notice)]
         (given_up,) = [message for message in notices if "scripted" in message]
-        assert f"is not used any more: {reason}" in given_up
+        assert f"is no longer used: {reason}" in given_up
         assert seen[-1].reason == "done"
         assert engine.state(session).review.diagnostics == {}
 

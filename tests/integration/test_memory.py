@@ -47,7 +47,7 @@ async def test_a_note_waits_while_the_turn_goes_on_and_binds_after_a_yes(project
         seen = await ask(engine, session)
         notice = next(event for event in seen if isinstance(event, ev.Notice))
         assert (notice.message, notice.hint[:7]) == ("A note is waiting for you: Tests need a database.", "/memory")
-        assert [event.summary for event in seen if isinstance(event, ev.ToolFinished)] == ["waits for you: /memory"]
+        assert [event.summary for event in seen if isinstance(event, ev.ToolFinished)] == ["waiting for you: /memory"]
         (note,) = await notes_of(engine, session)
         assert (note.text, note.why, note.is_kept) == ("Tests need a database.", "They failed without one.", False)
         await ask(engine, session)

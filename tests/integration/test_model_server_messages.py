@@ -268,7 +268,7 @@ async def test_the_cache_is_hit_by_what_is_marked_and_begins_alike():
     [
         ({"system": "You never help."}, "system_changed"),
         ({"tools": [{**GREP, "name": "other"}]}, "tools_changed"),
-        ({"messages": [{"role": "user", "content": "something else is in its place"}]}, "messages_changed"),
+        ({"messages": [{"role": "user", "content": "something else"}]}, "messages_changed"),
         ({"model": "claude-sonnet-5"}, "model_changed"),
         ({"diagnostics": {"previous_message_id": "msg_77"}}, "previous_message_not_found"),
         ({}, None),

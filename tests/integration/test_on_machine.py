@@ -49,7 +49,7 @@ async def test_a_command_leaves_the_box_only_by_a_yes_to_exactly_that(auto, monk
         first, second = asked(seen)
         assert (first.kind, first.subject, first.permissions) == ("machine", text, ("all",))
         assert first.options == ("run_on_machine", "allow_once", "reject_once")
-        assert "its changes are not reviewed" in first.containment
+        assert "nothing it does is reviewed" in first.containment
         assert second.subject == text
         ran, refused, _ = documents(engine, session)
         assert (ran.permissions, ran.requested_permissions) == (("all",), ("all",))
@@ -100,7 +100,7 @@ async def test_m1_the_way_out_is_not_offered_where_there_is_none(auto, mode, mor
 async def test_m1_no_command_leaves_the_box_where_nothing_may_change(auto, mode):
     async with engine_of(auto, on_machine("touch made.txt"), says("ok"), mode=mode) as (engine, session):
         assert asked(await turn(engine, session, "run_on_machine")) == []
-        assert "nothing may change in this mode" in results(engine, session)[0]
+        assert "nothing may change now" in results(engine, session)[0]
         assert not (auto / "made.txt").exists()
 
 
@@ -396,5 +396,5 @@ def test_print_warns_that_a_rule_for_the_machine_does_nothing_in_an_untrusted_pr
     (tmp_path / "new").mkdir()
     arguments = PrintArguments(directory=tmp_path / "new", prompt="go", allow=("Machine(make)",), trust=trusted)
     assert run_print(arguments, models=access([says("ok")])) == ExitCode.DONE
-    warning = "! This project is not trusted, so --allow has no effect: Machine(make). Say yes when"
+    warning = "! This project is not trusted, so --allow has no effect: Machine(make). Answer yes when"
     assert (warning in capsys.readouterr().err) == warned

@@ -150,7 +150,7 @@ def test_an_added_directory_is_read_and_never_written(project, tmp_path, capsys)
     assert "notes.txt" in results[5]
     assert "kept.txt" not in results[5]
     assert "read_file and list_dir reach it" in results[6]
-    assert all("can only be read" in result for result in results[7:]), results[7:]
+    assert all("is read-only" in result for result in results[7:]), results[7:]
     assert sorted(path.name for path in other.iterdir()) == [
         ".cursorignore",
         ".env",

@@ -134,7 +134,7 @@ async def test_what_a_killed_one_left_in_memory_is_gone_at_the_next_start(projec
 @pytest.mark.parametrize("wanted", [("-c",), ("--resume", "ses_1")])
 async def test_a_kept_session_is_not_gone_on_with_in_private(project, wanted):
     both = await run(project, "-p", "Go", "--private", *wanted, env=environment(None))
-    assert (both.code, "a private session leaves nothing to go on with" in both.err) == (ExitCode.USAGE, True)
+    assert (both.code, "a private session can't be resumed" in both.err) == (ExitCode.USAGE, True)
     async with provider_server(["Hello."], repeat=True) as server:
         await run(project, "-p", "Go", "--model", "openai/m", env=environment(server))
         configured("privacy = true\n")

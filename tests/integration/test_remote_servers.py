@@ -113,7 +113,7 @@ async def test_i11_a_remote_server_of_the_project_on_this_machine_is_reached_aft
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        (401, "127.0.0.1 wants a login (401): agent-tui mcp login far."),
+        (401, "127.0.0.1 requires a login (401): agent-tui mcp login far."),
         (403, "127.0.0.1 refused: this login is not allowed to do that (403)."),
         (404, "127.0.0.1 has no server at this address (404)."),
         (418, "127.0.0.1 returned an error (418)."),

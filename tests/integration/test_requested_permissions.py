@@ -182,7 +182,7 @@ async def test_without_a_user_a_host_is_not_granted_by_its_name_in_a_command(aut
         (["-p", "x", "--allow", "Machine(git push *)"], "not name an exact command"),
         (["-p", "x", "--allow", "Service(localhost)"], "not name a service"),
         (["-p", "x", "--allow", "everything"], "no permission rule"),
-        (["--allow", "Service(docker)"], "only goes with -p"),
+        (["--allow", "Service(docker)"], "works only with -p"),
     ],
 )
 def test_what_is_no_rule_or_has_no_place_is_a_wrong_argument(tmp_path, capsys, words, told):

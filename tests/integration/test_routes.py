@@ -55,7 +55,7 @@ async def test_an_overloaded_model_gives_way_to_the_next_within_the_step_and_is_
         (taken,) = of(events, ev.RouteTaken)
         assert (taken.model, taken.instead_of) == ("second/n", "first/m")
         assert "verloaded" in taken.reason
-        assert any("second/n goes on with this turn" in notice.message for notice in of(events, ev.Notice))
+        assert any("second/n continues this turn" in notice.message for notice in of(events, ev.Notice))
         assert round(sum(waited), 6) <= routes.FALLBACK_BUDGET
         assert [event.model for event in of(events, ev.StepFinished)] == ["second/n"]
         asked = len(first.answered)

@@ -97,7 +97,7 @@ async def test_without_a_login_the_user_is_told_how_and_one_in_another_terminal_
         model = f"scripted/{tmp_path / 'turns.json'}"
         async with session_in(project, model=model, trust=True) as (engine, session):
             await run_turn(engine, session)
-            assert "127.0.0.1 wants a login (401): agent-tui mcp login far" in told(engine, session)
+            assert "127.0.0.1 requires a login (401): agent-tui mcp login far" in told(engine, session)
             await log_in(config_of(server), VARIABLES, Browser())
             await run_turn(engine, session)
             assert results(engine, session)[0].content == "hi"
@@ -142,7 +142,7 @@ async def test_what_the_issuer_refuses_for_good_is_not_asked_again(tmp_path, pro
         issuer.refresh.clear()
         async with session_in(project, model=script(tmp_path, "Done."), trust=True) as (engine, session):
             await run_turn(engine, session)
-            assert "wants a login (401): agent-tui mcp login far" in told(engine, session)
+            assert "requires a login (401): agent-tui mcp login far" in told(engine, session)
     assert sum(path == "/token" for _, path, _ in server.requests) == 2  # the login's, and one refresh
 
 

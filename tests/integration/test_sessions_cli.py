@@ -43,14 +43,14 @@ def test_sessions_are_listed_and_shown_as_json(project, capsys, monkeypatch):
     assert [change["path"] for change in details["pendingChanges"]] == ["b.txt"]
     _, out = run(capsys, "show", session)
     assert "prompt 1   Write b" in out
-    assert "waits      b.txt (+1 -0)" in out
+    assert "pending    b.txt (+1 -0)" in out
 
 
 def test_a_session_is_renamed_and_deleted_with_what_waits_only_by_force(project, capsys):
     [session] = [directory.name for directory in SessionStore(project).list_directories()]
     assert run(capsys, "rename", session, "The", "b", "file")[0] == ExitCode.DONE
     assert json.loads(run(capsys, "show", session, "--json")[1])["title"] == "The b file"
-    with pytest.raises(StateError, match="1 edit waits in it"):
+    with pytest.raises(StateError, match="1 edit pending review"):
         run(capsys, "delete", session)
     assert json.loads(run(capsys, "delete", session, "--force", "--json")[1]) == {"id": session, "deleted": True}
     assert SessionStore(project).list_directories() == []

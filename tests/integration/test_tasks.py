@@ -86,7 +86,7 @@ async def test_four_work_at_once_a_fifth_waits_and_a_clash_is_told(project):
         assert max(map(len, at_work)) == 4
         asked = [request.call for request in of(seen, ev.ToolRequested)]
         assert [start.call for start in of(seen, ev.SubagentStarted)] == asked, "in the order of the calls"
-        [waits] = [output for output in of(seen, ev.ToolOutput) if "4 subagents are at work" in output.text]
+        [waits] = [output for output in of(seen, ev.ToolOutput) if "4 subagents are running" in output.text]
         assert waits.call == of(seen, ev.ToolRequested)[4].call
         messages = results(engine, team.session)
         assert [message.content.split("\n")[0] for message in messages] == [
@@ -97,7 +97,7 @@ async def test_four_work_at_once_a_fifth_waits_and_a_clash_is_told(project):
             "Late.",
         ]
         assert "Its changes are merged into yours: docs/use.md." in messages[2].content
-        assert "They clash in calc.py" in messages[1].content
+        assert "They conflict in calc.py" in messages[1].content
         assert any("Do rate: it clashes" in notice.message for notice in of(seen, ev.Notice))
         changes = engine.state(team.session).changes
         assert set(changes) == {"calc.py", "docs/use.md", "NEWS.md", "fifth.txt"}
@@ -227,7 +227,10 @@ async def test_an_interrupt_is_over_when_the_last_of_them_has_stopped_also_a_sec
         ended = [(titles[finish.id], finish.reason, finish.steps) for finish in of(seen, ev.SubagentFinished)]
         assert ended == [("Do waits", "interrupted", 1), ("Do runs", "interrupted", 1)], "before the turn, and once"
         contents = [result.content for result in results(engine, team.session)]
-        reason = "it was stopped. Its changes are kept with it and not merged. `resume` with this id goes on with it."
+        reason = (
+            "it was stopped. Its changes are kept with it and not merged. "
+            "Call again with `resume` and this id to continue it."
+        )
         assert contents == [f"[generalPurpose {name} did not finish: {reason}]" for name in titles]
 
 

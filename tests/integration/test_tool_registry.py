@@ -82,7 +82,7 @@ async def test_a_tool_finds_and_reads_nothing_outside_of_its_paths(project):
         assert "src/app.py" in hits
         assert "src/deep/one.py" in hits
         assert "tests/test_app.py" not in hits
-        assert "tests/test_app.py is kept from the agent" in refused
+        assert "tests/test_app.py is off limits to the agent" in refused
         assert "allowed_paths" in refused
         assert "import os" in read
         contents = [message.content for message in engine.state(session).messages if isinstance(message, UserMessage)]
@@ -177,7 +177,7 @@ async def test_only_what_is_pending_is_in_the_scope_changed(project):
         await converse(engine, session, "[part it]")
         _, new, old = results(engine, session)
         assert "x = 1" in new
-        assert "src/app.py is kept from the agent" in old
+        assert "src/app.py is off limits to the agent" in old
 
 
 async def test_a_mode_narrows_a_tool_and_a_command_that_can_not_be_kept_to_paths_does_not_run(project):
@@ -256,7 +256,7 @@ async def test_the_example_of_the_page_about_settings_holds(project):
         await engine.wait_idle(session)
         asking = await engine.query(ToolsQuery(session=session))
         assert isinstance(asking, ToolsAnswer)
-        assert "switched off in ask mode" in row(asking, "web_fetch").reason
+        assert "turned off in ask mode" in row(asking, "web_fetch").reason
         await converse(engine, session, "[part it]")
         assert all("import os" in result for result in results(engine, session)), "src and tests are among its paths"
 

@@ -136,7 +136,7 @@ async def test_i6_what_a_page_says_stays_in_its_tag_and_changes_no_mode(project,
     async with web_session(project, host, fetching("http://docs.example/"), says("ok")) as (engine, session, _):
         await play(engine, session)
         text = results(engine, session)[0]
-        assert text.startswith('<web_page url="http://docs.example/" title="Docs" kind="html" note="foreign text')
+        assert text.startswith('<web_page url="http://docs.example/" title="Docs" kind="html" note="untrusted text')
         assert text.count("</web_page>") == 1
         assert "<system_reminder>" not in text
         assert engine.state(session).mode == "agent"

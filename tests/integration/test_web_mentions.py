@@ -184,4 +184,4 @@ def test_without_a_screen_a_page_that_is_not_fetched_is_told_of(project, monkeyp
     assert run_print(PrintArguments(directory=project, prompt=f"Explain @{URL}"), models=models) == ExitCode.REFUSED
     output = capsys.readouterr()
     assert output.out.strip() == "ok"
-    assert f"@{URL} does not go with the prompt" in output.err
+    assert f"@{URL} is not sent with the prompt" in output.err

@@ -19,7 +19,7 @@ MACHINE = ApprovalRequested(
     kind="machine",
     subject="git push origin main",
     options=("run_on_machine", "allow_once", "reject_once"),
-    containment="as you, with your environment and network; its changes are not reviewed; 2 files wait "
+    containment="as you, with your environment and network; nothing it does is reviewed; 2 files wait "
     "for your review: it sees what is on disk",
     permissions=("all",),
 )

@@ -159,7 +159,7 @@ async def test_what_the_model_says_is_apart_and_labelled(stage):
         assert any("asked because: The rule Shell(make)" in line for line in about)
 
 
-BOXED = "T1: sandboxed with namespaces and an overlay; file changes go to review; no network"
+BOXED = "sandboxed; file changes go to review; no network"
 HELD = {
     "containment": BOXED,
     "reason": "Your settings ask before every command.",
@@ -337,7 +337,7 @@ async def test_i1_trust_steps_aside_for_a_question_that_a_turn_waits_for(stage):
         call="c",
         kind="command",
         subject="make " * 60,
-        containment="T1: sandboxed with namespaces and an overlay; file changes go to review; no network",
+        containment="sandboxed; file changes go to review; no network",
         reason="Your settings ask before every command.",
         options=ALL,
     )
@@ -362,7 +362,7 @@ async def test_m8_of_a_question_about_hosts_every_key_and_every_host_that_is_ask
         call="c",
         kind="command",
         subject="\n".join(f"curl https://{host}/{'x' * 40}" for host in hosts * 3),
-        containment="T1: sandboxed with namespaces and an overlay; file changes go to review",
+        containment="sandboxed; file changes go to review",
         network=hosts,
         permissions=("network",),
         reason=f"It asks to reach {', '.join(hosts)} for this one command.",

@@ -60,7 +60,7 @@ LEAVING = e.ApprovalRequested(
     subject="git push origin main",
     explanation="The release branch has to be on the server.",
     options=("run_on_machine", "allow_once", "reject_once"),
-    containment="as you, with your environment and network; its changes are not reviewed; 2 files wait "
+    containment="as you, with your environment and network; nothing it does is reviewed; 2 files wait "
     "for your review: it sees what is on disk",
     permissions=("all",),
 )

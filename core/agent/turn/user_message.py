@@ -126,9 +126,7 @@ async def compose_user_message(
         parts.append(wrap_reminder(mode))
     attachments = find_attachments(prompt, context.state.attachments)
     for unknown in [label for label in LABEL_PATTERN.findall(prompt) if label not in context.state.attachments]:
-        context.emit(
-            Notice(level="warning", message=f"{unknown} matches nothing in this session: it was sent as text.")
-        )
+        context.emit(Notice(level="warning", message=f"{unknown} is unknown here: it was sent as text."))
     return UserMessage(content="\n\n".join(parts), attachments=(*attachments, *mentioned_attachments.attachments))
 
 

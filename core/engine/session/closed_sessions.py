@@ -91,8 +91,8 @@ def delete_session(store: SessionStore, session: str, *, is_confirmed: bool = Fa
 
 def describe_waiting(info: SessionInfo) -> str:
     """Describe what waits for the user in a session; "" = nothing."""
-    edits, questions = ("edit waits", "edits wait"), ("question open", "questions open")
-    counts = [(info.pending, edits, "pending review"), (info.asked, questions, "for an answer")]
+    edits, questions = ("edit", "edits"), ("question", "questions")
+    counts = [(info.pending, edits, "pending review"), (info.asked, questions, "waiting for an answer")]
     return " and ".join(f"{number} {words[number != 1]} {end}" for number, words, end in counts if number)
 
 

@@ -195,7 +195,7 @@ def _resolve_commits(accepted_content: AcceptedContent, outcome: GitOutcome) -> 
         return outcome
     waiting = sorted({content.path for content in (*unaccepted, *in_head) if content.is_pending})
     if waiting:
-        verb = "waits" if len(waiting) == 1 else "wait"
+        verb = "is pending" if len(waiting) == 1 else "are pending"
         return _refuse(outcome, f"{format_paths(waiting)} {verb} in the review: decide that first")
     head = outcome.after.get("HEAD")
     chain = history.list_commits(repository.now, [head], _list_present(repository, outcome)) if head else []

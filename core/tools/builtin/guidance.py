@@ -73,5 +73,5 @@ class ProposeMemory(Tool[Asker], frozen=True, kw_only=True):
         await capability.propose_note(self.note, self.why)
         return ToolOutcome(
             content="The user will be asked, and it is saved if they agree. Continue meanwhile.",
-            summary="waits for you: /memory",
+            summary="waiting for you: /memory",
         )

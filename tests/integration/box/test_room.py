@@ -91,7 +91,7 @@ async def test_n15_the_cache_has_a_quota_and_is_begun_anew_when_it_is_over(termi
     monkeypatch.setattr("core.shell.disk_guard.CACHE_QUOTA", 60 << 20)
     result = await ran(terminal, f"mkdir -p ~/.cache/x; cd ~/.cache/x; {MANY}")
     assert (result.ended, result.exit_code) == ("disk_full", None)
-    assert "and 60 MB is the most" in result.effects
+    assert "MB of 60 MB; it is emptied" in result.effects
     again = await ran(terminal, "ls -A ~/.cache; echo kept > ~/.cache/one; echo went on")
     assert (again.output, again.exit_code) == ("went on\n", 0)
     assert (await ran(terminal, "cat ~/.cache/one")).output == "kept\n"

@@ -136,7 +136,7 @@ async def test_n4_what_a_command_writes_in_place_of_a_secret_is_dropped_and_said
     assert ran.upper is not None
     assert [path.name for path in (ran.upper / "local").iterdir()] == ["other"]
     if own.tier in {Tier.NAMESPACES, Tier.BWRAP_OVERLAY, Tier.BWRAP_MOUNTED}:
-        assert ran.exit.notes[0].endswith("kept from commands: local/.env")
+        assert ran.exit.notes[0].endswith("hidden from commands: local/.env")
 
 
 @pytest.mark.parametrize("command", ["rm -rf local", "mv local moved || rm -rf local"])

@@ -30,12 +30,12 @@ def words(text: str) -> tuple[ev.AnyEvent, ...]:
     return ev.DocumentStarted(id="d", kind="text", sequence=1), ev.DocumentFinished(document=document)
 
 
-REFUSED = ev.ErrorRaised(code="model_refused", message="p/m refused to answer.", hint="Say it otherwise.")
+REFUSED = ev.ErrorRaised(code="model_refused", message="p/m refused to answer.", hint="Rephrase it.")
 
 
 @pytest.mark.parametrize("text", ["No.", "No.\n"])
 def test_a_note_after_words_begins_a_line(text):
-    assert printed(*words(text), REFUSED) == "No.\n! p/m refused to answer. Say it otherwise.\n"
+    assert printed(*words(text), REFUSED) == "No.\n! p/m refused to answer. Rephrase it.\n"
 
 
 def test_a_pipe_gets_the_words_as_they_are():
