@@ -24,8 +24,8 @@ from core.filesystem.private_file import write_private
 from core.user_dirs import get_state_dir
 
 IMAGE_TEXT = """\
-Keeps a picture or a PDF from standard input for a week and prints its path,
-which can be pasted into the prompt. Over SSH, from your own machine:
+Saves a picture or PDF from standard input for a week and prints its path, to
+paste into the prompt. Over SSH, from your own machine:
 
   wl-paste -t image/png | ssh HOST agent-tui image
   xclip -selection clipboard -t image/png -o | ssh HOST agent-tui image
@@ -66,7 +66,7 @@ def save_picture(source: BinaryIO, folder: Path) -> Path:
     try:
         write_private(path, prepared.data)
     except OSError as problem:
-        raise ConfigError(f"{path} can't be written: {problem.strerror}.", hint="Make room there.") from None
+        raise ConfigError(f"{path} can't be written: {problem.strerror}.", hint="Free some space there.") from None
     sweep(folder, older_than=time.time() - RETENTION_SECONDS)
     return path
 

@@ -24,9 +24,9 @@ from core.text.display_names import to_one_line
 MODELS_USAGE = "agent-tui models [DIR] [--json | --output-format FORMAT]"
 
 MODELS_TEXT = """\
-Show which model does what, as a session that began now would have it: the job,
-the model, its effort and fallbacks, its window in tokens, and whether its price
-is known. On the screen, /models shows what each has cost, too."""
+Show which model a session started now would use for what: the job, the model, its
+effort and fallbacks, its window in tokens, and whether its price is known. On the
+screen, /models also shows what each has cost."""
 
 
 HEAD = ("job", "model", "effort", "window", "price", "fallback")
@@ -42,7 +42,7 @@ def parse(argv: Sequence[str]) -> ModelsArguments:
     """Parse the arguments of `agent-tui models`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui models", MODELS_USAGE, MODELS_TEXT)
     add_directory(parser)
-    parser.add_argument("--json", action="store_true", help="all of it, as JSON")
+    parser.add_argument("--json", action="store_true", help="everything, as JSON")
     parser.add_argument(
         "--output-format", choices=("text", "json"), default="text", metavar="FORMAT", help="text, json"
     )
@@ -65,7 +65,7 @@ def run(arguments: ModelsArguments) -> int:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         sys.stdout.write(to_one_line("  ".join((*cells, row[-1])).rstrip()) + "\n")
     if not default_model.id:
-        sys.stdout.write("\nNo model is chosen: agent-tui doctor says what was found.\n")
+        sys.stdout.write("\nNo model is chosen: agent-tui doctor shows which are available.\n")
     return ExitCode.DONE
 
 

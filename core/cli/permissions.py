@@ -20,13 +20,16 @@ from core.workspace import Workspace
 PERMISSIONS_USAGE = "agent-tui permissions [DIR] [--remove ID | --remove all | --remove trust]"
 
 PERMISSIONS_TEXT = """\
-List whether DIR is trusted, the rules of your configuration, and what you
-allowed or refused for good there, each with its id. --remove forgets one of
-these, all of them, or that you trust the project."""
+List whether DIR is trusted, your configured rules, and what you always allow or
+deny there, each with its id. --remove deletes one of these, all of them, or the
+trust in the project."""
 
 
-NO_BIRTH = "This file system keeps no time of birth: a directory made in its place, with the same words, passes for it."
-NONE = "Nothing was allowed or refused for good here."
+NO_BIRTH = (
+    "This file system stores no creation times: another directory created at the same path with "
+    "the same content would count as trusted."
+)
+NONE = "Nothing is always allowed or denied here."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,5 +86,5 @@ def _remove(target: str, saved_rules: SavedRules, trust: TrustStore) -> int:
     rule_ids = [saved_rule.id for saved_rule in saved_rules.load()] if target == "all" else [target]
     for identity in rule_ids:
         if not saved_rules.remove(identity):
-            raise ConfigError(f"there is no answer {identity!r} here.", hint="agent-tui permissions lists them.")
+            raise ConfigError(f"there is no permission {identity!r} here.", hint="agent-tui permissions lists them.")
     return ExitCode.DONE

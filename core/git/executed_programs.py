@@ -28,7 +28,7 @@ from core.git.repository import (
 from core.git.safe_config import ConfigPairs, find_last, is_switch
 from core.git.temporary_directories import make_temporary_directory
 
-_PROGRAM_RISK = "is run by git itself: its configuration names it"
+_PROGRAM_RISK = "is run by git itself, as set in its configuration"
 _PROGRAM_SETTINGS = re.compile(
     r"core\.(?:fsmonitor|sshcommand|askpass|editor|pager|gitproxy|alternaterefscommand)|sequence\.editor|diff\.external"
     r"|pager\..*|credential\.helper|.*\.(?:clean|smudge|process|textconv|command|driver|program|cmd|helper|uploadpack"

@@ -287,5 +287,5 @@ def _run_git(
             lines = stderr_file.read(2000).decode("utf-8", "replace").splitlines()
             reason = "; ".join(line for line in lines if line.strip() and not line.startswith("hint:"))
             reason = reason or f"it ended with {code}"
-            raise GitFailed(f"Git gave no answer to {command[2]!r}: {reason}")
+            raise GitFailed(f"Git did not answer {command[2]!r}: {reason}")
     return answer

@@ -129,16 +129,16 @@ def _explain_no_answer(hook: Hook, run: HookRun, text: str, objects: int) -> str
     """Explain the failure of an output without an answer, "" = it is no failure, as nothing suggests a refusal."""
     blocks = RULES[hook.event].blocks
     if text.startswith("{") and objects != 1:
-        return "what it printed is not one whole JSON object"
+        return "its output is not one complete JSON object"
     if _MENTION.search(text):
-        return "what it printed holds no whole JSON object with its answer"
+        return "its output has no complete JSON object with an answer"
     if _MENTION.search(run.stderr) and find_objects(run.stderr):
-        return "its answer is on standard error, where none is read"
+        return "its answer is on standard error, which is not read"
     if objects == 1:
         is_odd = blocks and _REFUSING_WORD.search(text)
-        return "what it printed speaks of a refusal in no words that are known here" if is_odd else ""
+        return "its output mentions a refusal in an unknown form" if is_odd else ""
     is_text = not text or hook.dialect == "claude" or run.exit_code != 0 or not blocks
-    return "" if is_text else "what it printed is no JSON"
+    return "" if is_text else "its output is not JSON"
 
 
 def find_objects(text: str) -> list[dict[str, Any]]:
@@ -177,7 +177,7 @@ def _read_fields(hook: Hook, fields: Mapping[str, Any]) -> HookAnswer:
     both = _flatten(fields)
     word = _get_text(both, "permissionDecision", "permission", "decision").strip()
     if word.lower() not in {"", *_WORDS}:
-        raise _Unreadable(f"{word[:40]!r} is no decision: allow, ask or deny")
+        raise _Unreadable(f"{word[:40]!r} is not a decision: allow, ask or deny")
     permission: Permission = _WORDS.get(word.lower(), "")
     reason = cut_text(_get_text(both, "permissionDecisionReason", "agent_message", "agentMessage", "reason"))
     message = cut_text(_get_text(both, "user_message", "userMessage", "systemMessage"))
@@ -185,7 +185,7 @@ def _read_fields(hook: Hook, fields: Mapping[str, Any]) -> HookAnswer:
     stop_reason = cut_text(_get_text(both, "stopReason"))
     updated_input = both.get("updatedinput")
     if updated_input is not None and not isinstance(updated_input, dict):
-        raise _Unreadable("the changed input is no object")
+        raise _Unreadable("the changed input is not an object")
     answer = HookAnswer(
         permission=permission,
         reason=reason or message,
@@ -228,7 +228,7 @@ def _get_text(fields: Mapping[str, Any], *names: str) -> str:
         if isinstance(value, str) and value:
             return value
         if value is not None and not isinstance(value, str):
-            raise _Unreadable(f"{name} is no text")
+            raise _Unreadable(f"{name} is not text")
     return ""
 
 

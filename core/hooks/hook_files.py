@@ -35,14 +35,14 @@ _PREFIXES: Final = frozenset({"exec", "command", "time", "nohup", "env", "uv", "
 _INTERPRETER: Final = re.compile(r"(?:bash|sh|zsh|dash|node|deno|bun|python[\d.]*|ruby|perl|php|tsx)")
 _WORD: Final = re.compile(r"[^\s'\"=;|&<>()`]+")
 HOOKS_FOLDER: Final = "hooks"  # all files in a folder of this name count as parts of its scripts
-MISSING: Final = "its script is not there"
+MISSING: Final = "its script does not exist"
 MAX_FILES: Final = 100  # script files per hook
 MAX_WORDS: Final = 200  # words of a command that may be paths
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _VARIABLE: Final = re.compile(
     r"\$\{?(CLAUDE_PROJECT_DIR|CURSOR_PROJECT_DIR|CLAUDE_PLUGIN_ROOT|CURSOR_PLUGIN_ROOT|HOME|PWD)(?::-[^}]*)?\}?"
 )
-_SHELL_SIGNS: Final = frozenset({";", "&&", "||", "|", "&", "(", ")", "{", "}", "<", ">"})
+_SHELL_SIGNS: Final = frozenset({";", "&&", "||", "|", "&", "", "{", "}", "<", ">"})
 MAX_FILE: Final = 1 << 20  # bytes of a hook file
 MAX_SCRIPT: Final = 4 << 20  # bytes of a script for the comparison
 # Of two hooks that disagree, the stricter one wins; of two that change the same, the first in this order.
@@ -163,7 +163,7 @@ def _read_source(source: HookSource) -> HookFile:
 
 def _parse(data: bytes, owner: HookOwner) -> HookFile:
     if len(data) > MAX_FILE:
-        problem = HookProblem(source=owner.source, message="not read: it has more than 1 MiB.")
+        problem = HookProblem(source=owner.source, message="not read: it is larger than 1 MiB.")
         return HookFile(problems=(problem,))
     return parse_hook_file(data, owner)
 

@@ -32,7 +32,7 @@ _EXACT: Final = re.compile(r"[A-Za-z0-9_ ,|-]+")
 _RULE: Final = re.compile(r"(?P<tool>[A-Za-z]\w*)\(.*\)", re.DOTALL)
 _OWN_NAME: Final = re.compile(r"mcp|[a-z]_[a-z]", re.IGNORECASE)  # matches names of tools that are not in KNOWN_NAMES
 _GLOB_SIGNS: Final = re.compile(r"[*?/.{\[]")
-_AS_GLOB: Final = "it is taken as a glob over what a call names"
+_AS_GLOB: Final = "it is used as a glob on what a call names"
 Scope = Literal["project", "user", "plugin"]
 MAX_HOOKS: Final = 200  # of one file
 MAX_SECONDS: Final = 600.0
@@ -65,9 +65,11 @@ def read_matcher(pattern: object, event: HookEvent, *, is_exact: bool) -> Matche
     if pattern is None or pattern in ("", "*"):
         return Matcher()
     if not isinstance(pattern, str):
-        return Matcher(problem=f"the matcher {str(pattern)[:100]} is no text: the hook is asked about everything.")
+        return Matcher(problem=f"the matcher {str(pattern)[:100]} is not text: the hook runs for everything.")
     if fault := explain_pattern(pattern):
-        return Matcher(pattern, is_glob=True, problem=f"the matcher {pattern!r} is no pattern: {fault}; {_AS_GLOB}.")
+        return Matcher(
+            pattern, is_glob=True, problem=f"the matcher {pattern!r} is not a valid pattern: {fault}; {_AS_GLOB}."
+        )
     if event not in TOOL_EVENTS or _can_match_tool(pattern, is_exact=is_exact):
         return Matcher(pattern)
     rule = _RULE.fullmatch(pattern)
@@ -75,7 +77,9 @@ def read_matcher(pattern: object, event: HookEvent, *, is_exact: bool) -> Matche
         return Matcher(rule["tool"], condition=pattern)
     is_glob = _GLOB_SIGNS.search(pattern) is not None
     outcome = f"{_AS_GLOB}." if is_glob else "the hook may never run."
-    return Matcher(pattern, is_glob=is_glob, problem=f"the matcher {pattern!r} is the name of no tool here: {outcome}")
+    return Matcher(
+        pattern, is_glob=is_glob, problem=f"the matcher {pattern!r} is not the name of a tool here: {outcome}"
+    )
 
 
 def _can_match_tool(text: str, *, is_exact: bool) -> bool:
@@ -197,12 +201,12 @@ class _Reader:
         try:
             document = decode_json(to_strict_json(data))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            self._report(f"none of its hooks runs: it is no JSON ({error}).")
+            self._report(f"none of its hooks runs: it is not JSON ({error}).")
             return self._build()
         table = document.get("hooks") if isinstance(document, dict) else None
         self._report_denials(document)
         if isinstance(document, dict) and document.get("disableAllHooks") is True:
-            self._report("its hooks are off: it says disableAllHooks.")
+            self._report("its hooks are off: it sets disableAllHooks.")
         elif isinstance(table, dict):
             for name, entries in table.items():
                 self._read_event(str(name), entries)
@@ -213,7 +217,7 @@ class _Reader:
                     str(name), [{key: value for key, value in entry.items() if key != "event"}] if name else []
                 )
         elif table is not None or not isinstance(document, dict) or self._owner.dialect != "claude":
-            self._report('not read: it has no "hooks" with events in it.')
+            self._report('not read: it has no "hooks" with events.')
         return self._build()
 
     def _report_denials(self, document: object) -> None:
@@ -224,7 +228,9 @@ class _Reader:
         rules = permissions.get("deny") if isinstance(permissions, dict) else None
         if isinstance(rules, list) and rules:
             rule_count = count("rule", len(rules))
-            self._report(f"its permissions.deny ({rule_count}) is not read here: [permissions] deny of config.toml is.")
+            self._report(
+                f"its permissions.deny ({rule_count}) is not read here; only [permissions] deny of config.toml is."
+            )
 
     def _build(self) -> HookFile:
         return HookFile(hooks=tuple(self._hooks.values()), problems=tuple(self._problems))
@@ -249,7 +255,7 @@ class _Reader:
             return
         kind, command = entry.get("type", "command"), _read_command(entry)
         if kind != "command":
-            self._report(f"{name}: hooks of the type {kind!r} are not run here, only commands.")
+            self._report(f"{name}: hooks of type {kind!r} are not run here, only commands.")
             return
         if not command:
             self._report(f"{name}: a hook has no command.")
@@ -269,13 +275,11 @@ class _Reader:
         seconds = entry.get("timeout", RULES[event].seconds)
         is_time = isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
         if not is_time:
-            self._report(f"{event}: the timeout {seconds!r} is no number of seconds.")
+            self._report(f"{event}: the timeout {seconds!r} is not a number of seconds.")
         elif seconds > MAX_SECONDS:
-            self._report(
-                f"{event}: a timeout of {seconds:g} s is more than the {MAX_SECONDS:g} s that a hook may take."
-            )
+            self._report(f"{event}: a timeout of {seconds:g} s exceeds the {MAX_SECONDS:g} s that a hook may take.")
         if entry.get("async") or entry.get("asyncRewake"):
-            self._report(f"{event}: it is waited for, though it says async: what it writes is reviewed.")
+            self._report(f"{event}: it runs synchronously although it says async, because its changes are reviewed.")
         parsed_matcher = read_matcher(matcher, event, is_exact=owner.dialect == "claude")
         if parsed_matcher.problem:
             self._report(f"{event}: {parsed_matcher.problem}")
@@ -330,11 +334,11 @@ def _quote_word(word: str) -> str:
 
 def _explain_event(name: str) -> str:
     if name.lower() in _NOT_RAISED_LOWER:
-        return f"{name}: this event is not raised here, so its hooks never run."
+        return f"{name}: this event does not exist here, so its hooks never run."
     suggestions = difflib.get_close_matches(name, EVENTS_BY_NAME, n=1, cutoff=0.6)
     return f"{name}: there is no such event.{f' Did you mean {suggestions[0]}?' if suggestions else ''}"
 
 
 def _explain_key(key: str) -> str:
     suggestions = difflib.get_close_matches(key, _KNOWN_KEYS, n=1, cutoff=0.7)
-    return f"{key!r} is not known and not heard.{f' Did you mean {suggestions[0]}?' if suggestions else ''}"
+    return f"{key!r} is unknown and ignored.{f' Did you mean {suggestions[0]}?' if suggestions else ''}"

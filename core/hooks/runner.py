@@ -33,14 +33,14 @@ from core.user_dirs import get_config_dir
 
 TOOL: Final = "hook"
 MAX_OUTPUT: Final = 1 << 20  # characters per output stream
-NOT_HELD: Final = "nothing on this machine holds what a hook does, so none runs"
+NOT_HELD: Final = "hooks can't be sandboxed on this machine, so none runs"
 # The user's folders of hook scripts and their imports; the rest of a home is invisible.
 _SCRIPT_FOLDERS: Final = (".cursor/hooks", ".claude/hooks", ".agent-tui/hooks")
 _ENDS: Final = {
     "flooded": "it wrote too much",
-    "out_of_memory": "it took more memory than it may",
-    "disk_full": "there was no room for what it wrote",
-    "lost": "the box ended before it did",
+    "out_of_memory": "it used too much memory",
+    "disk_full": "there was no space for what it wrote",
+    "lost": "the sandbox ended before it did",
     "stopped": "it was stopped",
 }
 
@@ -157,7 +157,7 @@ def _add_readable(host: CommandHost, hook: Hook) -> CommandHost:
 def _build_run(hook: Hook, result: CommandResult, output: _Collector, errors: _Collector) -> HookRun:
     problem = ""
     if result.timed_out:
-        problem = f"it had not ended after {hook.timeout:g} s"
+        problem = f"it was still running after {hook.timeout:g} s"
     elif result.exit_code is None:
         problem = _ENDS.get(result.ended, result.ended)
     elif output.is_clipped or errors.is_clipped:

@@ -222,7 +222,7 @@ class SessionHooks(Struct, eq=False):
         self.emit(_build_record(hook, run, answer, occasion.call))
         if answer.failure and not answer.failure.startswith(MISSING):  # that was reported when the files were read
             consequence = (
-                "so what it guards is refused" if answer.permission == "deny" else "and what it is for goes on"
+                "so what it guards is refused" if answer.permission == "deny" else "and what it guards continues"
             )
             self._notify_once(
                 hook.id, f"The hook {hook.describe()[:300]} gave no answer, {consequence}: {answer.failure}"

@@ -26,7 +26,7 @@ Generation = tuple[int, int, int]
 
 class SymbolLocation(Struct, frozen=True, kw_only=True):
     """A definition: lines `start` to `end` (1-indexed, inclusive) of `path`. `symbol` is its qualified name
-    ("Class.method"), `signature` the line that holds the name."""
+    "Class.method", `signature` the line that holds the name."""
 
     path: str
     start: int
@@ -53,7 +53,7 @@ class IndexReader:
             inode = self._path.stat().st_ino
         except OSError as problem:
             self.close()
-            raise IndexFailed("there is no index of this project yet.", code="index_absent") from problem
+            raise IndexFailed("this project has no index yet.", code="index_absent") from problem
         if self._connection is None or inode != self._inode:
             self.close()
             self._connection, self._inode = connect_for_reading(self._path), inode

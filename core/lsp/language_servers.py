@@ -156,7 +156,7 @@ class LanguageServers:
         return ("", "") if self._servers[key].given_up else key
 
     def _report_given_up(self, server: SupervisedServer) -> None:
-        message = f"The language server {server.name} is not used any more: {server.given_up}."
+        message = f"The language server {server.name} is no longer used: {server.given_up}."
         self._host.emit_outside_turn(ev.Notice(level="warning", message=message, hint="`agent-tui doctor` lists them."))
 
     async def _check(self, server: SupervisedServer, pairs: Pairs) -> None:
@@ -220,7 +220,7 @@ class LanguageServers:
                     if path in connection.documents and connection.can_answer(kind):
                         yield connection
                         return
-        raise ToolFailed(f"No language server here answers that for {path}.", hint="Use grep.", code="server_missing")
+        raise ToolFailed(f"No language server here supports that for {path}.", hint="Use grep.", code="server_missing")
 
     def _publish(self, paths: Iterable[str]) -> None:
         """Emit the new diagnostics of these files where they changed."""

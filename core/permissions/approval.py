@@ -75,7 +75,7 @@ def check_requested(requests: Sequence[str]) -> None:
     for request in requests:
         if request not in permissions and not is_service(request):
             words = ", ".join((*permissions, "localhost:PORT (1 to 65535)", *SOCKETS))
-            raise ValueError(f"{request[:100]!r} is no permission; there are {words}")
+            raise ValueError(f"{request[:100]!r} is not a permission; valid: {words}")
 
 
 def list_services(requests: Sequence[object]) -> tuple[str, ...]:

@@ -113,14 +113,14 @@ def _iterate_events(text: str) -> Iterator[Event]:
         yield from YAML(typ="safe", pure=True).parse(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise YamlError(f"{error.problem or 'this is no valid YAML'}.", (mark.line if mark else 0) + 1) from error
+        raise YamlError(f"{error.problem or 'this is not valid YAML'}.", (mark.line if mark else 0) + 1) from error
     except ReaderError as error:
         offset = error.position if isinstance(error.position, int) else 0
         raise YamlError("there is a character that YAML does not allow.", text.count("\n", 0, offset) + 1) from error
     except (YAMLError, ValueError, IndexError) as error:
-        raise YamlError(f"this is no valid YAML ({error}).", 1) from error
+        raise YamlError(f"this is not valid YAML ({error}).", 1) from error
     except (RecursionError, MemoryError) as error:
-        raise YamlError("this is nested too deep.", 1) from error
+        raise YamlError("this is nested too deeply.", 1) from error
 
 
 class _Composer:
@@ -137,7 +137,7 @@ class _Composer:
             kind = type(event).__name__
             if kind == "DocumentStartEvent":
                 if root is not None:
-                    raise YamlError("a second document begins here.", event.start_mark.line + 1)
+                    raise YamlError("a second document starts here.", event.start_mark.line + 1)
                 root = self._compose_node(next(self._events))
         return root
 

@@ -92,7 +92,7 @@ async def _choose_model(provider: str, settings: Settings, listings: Listing, *,
         problem, infos = await listing.fetch_models(endpoint, secret, find_kind(provider, settings))
         names = [info.name for info in infos]
     if names:
-        return DefaultModel(id=f"{provider}/{names[0]}", reason=f"the first that {endpoint.base_url} lists")
+        return DefaultModel(id=f"{provider}/{names[0]}", reason=f"the first model at {endpoint.base_url}")
     return DefaultModel(reason=f"{provider} at {endpoint.base_url}: {problem or 'It lists no model.'}")
 
 

@@ -78,7 +78,7 @@ def split_model_id(model_id: str, settings: Settings) -> tuple[str, str]:
         return provider, name
     hint = f"Valid: {', '.join(f'{provider_id}/NAME' for provider_id in valid[:-1])}, {SCRIPTED}/FILE."
     if not slash or not name:
-        text = f"{model_id!r} is not a model id: it has to be PROVIDER/NAME."
+        text = f"{model_id!r} is not a model id: use PROVIDER/NAME."
         raise ConfigError(text, hint=hint, code="model_invalid")
     suggestions = difflib.get_close_matches(provider.lower(), valid, n=1, cutoff=0.5)
     guess = f"Did you mean {suggestions[0]}/{name}? " if suggestions else ""
@@ -164,7 +164,9 @@ def find_base_url(provider: str, settings: Settings) -> str:
         url = _parse_ollama_host(host)
     if not url:
         also = f" or {preset.host_variable}" if preset.host_variable else ""
-        raise ConfigError(f"nothing says where {preset.label} is.", hint=f"Set {source}{also}.", code="address_missing")
+        raise ConfigError(
+            f"the address of {preset.label} is not set.", hint=f"Set {source}{also}.", code="address_missing"
+        )
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         hint = "It looks like http://127.0.0.1:8000/v1 or https://host/v1."

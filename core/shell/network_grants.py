@@ -34,10 +34,10 @@ _HEAD: Final = re.compile(rb"AGENT-TUI-SERVICE (?P<name>[a-z0-9:-]{1,40})\r\n\r\
 _DIAL_SECONDS: Final = 20.0
 _LOOPBACK: Final = ("127.0.0.1", "::1")
 _DISPLAY: Final = re.compile(r"(?:unix)?:(?P<number>\d{1,3})(?:\.\d+)?")
-ONLY_T1: Final = "{} was not granted: the box of this machine ({}) leads to no service; T1 alone does."
-NO_WAYLAND: Final = "wayland was not granted: its programs pass memory, not only bytes, and that does not leave a box."
-NOT_THERE: Final = "{} was not granted: there is no such socket on the user's machine."
-OWN_PORT: Final = f"localhost:{PROXY_PORT} was not granted: the box itself listens at this port."
+ONLY_T1: Final = "{} was not granted: this machine's sandbox ({}) can't reach services; only T1 can."
+NO_WAYLAND: Final = "wayland was not granted: its programs share memory, not only bytes, which can't leave a sandbox."
+NOT_THERE: Final = "{} was not granted: the user's machine has no such socket."
+OWN_PORT: Final = f"localhost:{PROXY_PORT} was not granted: the sandbox itself listens on this port."
 MAX_REFUSED = 20
 RulesSource = Callable[[], tuple[PermissionRule, ...]]
 ConnectionRecorder = Callable[[str, dict[str, object]], None]
@@ -182,10 +182,10 @@ class NetworkGrants:
     def explain_caution(self) -> str:
         """Explain why a host is asked about although a rule may allow it; "" = no reason."""
         if self.is_suspended:
-            return "secrets were read and foreign data taken in during this turn"
+            return "this turn has read secrets and untrusted data"
         if foreign := tuple(self.list_foreign()):
             sources = ", ".join(foreign[:3]) + (" and others" if len(foreign) > 3 else "")
-            return f"text from {sources} is in the conversation, and this host is new in it"
+            return f"the conversation holds text from {sources}, and this host is new in it"
         return ""
 
     def begin_turn(self, turn: str) -> None:

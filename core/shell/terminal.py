@@ -26,7 +26,7 @@ from core.shell.probe_overlay import ProbeMount
 from core.shell.shell_state import ShellState, ShellTracker
 from core.tasks import TaskOwner
 
-DIRECTORY_GONE = "The directory {} is not there any more: the command starts in the workspace root."
+DIRECTORY_GONE = "The directory {} no longer exists: the command starts in the workspace root."
 
 
 async def _run_once() -> bool:
@@ -136,8 +136,8 @@ class Terminal:
         box = await self.host.box.find()
         if box is None:
             raise ToolFailed(
-                "Nothing on this machine can hold a command in the background.",
-                hint="Run it in the foreground with a timeout that it can end in, or ask the user to start it.",
+                "Background commands can't be sandboxed on this machine.",
+                hint="Run it in the foreground with a long enough timeout, or ask the user to start it.",
             )
         execution = Execution(self.host, request, self.shell, on_output)
         await execution.begin(box)
@@ -158,7 +158,7 @@ class Terminal:
     async def _run_unboxed(self, request: CommandRequest, on_output: Callable[[str], None], note: str) -> CommandResult:
         """Run a command in the project itself; the user has approved this very command."""
         if not request.keeps_effects:
-            raise ToolFailed("Nothing on this machine can hold a command's effects, so none runs in this mode.")
+            raise ToolFailed("Commands can't be sandboxed on this machine, so none runs in this mode.")
         shell = ShellState() if request.is_typed else self.shell
         execution = Execution(self.host, request, shell, on_output)
         tracker, output = execution.tracker, execution.output

@@ -258,7 +258,7 @@ def test_a_directory_that_was_removed_is_said_and_not_a_traceback(tmp_path):
     code = f"import os; os.rmdir({str(removed_directory)!r}); os.execv({sys.executable!r}, {command!r})"
     done = run([sys.executable, "-c", code], removed_directory)
     assert done.returncode == 2
-    assert "the current directory is gone" in done.stderr
+    assert "the current directory no longer exists" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -146,7 +146,7 @@ def test_what_a_formatter_makes_of_a_commit_waits_for_the_review_wherever_it_run
     call(project, "review", "--accept", "a.txt")
     refused = call(project, "commit", "--hooks", place)
     assert refused.returncode == 4
-    assert "hooks changed files of the commit. What they changed waits for your review" in refused.stderr.decode()
+    assert "hooks changed files of the commit. Their changes are pending review" in refused.stderr.decode()
     assert (project / "a.txt").read_text() == edited(2, 20)
     text = call(project, "review", "--print").stdout.decode()
     assert "+line 2 NEW" in text

@@ -76,7 +76,7 @@ async def test_marks_that_a_command_wrote_itself_are_taken_out_at_the_end_of_the
         if isinstance(envelope.event, ev.ProbesChecked):
             assert envelope.event.left == ("half.py", "dist/bundle.js")
         if isinstance(envelope.event, ev.Notice):
-            assert envelope.event.message == "Marks of probes are left in half.py, dist/bundle.js."
+            assert envelope.event.message == "Probe markers are left in half.py, dist/bundle.js."
             break
     await client.submit(cmd.HunkResolve(session=session, path="made.py", verdict="accept"))
     await client.close()

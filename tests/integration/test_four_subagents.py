@@ -154,9 +154,9 @@ def check_ends(engine: Engine, session: str) -> None:
     assert [message.is_error for message in messages] == [False, False, False, True]
     search, cents, euros, slow = (message.content for message in messages)
     assert search == f"Costs are written at `{PLACE}:11`.\n\n[explore {parts['search'].id} is done.]"
-    assert f"Its changes are among yours now: {PLACE}." in cents
-    assert f"They clash in {PLACE}: the user settles that in the review." in euros
-    assert "did not finish: it was stopped. What it changed is kept with it and not merged." in slow
+    assert f"Its changes are merged into yours: {PLACE}." in cents
+    assert f"They conflict in {PLACE}: the user settles that in the review." in euros
+    assert "did not finish: it was stopped. Its changes are kept with it and not merged." in slow
 
 
 async def check_review(engine: Engine, session: str, project: Path) -> None:

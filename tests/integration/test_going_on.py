@@ -50,7 +50,7 @@ async def held(project: Path, *, interactive: bool = True) -> str:
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        (["-c"], "agent-tui: this workspace has no session yet. Start one: agent-tui\n"),
+        (["-c"], "agent-tui: this workspace has no sessions yet. Start one: agent-tui\n"),
         (["--resume", "ses_none"], "agent-tui: there is no session 'ses_none' in this workspace."),
     ],
 )

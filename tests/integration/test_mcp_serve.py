@@ -97,7 +97,7 @@ async def test_it_searches_as_the_agent_may_and_leaves_nothing_behind(project):
             {"path": "price.py", "delete": True},
         ):
             text, failed = await call(client, "propose_edit", **arguments)
-            assert (failed, "Not run: " in text or "needs the user's yes" in text) == (True, True), text
+            assert (failed, "Not run: " in text or "needs the user's approval" in text) == (True, True), text
         assert (await call(client, "propose_edit", path="a.txt"))[0].startswith("propose_edit takes one of")
         assert "Object missing required field `name`" in (await call(client, "find_symbols"))[0]
         assert "There is no tool 'rm'" in (await call(client, "rm"))[0]

@@ -58,4 +58,4 @@ def test_an_image_goes_with_a_prompt_only(argv, capsys):
     with pytest.raises(SystemExit):
         parse(argv)
     err = capsys.readouterr().err
-    assert "only goes with -p" in err or "takes no options" in err or "unrecognized arguments: --image" in err
+    assert "works only with -p" in err or "takes no options" in err or "unrecognized arguments: --image" in err

@@ -115,8 +115,8 @@ async def test_a_silent_server_is_given_up_in_time(monkeypatch):
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (b"SSH-2.0-OpenSSH\r\n\r\n", "something else than a model server listens there."),
-        (b"HTTP/1.1 200 OK\r\n\r\n<html>a wiki</html>", "something else than a model server listens there."),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", "something other than a model server is listening there."),
+        (b"HTTP/1.1 200 OK\r\n\r\n<html>a wiki</html>", "something other than a model server is listening there."),
         (b"HTTP/1.1 404 Not Found\r\n\r\n", "It answers with status 404."),
         (b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n", "It answers with status 302."),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{}", "2 bytes read on a total of 99 expected bytes."),

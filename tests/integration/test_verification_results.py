@@ -65,7 +65,7 @@ async def test_n27_the_same_content_needs_no_second_run_and_any_other_does(proje
         second = await verify(engine, session, tests_only=True)
         assert (count_runs(first), count_runs(second)) == (1, runs)
         for events in (first, second):
-            assert "by tests or settings changed here (tests/test_price.py)" in events[-1].reason
+            assert "with tests or settings changed here (tests/test_price.py)" in events[-1].reason
         check = engine.state(session).changes["shop/price.py"].check
         assert check is not None
         assert (check.is_verified, check.changed_here) == (False, ("tests/test_price.py",))

@@ -29,7 +29,7 @@ FOUND = q.CommitAnswer(
     groups=(ONE,),
     hooks=("pre-commit",),
     staged=1,
-    left_out=(q.CommitFile(path="x.bin", operation="edit", problem="git stores it by a filter"),),
+    left_out=(q.CommitFile(path="x.bin", operation="edit", problem="git stores it with a filter"),),
 )
 SPLIT = replace(
     FOUND,

@@ -57,26 +57,27 @@ TARGET_OPTIONS: tuple[ApprovalDecision, ...] = (
 )
 NETWORK_OPTIONS: tuple[ApprovalDecision, ...] = ("allow_once", "allow_session", "allow_always", "reject_once")
 ALLOWING_DECISIONS = frozenset({"allow_once", "allow_always", "allow_session"})
-ESCALATE = "the user would let it out of the box"
+ESCALATE = "the user would run it unsandboxed"
 _PROPOSED = "as_proposed"
 _MAX_SHOWN = 2_000  # characters of a proposed command
 BOXED_OPTIONS: tuple[ApprovalDecision, ...] = ("run_on_machine", "allow_once", "reject_once")
 UNSANDBOXED_OPTIONS: tuple[ApprovalDecision, ...] = ("run_on_machine", "reject_once")
-CONTAINMENT = "as you, with your environment and network; what it does is not reviewed"
-IN_BOX = "Without `all` it runs in the box."
-BACKGROUND = f"only a command in the foreground can leave the box. {IN_BOX}"
-NOT_IN_SUBAGENTS = f"a subagent's commands do not leave the box: say in your report what the user should run. {IN_BOX}"
-UNTRUSTED = f"the user has not said that they trust this project, so no command leaves the box. {IN_BOX}"
-NO_EFFECTS = f"nothing may change now, so no command leaves the box. {IN_BOX}"
-NOBODY = "Nobody can be asked. `-p --allow 'Machine(COMMAND)'` lets exactly that command out of the box."
-FOREIGN_ALONE = "Text from {} is in the conversation, and nobody can be asked."
-FOREIGN = "Text from {} is in the conversation, and may be why the agent asks this."
-NESTED = "{} is a repository of its own inside the project: git there runs the hooks and programs that it names"
+CONTAINMENT = "as you, with your environment and network; nothing it does is reviewed"
+IN_BOX = "Without `all` it runs in the sandbox."
+BACKGROUND = f"only a foreground command can run unsandboxed. {IN_BOX}"
+NOT_IN_SUBAGENTS = f"a subagent's commands always stay sandboxed: say in your report what the user should run. {IN_BOX}"
+UNTRUSTED = f"the user has not trusted this project, so no command runs unsandboxed. {IN_BOX}"
+NO_EFFECTS = f"nothing may change now, so no command runs unsandboxed. {IN_BOX}"
+NOBODY = "Nobody can be asked. `-p --allow 'Machine(COMMAND)'` lets exactly that command run unsandboxed."
+FOREIGN_ALONE = "The conversation holds text from {}, and nobody can be asked."
+FOREIGN = "The conversation holds text from {}, which may be why the agent asks for this."
+NESTED = "{} is a separate repository inside the project: git there runs its own hooks and programs"
 NOT_AT_TOP = (
-    "A rule names exactly this command, for the project's top alone, and the shell is in {}. Go to the top first."
+    "A rule allows exactly this command, but only at the top of the project, and the shell is in {}. "
+    "Go to the top first."
 )
-BARE_TOP = "A rule names exactly this command, but the project's top looks like a bare repository."
-CHANGED = "the mode or the place changed after this was asked. Nothing was changed; call again."
+BARE_TOP = "A rule allows exactly this command, but the top of the project looks like a bare repository."
+CHANGED = "the mode or directory changed after this was asked. Nothing was changed; call again."
 
 
 class Approver(Struct, frozen=True):
@@ -166,7 +167,7 @@ class Approver(Struct, frozen=True):
             for rule in rules:
                 await asyncio.to_thread(self.permissions.saved_rules.save, choice, approval, rule=rule)
         except AgentTuiError as problem:
-            self.emit(Notice(level="warning", message=f"Not kept: {problem.message}", hint=problem.hint))
+            self.emit(Notice(level="warning", message=f"Not saved: {problem.message}", hint=problem.hint))
 
     async def ask_for_command(self, call: str, tool: RunTerminalCmd) -> RunTerminalCmd | None:
         """Ask the user for the command to run and return the call with it, None = no answer, or nobody to ask."""
@@ -176,9 +177,9 @@ class Approver(Struct, frozen=True):
         explanation = f" ({tool.explanation})" if tool.explanation else ""
         question = Question(
             id="command",
-            text=f"The agent would run this{explanation}:\n\n{proposal}\n\n"
-            "Type the command to run; its output goes to the agent.",
-            options=(Option(id=_PROPOSED, label="Run it as proposed"),),
+            text=f"The agent wants to run this{explanation}:\n\n{proposal}\n\nType the command to run; "
+            "the agent gets its output.",
+            options=(Option(id=_PROPOSED, label="Run as proposed"),),
         )
         response = await self.user.ask(QuestionAsked(id=new_id("ask"), call=call, questions=(question,)))
         if not response.answers:
@@ -233,7 +234,7 @@ class Approver(Struct, frozen=True):
             subject=subject,
             directory=approval.directory,
             reason=self.permissions.network_grants.explain_caution(),
-            containment=f"wanted by: {wanted_by}",
+            containment=f"requested by: {wanted_by}",
             options=NETWORK_OPTIONS,
             network=names,
             mode=approval.mode,
@@ -266,7 +267,7 @@ class Approver(Struct, frozen=True):
         ):
             return refusal
         if not permissions.is_granted(Access.EXEC):
-            return "the mode changed meanwhile."
+            return "the mode has changed."
         hook_call = HookCall(tool=tool.name, call=call, arguments={"command": tool.command})
         occasion = HookOccasion(event=HookEvent.BEFORE_SHELL, call=hook_call, subjects=(tool.command,))
         return (await self.hooks.run(occasion)).describe_refusal()
@@ -350,7 +351,7 @@ def explain_sandboxed_only(permissions: CallPermissions, tool: RunTerminalCmd) -
         return NO_EFFECTS
     rules = select_rules(permissions.load_rules(), "Machine")
     rule = find_strictest(rule for rule in rules if rule.matches(tool.command))
-    return f"The rule {rule} refuses it outside of the box." if rule is not None and rule.choice == "deny" else ""
+    return f"The rule {rule} denies running it unsandboxed." if rule is not None and rule.choice == "deny" else ""
 
 
 def _list_foreign(permissions: CallPermissions) -> str:
@@ -363,7 +364,7 @@ def _build_request(call: str, tool: RunTerminalCmd, approver: Approver, approval
     root, waiting = terminal.host.workspace.root, len(terminal.host.state.changes)
     nested_repositories = find_nested_repositories(root, approval.directory, approval.subject)
     warning = f"{NESTED.format(', '.join(nested_repositories))}; " if nested_repositories else ""
-    pending = f"; {waiting:,} {'file waits' if waiting == 1 else 'files wait'} for your review: it sees what is on disk"
+    pending = f"; {waiting:,} {'file is' if waiting == 1 else 'files are'} pending review, and it sees what is on disk"
     return ApprovalRequested(
         id=new_id("apr"),
         call=call,
@@ -386,7 +387,7 @@ def _answer_by_rule(approver: Approver, request: ApprovalRequested, foreign: str
     directory_problem = _explain_directory(approver.permissions, request.directory)
     approver.emit(request)
     if is_named and not foreign and not directory_problem:
-        note = "A rule names exactly this command."
+        note = "A rule allows exactly this command."
         approver.emit(ApprovalResolved(id=request.id, decision="run_on_machine", by="user", note=note))
         return UnsandboxedAnswer("unsandboxed")
     note = (directory_problem or FOREIGN_ALONE.format(foreign)) if is_named else NOBODY
@@ -406,7 +407,7 @@ async def _ask_about_foreign(approver: Approver, call: str, tool: RunTerminalCmd
         id=new_id("apr"),
         call=call,
         kind="tool",
-        subject=f"to ask you whether this may leave the box: {tool.command}",
+        subject=f"to ask you whether this may run unsandboxed: {tool.command}",
         reason=FOREIGN.format(foreign),
         mode=approver.permissions.mode.value,
     )

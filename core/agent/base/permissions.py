@@ -48,14 +48,14 @@ from core.workspace import IgnoreRules
 from core.workspace.added_directories import AddedDirectories
 from core.workspace.secret_files import is_secret
 
-GIT_WRITE_REFUSED = "git_write was not granted: nothing that a command changes is kept now."
-NO_NETWORK = "network was not granted: {} has no network for commands."
-NOT_FOR_JOBS = "{} was not granted: for a command in the background the user grants {} beforehand."
-TOO_MANY = "{} was not granted: at most {} services can be asked for at once."
+GIT_WRITE_REFUSED = "git_write was not granted: changes made by commands are not kept now."
+NO_NETWORK = "network was not granted: commands have no network in {}."
+NOT_FOR_JOBS = "{} was not granted: a background command needs the user to grant {} beforehand."
+TOO_MANY = "{} was not granted: at most {} services can be requested at once."
 MAX_SERVICES = 4  # the question names all of them
-DENIED = "{} was not granted: a rule of the user refuses {}."
+DENIED = "{} was not granted: one of the user's rules denies {}."
 WANTS_TARGETS = "It asks to reach {} for this one command"
-UNTRUSTED = "The user has not said that they trust this project, and nothing holds what a command does."
+UNTRUSTED = "The user has not trusted this project, and commands are not sandboxed here."
 ALWAYS_GRANTED = frozenset({"call_tool", "finish", "search_tools"})
 PATH_ACCESSES = frozenset({Access.READ, Access.PROPOSE})
 
@@ -115,7 +115,7 @@ def _select_hosts(tool: RunTerminalCmd, terminal: Terminal, grants: NetworkGrant
     if tier is Tier.NONE:
         return (), ""
     if tier is not Tier.NAMESPACES:
-        return (), NO_NETWORK.format(f"the box of this machine ({tier.value})")
+        return (), NO_NETWORK.format(f"this machine's sandbox ({tier.value})")
     hosts = [host for host in find_named_hosts(tool.command) if _is_outside(host) and not grants.is_allowed(host)]
     denied_hosts = [host for host in hosts if not grants.can_be_asked(host)]
     requested_hosts = tuple(host for host in hosts if host not in denied_hosts)
@@ -150,7 +150,9 @@ class PathGuard(Struct, frozen=True):
         paths = dict.fromkeys((rel, self.resolve_links(rel)))
         for path in paths:
             if not all(is_path_allowed(path, patterns) for patterns in self.allowed):
-                return PolicyDecision(choice="deny", reason="This tool is kept to other paths (allowed_paths, scope).")
+                return PolicyDecision(
+                    choice="deny", reason="This tool is limited to other paths (allowed_paths, scope)."
+                )
         decisions = [
             decide_path(access, path, rules=self.rules, is_secret=is_secret(path, self.ignore.is_ignored))
             for path in paths
@@ -167,11 +169,11 @@ class PathGuard(Struct, frozen=True):
             return
         decision = self.decide(access, rel)
         if decision.choice == "deny":
-            raise PathRefused(f"{rel!r} is kept from the agent. {decision.reason}", code="path_denied")
+            raise PathRefused(f"{rel!r} is off limits to the agent. {decision.reason}", code="path_denied")
         if decision.choice == "ask":
             raise PathRefused(
-                f"{rel!r} needs the user's yes. {decision.reason}",
-                hint="Name exactly this file in a call of its own.",
+                f"{rel!r} needs the user's approval. {decision.reason}",
+                hint="Name exactly this file in a separate call.",
                 code="path_unasked",
             )
 
@@ -238,12 +240,12 @@ class CallPermissions(Struct):
     def explain_tool_refusal(self, name: str, access: Access) -> str:
         """Explain why the settings forbid every call of a tool, "" = they do not."""
         if not self.settings.get_tool_settings(name).enabled:
-            return f"is switched off in the settings (tools.{name}.enabled)"
+            return f"is turned off in the settings (tools.{name}.enabled)"
         limits = self.find_tool_settings(name)
         if not limits.enabled:
-            return f"is switched off {'by the request' if self._find_requested(name) else f'in {self.mode} mode'}"
+            return f"is turned off {'by the request' if self._find_requested(name) else f'in {self.mode} mode'}"
         if limits.is_narrowed and access not in PATH_ACCESSES:
-            return "can't be kept to some paths of the project, as its settings want it"
+            return "can't be limited to some paths of the project, as its settings require"
         return ""
 
     async def describe_added(self) -> str:
@@ -257,21 +259,21 @@ class CallPermissions(Struct):
         mode_tools = self.settings.get_mode_settings(self.mode).tools
         lines, names = [], sorted({*self.settings.tools, *mode_tools, *self.requested_tools} - {OTHER_TOOLS})
         if OTHER_TOOLS in self.requested_tools and not self.requested_tools[OTHER_TOOLS].enabled:
-            lines.append("All tools are switched off now but those that this names.")
+            lines.append("Only the tools named here are on; all others are off.")
             names = sorted({*names, *(name for name in self.requested_tools if name != OTHER_TOOLS)})
         for name in names:
             limits = self.find_tool_settings(name)
             if not limits.enabled:
-                lines.append(f"`{name}`: switched off now")
+                lines.append(f"`{name}`: off")
                 continue
             if (narrowing := _describe_narrowing(limits)) or name in self.requested_tools:
-                lines.append(f"`{name}`: {narrowing or 'to be called as usual'}")
+                lines.append(f"`{name}`: {narrowing or 'on, as usual'}")
         return escape_tags("\n".join(lines))
 
     def describe_tool_narrowing(self, name: str) -> str:
         """Describe to the user the present limits of a tool that may be called, "" = none."""
         limits = self.find_tool_settings(name)
-        approval_note = "each call is asked about" if limits.require_approval else ""
+        approval_note = "the user is asked before each call" if limits.require_approval else ""
         return "; ".join(filter(None, (_describe_narrowing(limits), approval_note)))
 
     def build_path_guard(self, approved_paths: Sequence[str] = (), tool: str = "") -> PathGuard:
@@ -325,7 +327,7 @@ class CallPermissions(Struct):
     def explain_unasked(self, command: str, directory: str) -> str:
         """Explain why a command of the program itself may not run without a question, "" = it may."""
         if not self.is_trusted:
-            return "the user has not said that they trust this project."
+            return "the user has not trusted this project."
         terms = CommandTerms(
             is_contained=True,
             is_unasked=True,
@@ -340,7 +342,7 @@ class CallPermissions(Struct):
         decision = self._decide_by_rules(access, tool, is_typed=is_typed)
         is_asked = self.find_tool_settings(tool.name).require_approval and not is_typed
         if decision.choice == "allow" and is_asked:
-            return PolicyDecision(choice="ask", reason=f"Each call of {tool.name} is asked about.")
+            return PolicyDecision(choice="ask", reason=f"Your settings ask before every call of {tool.name}.")
         return decision
 
     def _decide_by_rules(self, access: Access, tool: Tool[object], *, is_typed: bool) -> PolicyDecision:
@@ -358,7 +360,7 @@ class CallPermissions(Struct):
             except PathRefused:
                 continue
             if decision.choice == "deny":
-                return PolicyDecision(choice="deny", reason=f"{path} is kept from the agent. {decision.reason}")
+                return PolicyDecision(choice="deny", reason=f"{path} is off limits to the agent. {decision.reason}")
             strictest_decision = decision if decision.choice == "ask" else strictest_decision
         return strictest_decision
 
@@ -453,6 +455,6 @@ class CallPermissions(Struct):
 
 
 def _describe_narrowing(limits: ToolSettings) -> str:
-    parts = [f"only below {', '.join(limits.allowed_paths)}"] if limits.allowed_paths else []
+    parts = [f"only in {', '.join(limits.allowed_paths)}"] if limits.allowed_paths else []
     parts += ["only files with pending changes"] if limits.scope == "changed" else []
     return "; ".join(parts)

@@ -120,7 +120,9 @@ class ProbeRunner:
         host = self._host
         cache = host.ensure_cache()
         if cache is None and self._terminal.is_contained:
-            raise ToolFailed("There is no room for a log that a run can write to.", hint="Make room, then try again.")
+            raise ToolFailed(
+                "There is no room for a log that a run can write to.", hint="Free some space, then try again."
+            )
         return ProbeOverlay(host.session_id, host.directory, cache)
 
     def _store_run(self, run: ProbeRun, log: ParsedLog, run_end: _RunEnd) -> ProbeRun:
@@ -173,7 +175,7 @@ class ProbeRunner:
         try:
             await collector.start()
         except OSError as error:
-            raise ToolFailed(f"Nothing can be collected over the network: {error.strerror}.") from None
+            raise ToolFailed(f"Logs can't be collected over the network: {error.strerror}.") from None
         self._permissions.network_grants.collector = collector.handle_request
         return collector
 
@@ -239,14 +241,14 @@ class ProbeRunner:
 def _build_question(steps: tuple[str, ...], *, after_fix: bool, is_contained: bool) -> Question:
     numbered_steps = "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
     instructions = (
-        "\n\nStart the program with !command: until you answer, what you run that way has the probes, and what it "
-        "changes in files is dropped."
+        "\n\nStart the program with !command. Until you answer, what you run that way has the probes, "
+        "and its file changes are dropped."
         if is_contained
         else ""
     )
     options = (PROCEED_OPTION, *VERDICT_OPTIONS) if after_fix else (PROCEED_OPTION,)
     return Question(
-        id=REPRODUCE_QUESTION, text=f"Please show the fault:\n\n{numbered_steps}{instructions}", options=options
+        id=REPRODUCE_QUESTION, text=f"Please reproduce the fault:\n\n{numbered_steps}{instructions}", options=options
     )
 
 
@@ -261,6 +263,4 @@ def _build_output_records(run: str, before: int, result: CommandResult | None) -
 
 
 def _build_tool(reproduction: Reproduction) -> RunTerminalCmd:
-    return RunTerminalCmd(
-        command=reproduction.command, explanation="It is to show the fault, with the probes in place."
-    )
+    return RunTerminalCmd(command=reproduction.command, explanation="It reproduces the fault with the probes active.")

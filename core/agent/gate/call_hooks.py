@@ -56,7 +56,7 @@ class CallHooks(Struct, frozen=True):
                 break
             decision = decide()
         else:
-            raise CallStopped("denied", "Not run: hooks keep changing what the call says. Nothing was changed.")
+            raise CallStopped("denied", "Not run: hooks keep changing the call. Nothing was changed.")
         self._record_pending(call)
         if outcome.permission == "ask" and decision.choice == "allow":
             return PolicyDecision(
@@ -204,7 +204,7 @@ def _change_arguments(call: GatedCall, outcome: HookOutcome) -> bool:
         arguments = {"arguments": after} if isinstance(call.tool, ExternalTool) else after
         call.tool = convert_arguments(type(call.tool), msgspec.json.encode(arguments).decode())
     except ToolInputInvalid as problem:
-        reason = f"a hook changed what the call says, and that is no call: {problem.message}"
+        reason = f"a hook changed the call into an invalid one: {problem.message}"
         raise CallStopped("denied", f"Not run: {reason} Nothing was changed.") from problem
     call.subject = call.tool.subject()
     call.changed_by = outcome.describe_change()

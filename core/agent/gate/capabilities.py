@@ -46,7 +46,7 @@ from core.shell.unsandboxed_run import STOPPED, build_requested_environment, run
 
 MAX_COMMAND_SECONDS = 600.0
 NOTE_HINT = "/memory keeps it for later sessions, or drops it."
-ENDED_BEFORE = "It had ended when it was cancelled: what it changed stays, and it was not run again."
+ENDED_BEFORE = "It had already finished when it was cancelled: its changes stay, and it was not run again."
 MAX_STOPPED_OUTPUT = 4_000  # characters of a stopped command's output in its result
 
 
@@ -75,10 +75,10 @@ class UserPrompter(Struct, eq=False):
     async def propose_note(self, text: str, reason: str) -> None:
         self._lease.check()
         if self._host.state.is_private:
-            raise ToolFailed("this session is private: nothing of it is kept, and no notes are.")
+            raise ToolFailed("this session is private: nothing in it is saved, and neither are notes.")
         notes = ProjectNotes(self._host.workspace.root)
         note = await asyncio.to_thread(notes.add, text, reason, is_kept=False)
-        self._host.emit(Notice(level="info", message=f"A note waits for you: {note.text}", hint=NOTE_HINT))
+        self._host.emit(Notice(level="info", message=f"A note is waiting for you: {note.text}", hint=NOTE_HINT))
 
     async def request_mode(self, mode: str, explanation: str) -> bool:
         self._lease.check()
@@ -161,11 +161,11 @@ class CommandRunner(Struct, eq=False):
         self._lease.check()
         approval, self._approved = self._approved, None
         if approval is None or subject != approval.subject:
-            raise ToolFailed("This is not the command that was approved; it was not run.")
+            raise ToolFailed("This is not the approved command; it was not run.")
         now = self._permissions.build_approval(subject, approval.permissions)
         if now.compute_digest() != approval.compute_digest():
             raise ToolFailed(
-                "The mode, the directory or the environment is not the one that was approved; it was not run.",
+                "The mode, directory or environment differs from what was approved; it was not run.",
                 hint="Call again.",
             )
         return approval
@@ -256,7 +256,7 @@ class CapabilityFactory(Struct, frozen=True):
                 )
             case Access.NET | Access.SPAWN | Access.EXTERNAL:
                 if access not in self.outward:
-                    raise ToolFailed("This program has no such access.")
+                    raise ToolFailed("This program can't access that.")
                 return self.outward[access](origin, lease)
             case _:
                 assert_never(access)

@@ -28,7 +28,7 @@ from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 
 MAX_PARALLEL: Final = 4  # commands
 _ALWAYS_PARALLEL: Final = frozenset({Access.READ, Access.SPAWN})
-REFUSED: Final = "\n[One of the commands of this step wanted the network: {}. Run it alone, so that the user is asked.]"
+REFUSED: Final = "\n[One of the commands in this step needed the network: {}. Run it alone, so that the user is asked.]"
 _READ_ONLY: Final = frozenset(
     (
         *("cat", "ls", "rg", "grep", "egrep", "fgrep", "head", "tail", "wc", "file", "stat", "tree", "du", "df"),
@@ -42,8 +42,8 @@ _READ_ONLY_GIT: Final = frozenset(
 )
 _FIND_ACTIONS: Final = ("-delete", "-exec", "-execdir", "-ok", "-okdir", "-fprint", "-fprintf", "-fls")
 MAX_RERUNS: Final = 3  # reruns of one command for further hosts
-RUN_AGAIN: Final = "[Run again, with the network to {}; nothing of the run before is kept.]\n"
-MOVED: Final = "It was not run again: the mode, the directory or the environment changed while the user was asked."
+RUN_AGAIN: Final = "[Run again with network access to {}; changes of the first run were dropped.]\n"
+MOVED: Final = "It was not run again: the mode, directory or environment changed while the user was asked."
 
 
 def split_calls(
@@ -129,7 +129,7 @@ class NetworkRerun(Struct, eq=False):
             return False
         before, target_names = self._build_approval(), ", ".join(map(str, targets))
         if not await self.approver.ask_for_network(call.request.id, call.subject, targets):
-            self.refusal = f"It wanted the network: {target_names}. It was not allowed to."
+            self.refusal = f"It tried to reach {target_names}, which was not allowed."
             return False
         if reason := self._explain_change(before):
             self.refusal = reason

@@ -61,7 +61,7 @@ class EditDiagnostics(Struct, eq=False):
         self._servers.take_new_diagnostics()
         append_reminder(self._emit, render("reminders/diagnostics_left", lines=_escape_lines(errors)))
         count = "1 new error" if len(errors) == 1 else f"{len(errors)} new errors"
-        self._emit(Notice(level="info", message=f"The edits leave {count} behind; the agent is asked about that once."))
+        self._emit(Notice(level="info", message=f"The edits leave {count}; the agent is asked about them once."))
         return True
 
 

@@ -52,8 +52,8 @@ async def run_linter(permissions: CallPermissions, job: LintJob, *, pending: boo
     box = await terminal.host.box.find()
     if box is None or not box.tier.can_run_unasked:
         raise ToolFailed(
-            "was not run: nothing on this machine holds a command well enough to run it unasked.",
-            hint="Run the linter with run_terminal_cmd instead, where the mode allows it.",
+            "was not run: commands can't be sandboxed on this machine, so none runs without asking.",
+            hint="Run the linter with run_terminal_cmd instead, if the mode allows it.",
         )
     if reason := permissions.explain_unasked(format_command(job), job.directory):
         raise ToolFailed(f"was not run: {reason}")
@@ -267,9 +267,9 @@ def _include_added(reading: dict[str, Any], added_directories: AddedDirectories,
         if not path.startswith("/"):
             reading["check_path"](access, path)
         elif access is not Access.READ:
-            raise PathRefused(f"{path!r} is not in the project: it can only be read.", code="read_only")
+            raise PathRefused(f"{path!r} is outside the project: it is read-only.", code="read_only")
         elif guard.allowed or guard.decide_added(path, is_secret=added_directories.is_secret(path)).choice != "allow":
-            raise PathRefused(f"{path!r} is kept from the agent.", code="path_denied")
+            raise PathRefused(f"{path!r} is off limits to the agent.", code="path_denied")
 
     def choose(name: str, other: Callable[..., Any]) -> Callable[..., Any]:
         return lambda path, *arguments: (other if path.startswith("/") else reading[name])(path, *arguments)

@@ -51,10 +51,10 @@ from core.tools.toolset import Toolset
 
 CANCEL_PATIENCE = 0.2  # seconds that a cancelled tool has to clean up
 SPAWN_PATIENCE = 15.0  # seconds that a subagent has to stop its commands
-CANCELLED = "Cancelled by the user; it may have had a part of its effect."
-CUT_OFF = "The answer reached its length limit within this call, so it was not run. Send less."
+CANCELLED = "Cancelled by the user; it may have taken partial effect."
+CUT_OFF = "The answer hit its length limit inside this call, so it was not run. Send less."
 TIMED_OUT = "Stopped after {:.0f} seconds without a result. Ask for less at once."
-NOT_GIVEN = "Not run: {} ({}) is not among what you were given for this task. Nothing was changed. Do without it."
+NOT_GIVEN = "Not run: {} ({}) is not among the tools you have for this task. Nothing was changed. Do without it."
 NO_ANSWER = "\n[Nothing answered on the user's machine at {}: it may not be running.]"
 # Seconds that a call may take. Accesses that wait for the user, or have other limits, are missing (the command of a
 # todo may run long). PROPOSE includes the request to a model that applies an edit.
@@ -259,8 +259,8 @@ class Gate(Struct):
             return f"{text} No mode allows it here; describe what you would do instead."
         modes = " or ".join(mode.value for mode in elsewhere)
         return (
-            f"{text} It is possible in {modes} mode: if the request needs it, propose the mode with switch_mode; "
-            "otherwise describe in your answer what you would do."
+            f"{text} It is possible in {modes} mode: if the request needs it, propose that mode with "
+            "switch_mode; otherwise describe what you would do."
         )
 
     async def _let_user_type(self, call: GatedCall, proposal: RunTerminalCmd) -> None:

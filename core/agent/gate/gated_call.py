@@ -109,7 +109,7 @@ def fail_call(call: GatedCall, error: Exception) -> None:
         call.is_malformed = isinstance(error, ToolInputInvalid) and call.tool is None
     else:
         name = Path(save_crash_report(error, f"the tool {call.name}")).name
-        report_note = f" (kept as {name} among the faults)" if name else ""
+        report_note = f" (saved as crash report {name})" if name else ""
         call.text = f"The tool failed unexpectedly ({type(error).__name__}){report_note}; try another way."
         call.error_code = UNEXPECTED
 

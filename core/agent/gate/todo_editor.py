@@ -117,7 +117,7 @@ class TodoEditor(Struct, eq=False):
             return apply_statuses(
                 after, {key: old_status}
             ), f"{key} is not cancelled: the user wants to keep it.{quote}"
-        return after, f"{', '.join(names)} no longer wait{'s' if len(names) == 1 else ''} for {key}.{quote}"
+        return after, f"{', '.join(names)} no longer depend{'s' if len(names) == 1 else ''} on {key}.{quote}"
 
 
 class PlanFileEditor(TodoEditor):
@@ -135,7 +135,7 @@ class PlanFileEditor(TodoEditor):
         plans, state = self._plans, self._plans.state
         path = change.path or state.todos_plan_path or state.current_plan_path
         if not path:
-            raise ToolFailed("There is no plan in this session yet.", hint="Write one with create_plan.")
+            raise ToolFailed("This session has no plan yet.", hint="Write one with create_plan.")
         plans.refresh()
         base = plans.store.load(path)
         todos = _remove_todos(apply_todo_changes(base.todos, change.todos, merge=True), change.remove)
@@ -191,12 +191,12 @@ def _build_question(cut: CancelledTodo) -> Question:
     listing = f"{names} and {remaining_count} more" if remaining_count > 0 else names
     return Question(
         id="cancelled",
-        text=f"The agent cancels the todo {cut.todo.id} ({cut.todo.content}). What becomes of {listing}, which "
-        f"{'depends' if len(cut.waiting) == 1 else 'depend'} on it?",
+        text=f"The agent is cancelling the todo {cut.todo.id} ({cut.todo.content}). What should happen "
+        f"to {listing}, which {'depends' if len(cut.waiting) == 1 else 'depend'} on it?",
         options=(
-            Option(id=RELEASE, label="Go on with them, without it"),
-            Option(id=CANCEL, label="Cancel them, too"),
-            Option(id=KEEP, label="Do not cancel it"),
+            Option(id=RELEASE, label="Continue without it"),
+            Option(id=CANCEL, label="Cancel them too"),
+            Option(id=KEEP, label="Don't cancel it"),
         ),
     )
 
@@ -222,7 +222,7 @@ def build_prover(
         permissions.record_exposure(Access.EXEC, None, origin.turn)
         is_clean = await permissions.terminal.find_box()
         suffix = ", alone in a clean layer" if is_clean else ""
-        host.emit(ToolOutput(call=origin.call, text=f"{todo.id} is proved by $ {todo.verify}{suffix}\n"))
+        host.emit(ToolOutput(call=origin.call, text=f"{todo.id} is verified by $ {todo.verify}{suffix}\n"))
         try:
             if is_clean:
                 result = await _run_clean(host, origin, todo)

@@ -56,7 +56,7 @@ def explain_no_search(context: TurnContext) -> str:
         return settings.explain_absence()
     provider: object = route.provider
     has_search = isinstance(provider, SearchingProvider) and provider.can_search(route.model)
-    return "" if has_search else f"the API of {route.id} has no search of its own"
+    return "" if has_search else f"the API of {route.id} has no built-in search"
 
 
 async def answer_question(context: TurnContext, wrap: Callable[[int], str], question: str) -> tuple[str, int]:
@@ -76,8 +76,8 @@ async def answer_question(context: TurnContext, wrap: Callable[[int], str], ques
         except ProviderError:
             continue
     raise WebFailed(
-        "The page was fetched, and no model answered the question about it.",
-        hint="Fetch it without `prompt`, and read it.",
+        "The page was fetched, but no model answered the question about it.",
+        hint="Fetch it without `prompt` and read it.",
         code="no_answer",
     )
 
@@ -97,11 +97,11 @@ async def fetch_mentioned(context: TurnContext, urls: Sequence[str]) -> list[Sho
         for url in urls:
             try:
                 if not isinstance(visitor, PageVisitor) or not is_open:
-                    raise WebFailed("Pages can't be fetched here.", hint="Paste what matters.", code="denied")
+                    raise WebFailed("Pages can't be fetched here.", hint="Paste the relevant part.", code="denied")
                 visitor.is_deferred = True
                 pages.append(await visitor.visit(PageRequest(url=url)))
             except WebFailed as problem:
-                message = f"@{url} does not go with the prompt: {problem.message}"
+                message = f"@{url} is not sent with the prompt: {problem.message}"
                 context.emit(Notice(level="warning", message=message, hint=problem.hint))
                 pages.append(_explain_missing(url, problem))
     finally:

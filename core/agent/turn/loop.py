@@ -156,7 +156,7 @@ class Turn:
                 await self._hooks.report_failure()
         except Exception as error:  # A fault of the program is reported, and the session continues.
             hint = f"Try again. {describe_crash_report(save_crash_report(error, 'a turn'))}"
-            fault = AgentTuiError(f"An unexpected fault ended the turn ({type(error).__name__}).", hint=hint)
+            fault = AgentTuiError(f"An unexpected error ended the turn ({type(error).__name__}).", hint=hint)
             self._fail(fault, retryable=True)
 
     def _fail(self, error: AgentTuiError, *, retryable: bool) -> None:

@@ -90,7 +90,7 @@ class TurnPolicy(Struct, eq=False):
                 Notice(
                     level="info",
                     message=f"The build stopped: {count} left.",
-                    hint="Building again goes on there (b in the plan, or /build).",
+                    hint="Building again continues from there (b in the plan, or /build).",
                 )
             )
             return False
@@ -142,7 +142,7 @@ class TurnHooks(Struct, eq=False):
         fields = {"task": prompt, "prompt": prompt, "attachments": []}
         outcome = await hooks.run(HookOccasion(event=event, fields=fields, subjects=self._list_subjects(event)))
         if outcome.is_denied:
-            hint = "Nothing of it was sent. /hooks lists the hooks."
+            hint = "Nothing was sent. /hooks lists the hooks."
             raise PromptRefused(outcome.describe_refusal(), hint=hint)
         return "\n".join(filter(None, (*contexts, outcome.context)))
 

@@ -73,7 +73,7 @@ def prepare_job_stop(session: Session, command: cmd.JobStop) -> Effect:
     jobs = session.terminal.jobs
     living = [job.id for job in jobs.running_jobs]
     if command.job and command.job not in living:
-        raise CommandRejected(f"no job {command.job!r} runs.", code="job_unknown")
+        raise CommandRejected(f"no job {command.job!r} is running.", code="job_unknown")
 
     async def stop() -> None:
         for job in [command.job] if command.job else living:
@@ -91,14 +91,16 @@ async def run_verify(terminal: Terminal, hooks: SessionHooks, plan: str, todo: T
     which is reported already. Raises `CommandRejected` if there is no box, or a hook refuses it."""
     if not await terminal.find_box():
         raise CommandRejected(
-            f"{todo.id} is proved by `{todo.verify}`, and nothing on this machine can hold what it does.",
+            f"{todo.id} is verified by `{todo.verify}`, and commands can't be sandboxed on this machine.",
             hint="Run it yourself, and set the status in the plan file.",
             code="not_contained",
         )
     command = UserCommand(terminal, todo.verify, is_clean=True)
     if refusal := await find_hook_refusal(hooks, todo.verify, command.call):
         raise CommandRejected(
-            f"{todo.id} is not completed, as its command was not run: {refusal}", hint=HOOKS_HINT, code="hook_refused"
+            f"{todo.id} is not completed, because its command was not run: {refusal}",
+            hint=HOOKS_HINT,
+            code="hook_refused",
         )
     await command.run()
     await report_command(hooks, todo.verify, command)
@@ -111,7 +113,7 @@ async def run_verify(terminal: Terminal, hooks: SessionHooks, plan: str, todo: T
 def build_verification_error(todo: Todo, verification: TodoVerified | None) -> CommandRejected:
     """Return the error for a todo whose command did not pass."""
     code = verification.exit_code if verification is not None else None
-    outcome = "it did not come to an end" if code is None else f"exit code {code}"
+    outcome = "it did not finish" if code is None else f"exit code {code}"
     output = (verification.output.strip() if verification is not None else "") or "(no output)"
     reason = f"{verification.problem}\n" if verification is not None and verification.problem else ""
     return CommandRejected(

@@ -58,7 +58,7 @@ def _read_pending(
         versions[path] = (base, _select_hunks(change, base, pending, query.hunks) if query.hunks else pending)
     for bulk in session.state.review.bulks:
         if bulk.needs_verdict and is_selected(bulk.root, query.paths):
-            left_out[bulk.root] = "it is decided on as a whole"
+            left_out[bulk.root] = "it is accepted as a whole"
     return versions
 
 

@@ -44,8 +44,10 @@ _CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
 STOP_LIMIT: Final = 15.0  # seconds for an interrupted turn to end
 MAX_HISTORY: Final = 40_000  # characters of the conversation that the agent is sent
 MAX_TURNS: Final = 50  # prompts in one turn, if the user sends messages meanwhile
-NOT_STARTED_HINT: Final = "Its words are above. agent-tui doctor says what holds it; [agent_servers] can name its mode."
-DROPPED_NOTICE: Final = "{} mode keeps nothing: what it wrote in its box was thrown away."
+NOT_STARTED_HINT: Final = (
+    "Its message is above. agent-tui doctor describes the sandbox; [agent_servers] can set its mode."
+)
+DROPPED_NOTICE: Final = "{} mode keeps no changes: what it wrote in its sandbox was dropped."
 _ENDS: Final[Mapping[str, ev.TurnEnd]] = {
     "end_turn": "done",
     "max_tokens": "limit",
@@ -56,9 +58,9 @@ _ENDS: Final[Mapping[str, ev.TurnEnd]] = {
 _REASONS: Final[Mapping[str, str]] = {
     "end_turn": "",
     "cancelled": "",
-    "max_tokens": "The agent's model reached its limit of tokens.",
-    "max_turn_requests": "The agent reached its own limit of model calls in one turn.",
-    "refusal": "The agent refused to go on.",
+    "max_tokens": "The agent's model reached its token limit.",
+    "max_turn_requests": "The agent reached its own limit of model calls per turn.",
+    "refusal": "The agent refused to continue.",
 }
 
 
@@ -88,7 +90,7 @@ class HostedTurn:
     async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
         """Answer a request of the agent."""
         if not self._is_prompted:
-            raise AcpError("no prompt is being worked on", number=METHOD_NOT_FOUND)
+            raise AcpError("no prompt is running", number=METHOD_NOT_FOUND)
         return await self._requests.answer(method, params)
 
     def notice(self, method: str, params: Mapping[str, Any]) -> None:
@@ -155,7 +157,7 @@ class HostedTurn:
         state, self._is_prompted = self._context.state, True
         for _ in range(MAX_TURNS):
             reason = await process.prompt(blocks)
-            self._end = (_ENDS.get(reason, "failed"), _REASONS.get(reason, f"The agent ended its turn by {reason!r}."))
+            self._end = (_ENDS.get(reason, "failed"), _REASONS.get(reason, f"The agent ended its turn: {reason!r}."))
             if not state.pending_steers or self._end[0] != "done":
                 return
             steers = dict(state.pending_steers)
@@ -205,7 +207,9 @@ class HostedTurn:
         pictures = [attachment for attachment in attachments if attachment.media_type.startswith("image/")]
         if len(pictures) < len(attachments) or (pictures and not (isinstance(takes, dict) and takes.get("image"))):
             self._context.emit(
-                ev.Notice(level="warning", message=f"{self._agent.name} is not sent what it can't take.")
+                ev.Notice(
+                    level="warning", message=f"Content that {self._agent.name} does not accept was not sent to it."
+                )
             )
         if not (isinstance(takes, dict) and takes.get("image")):
             return []
@@ -231,7 +235,7 @@ class HostedTurn:
             paragraphs.append(
                 "\n".join(
                     [
-                        "The user reviewed what you wrote. Accepted hunks are in the files, rejected ones are gone:",
+                        "The user reviewed your edits. Accepted hunks are in the files; rejected ones are removed:",
                         *lines,
                     ]
                 )
@@ -258,7 +262,7 @@ def _render_history(messages: tuple[Message, ...]) -> str:
         if isinstance(message, UserMessage | AssistantMessage) and message.content
     ]
     text = "\n\n".join(lines)[-MAX_HISTORY:]
-    return f"What was said before:\n\n{text}" if text else ""
+    return f"The conversation so far:\n\n{text}" if text else ""
 
 
 class AgentRequests:
@@ -271,7 +275,7 @@ class AgentRequests:
         """Return the result of a request. Raises `AcpError`."""
         if method == "session/request_permission":
             return await self._answer_permission(params)
-        raise AcpError(f"{method} is not offered here", number=METHOD_NOT_FOUND)
+        raise AcpError(f"{method} is not available here", number=METHOD_NOT_FOUND)
 
     async def _answer_permission(self, params: Mapping[str, Any]) -> Any:
         tool_call, options = params.get("toolCall"), _read_options(params)
@@ -302,7 +306,8 @@ class AgentRequests:
             return ""
         call.is_refused = True
         return (
-            f"{self._agent} ran a command without asking, and was ended: {call.command[:300]}\n{policy_decision.reason}"
+            f"{self._agent} ran a command without asking, and was stopped: {call.command[:300]}\n"
+            f"{policy_decision.reason}"
         )
 
     def _decide(self, call: HostedCall) -> PolicyDecision:
@@ -324,7 +329,7 @@ class AgentRequests:
                 call=call.id,
                 kind="command" if is_command else "tool",
                 subject=call.command if is_command else call.title,
-                containment=f"in the box of {self._agent}, over the shadow",
+                containment=f"in the sandbox of {self._agent}, over the shadow",
                 options=tuple(decision for decision in _DECISIONS if decision in options),
                 reason=reason,
                 mode=self._context.state.mode,

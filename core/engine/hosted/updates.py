@@ -321,7 +321,7 @@ class UpdateReader:
     def find_failure(self) -> str:
         """Return why this turn had no effect, "" = it had one, or needed none."""
         if self._is_broken:
-            words = self.answer_text.strip()[-300:] or "it did not say which"
+            words = self.answer_text.strip()[-300:] or "it gave no reason"
             return f"{self._agent} ended the turn with an error: {words}"
         attempted_calls = [call for call in self._all_calls if call.kind not in _NO_WORK and not call.is_refused]
         failed_calls = [call for call in attempted_calls if not call.has_run]

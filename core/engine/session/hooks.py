@@ -35,7 +35,7 @@ from core.state.session import SessionState
 from core.workspace import Workspace
 
 END_LIMIT: Final = 10.0  # seconds for all hooks at the end of a session
-LEFT_HINT = "It waits for the review still. /hooks lists the hooks."
+LEFT_HINT = "It is still pending review. /hooks lists the hooks."
 
 
 def open_session_hooks(
@@ -88,7 +88,9 @@ def _notify_waiting(terminal: Terminal, hooks: SessionHooks, event: ev.ApprovalR
     is_approval = isinstance(event, ev.ApprovalRequested)
     kind = "permission_prompt" if is_approval else "elicitation_dialog"
     message = (
-        f"Waiting for your yes: {event.subject}" if isinstance(event, ev.ApprovalRequested) else "A question waits."
+        f"Waiting for your approval: {event.subject}"
+        if isinstance(event, ev.ApprovalRequested)
+        else "You have a question to answer."
     )
     occasion = HookOccasion(
         event=HookEvent.NOTIFICATION,

@@ -63,7 +63,7 @@ class ProjectIndex:
         self._on_progress = on_progress
         self._tasks = TaskOwner()
         self._following: asyncio.Task[None] | None = None
-        self._status = IndexStatus(problem="" if is_enabled else "it is switched off: index.enabled")
+        self._status = IndexStatus(problem="" if is_enabled else "it is turned off: index.enabled")
         self._status_changed = asyncio.Event()
         self._watcher: FileWatcher | None = None
         self._swept_at = 0.0
@@ -98,7 +98,7 @@ class ProjectIndex:
         try:
             is_ours = await self._link.ensure()
         except OSError as problem:
-            self._set_status(IndexStatus(state="failed", problem=f"the index can't be made: {problem}"))
+            self._set_status(IndexStatus(state="failed", problem=f"the index can't be created: {problem}"))
             return
         if not is_ours and self._following is None:
             self._following = self._tasks.start(self._follow(), name="index of another process")
@@ -113,7 +113,7 @@ class ProjectIndex:
                         return
                 await pause(_FOLLOW_SECONDS)
         except OSError as problem:
-            self._set_status(IndexStatus(state="failed", problem=f"the index can't be made: {problem}"))
+            self._set_status(IndexStatus(state="failed", problem=f"the index can't be created: {problem}"))
         finally:
             self._following = None
 
@@ -155,7 +155,7 @@ class ProjectIndex:
     async def read(self, work: Callable[[IndexReader], T]) -> T:
         """Return the result of `work` on the index, run in a thread. Raises `IndexFailed`."""
         if not self._enabled:
-            raise IndexFailed("the index is switched off.", hint="index.enabled = true", code="index_off")
+            raise IndexFailed("the index is turned off.", hint="index.enabled = true", code="index_off")
         self._sweep_unwatched()
         async with self._reading:
             try:
@@ -314,9 +314,7 @@ class BuilderLink:
             return
         self._starts += 1
         if self.has_given_up:
-            self._on_status(
-                IndexStatus(state="failed", problem="its builder died again and again; `agent-tui index build`")
-            )
+            self._on_status(IndexStatus(state="failed", problem="its builder keeps crashing; `agent-tui index build`"))
             return
         await pause(self._starts)
         with suppress(OSError):

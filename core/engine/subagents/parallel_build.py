@@ -36,8 +36,8 @@ from core.protocol.documents import Todo, TodoStatus
 from core.state.session import SubagentState
 from core.tasks import cancel_tasks
 
-STOPPED_REASON: Final = "it was stopped; building again goes on with it"
-UNWANTED_REASON: Final = "its todo is not in progress any more; what was done is kept with the subagent"
+STOPPED_REASON: Final = "it was stopped; building again continues it"
+UNWANTED_REASON: Final = "its todo is no longer in progress; its work stays with the subagent"
 
 
 class ParallelBuild(SubagentTurn):
@@ -209,20 +209,20 @@ class ParallelBuild(SubagentTurn):
             return
         if merge.conflicts:
             self._wait_for_user(todo, self.session.state.subagents[runner.id])
-            message = f"{todo.id} clashes with what others did in {', '.join(merge.conflicts)}."
-            hint = "Settle it in the review (t); the todo is ticked off then."
+            message = f"{todo.id} conflicts with other changes in {', '.join(merge.conflicts)}."
+            hint = "Settle it in the review (t); the todo is completed then."
             self.context.emit(ev.Notice(level="warning", message=message, hint=hint))
             return
         reason = await verify_todo(self.context, todo) if todo.verify and others else ""
         if reason:
-            self._reasons[todo.id] = f"with what others did meanwhile it does not pass. {reason}"
+            self._reasons[todo.id] = f"together with the others' changes it does not pass. {reason}"
             return
         self._set_status(todo.id, "completed")
 
     def _wait_for_user(self, todo: Todo, subagent: SubagentState) -> None:
         self._conflicted[todo.id] = subagent
         paths = ", ".join(f"`{path}`" for path in find_unresolved_paths(self.session, subagent))
-        self._reasons[todo.id] = f"its changes clash with others in {paths}"
+        self._reasons[todo.id] = f"its changes conflict with others in {paths}"
 
     def find_outcome(self) -> tuple[ev.TurnEnd, str]:
         if self._limit:
@@ -242,5 +242,5 @@ class ParallelBuild(SubagentTurn):
         lines = [f"Built by subagents: {done_count} of {len(todos)} todos are completed."]
         lines += [f"- {key}: {reason.splitlines()[0]}" for key, reason in self._reasons.items() if reason]
         waiting = [todo.id for todo in todos if todo.status not in DONE and not self._reasons.get(todo.id)]
-        lines += [f"- not begun or not finished: {', '.join(waiting)}"] if waiting else []
+        lines += [f"- not started or not finished: {', '.join(waiting)}"] if waiting else []
         return "\n".join(lines)

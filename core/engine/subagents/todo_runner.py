@@ -23,11 +23,11 @@ from core.protocol.review import Origin
 
 MAX_TURNS: Final = 3  # turns to make the `verify` command pass
 RESUMED_INSTRUCTION: Final = (
-    "It was begun before and not finished: look at what is changed already, and go on from there."
+    "It was started before and not finished: see what is changed already, and continue from there."
 )
 UNANSWERED_INSTRUCTION: Final = (
-    "You stopped with a question that nobody could answer: ask with ask_question what only the user can say, decide "
-    "the rest yourself, and go on."
+    "You stopped with a question that nobody could answer: use ask_question for what only the user can "
+    "say, decide the rest yourself, and continue."
 )
 
 
@@ -64,7 +64,7 @@ class TodoRunner(SubagentRunner):
             if self.reporter.last_words.endswith("?") and not is_done:
                 return SubagentEnd(reason="done", message=f"It asks: {self.reporter.last_words[-MAX_LAST_WORDS:]}")
             if not (is_done or self.task.todo.verify or self._has_worked):
-                message = f"It did nothing. {self.reporter.last_words[-MAX_LAST_WORDS:]}".strip()
+                message = f"It changed nothing. {self.reporter.last_words[-MAX_LAST_WORDS:]}".strip()
                 return SubagentEnd(reason="failed", message=message)
             reason = await self._verify()
             if not reason:

@@ -93,9 +93,9 @@ def _describe_index(status: IndexStatus) -> str:
             return ""
         case "building":
             share = f" ({status.indexed} of {status.files} files)" if status.files else ""
-            return f"the index is being built{share}, and symbols may be missing until it is"
+            return f"the index is still being built{share}, so symbols may be missing"
         case _:
-            return f"there is no index of symbols{f': {status.problem}' if status.problem else ''}"
+            return f"there is no symbol index{f': {status.problem}' if status.problem else ''}"
 
 
 def build_session_reader(session: Session) -> FileReader:

@@ -144,5 +144,5 @@ async def add_similar_names(error: ProviderError, provider: Provider, model: str
         return error
     suggestions = difflib.get_close_matches(model, names, n=3, cutoff=0.5) or sorted(names)[:3]
     if suggestions:
-        error.hint = f"It has: {', '.join(suggestions)}. Choose one with /model."
+        error.hint = f"Available: {', '.join(suggestions)}. Choose one with /model."
     return error

@@ -73,7 +73,7 @@ def _build_error(command: str, reason: str) -> ProviderError:
     return ProviderError(
         f"The key command `{redact(command)}` {reason.rstrip('.')}.",
         code="key_command_failed",
-        hint="Run it in a terminal of yours, or correct `key_command` in your configuration.",
+        hint="Run it in a terminal, or fix `key_command` in your configuration.",
     )
 
 
@@ -101,7 +101,7 @@ def find_key(
         return run_key_command(command), KEY_COMMAND
     if variable and (value := os.environ.get(variable, "").strip()):
         if not value.isascii() or not value.isprintable():
-            raise ConfigError(f"{variable} holds no key: a key is one word in ASCII.", hint=f"Set {variable} anew.")
+            raise ConfigError(f"{variable} is not a key: a key is one word in ASCII.", hint=f"Set {variable} again.")
         return Secret(value), f"environment variable {variable}"
     name = build_account(provider, base_url)
     asks = keyring and not is_loopback(base_url)
@@ -116,7 +116,7 @@ def store_key(provider: str, key: str, *, base_url: str, seconds: float = KEYRIN
     """Store a key for a provider at an address, and return where. Raises `ConfigError` for a bad key, `StateError`."""
     key = key.strip()
     if not key.isascii() or not key.isprintable() or " " in key or len(key) < 6:
-        raise ConfigError("that does not look like a key.", hint="Paste the key alone, one word.")
+        raise ConfigError("that does not look like a key.", hint="Paste only the key, one word.")
     secret, name = Secret(key), build_account(provider, base_url)
     path = get_state_dir() / FILE_NAME
     if not is_loopback(base_url) and _ask_keyring(lambda ring: _is_stored(ring, name, secret), seconds):
@@ -178,7 +178,7 @@ def _read(path: Path) -> dict[str, str]:
     try:
         return decode_json(data, dict[str, str]) if data is not None else {}
     except msgspec.MsgspecError:
-        raise ConfigError(f"{path} is damaged.", hint="Remove it, and store the key again.") from None
+        raise ConfigError(f"{path} is damaged.", hint="Remove it, and save the key again.") from None
 
 
 def _write(path: Path, keys: dict[str, str]) -> None:
@@ -186,6 +186,6 @@ def _write(path: Path, keys: dict[str, str]) -> None:
         write_private(path, msgspec.json.format(msgspec.json.encode(keys), indent=2) + b"\n")
     except OSError as error:
         raise StateError(
-            f"the key can't be stored in {path}: {error.strerror}.",
-            hint="Make the directory writable, or put the key into the environment.",
+            f"the key can't be saved in {path}: {error.strerror}.",
+            hint="Make the directory writable, or set the key in the environment.",
         ) from None

@@ -248,7 +248,7 @@ def answer_gone(_: Request[Any, Any, Any], problem: EngineGone) -> Response[byte
 def answer_fault(_: Request[Any, Any, Any], problem: Exception) -> Response[bytes]:
     """Answer an unexpected fault; its report is saved and named."""
     report = describe_crash_report(save_crash_report(problem, "the server"))
-    return build_problem(500, "internal", f"unexpected fault: {type(problem).__name__}.", report)
+    return build_problem(500, "internal", f"unexpected error: {type(problem).__name__}.", report)
 
 
 def answer_undecodable(_: Request[Any, Any, Any], problem: Exception) -> Response[bytes]:

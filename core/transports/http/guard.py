@@ -89,7 +89,7 @@ class Guard:
         if scope["type"] == "http":
             self._check_body(scope, headers)
             if self._count >= self.max_requests:
-                raise HttpRefused(503, "server_busy", "too many requests are at work.", retry_after=1)
+                raise HttpRefused(503, "server_busy", "too many requests are running.", retry_after=1)
         return grant
 
     def _check_body(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
@@ -100,7 +100,9 @@ class Guard:
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if has_body and kind != b"application/json":
             hint = "Send the header `Content-Type: application/json`."
-            raise HttpRefused(415, "content_type_refused", "the body has to be JSON, and say so.", hint=hint)
+            raise HttpRefused(
+                415, "content_type_refused", "the body has to be JSON, with that content type.", hint=hint
+            )
         if length.isdigit() and int(length) > self.max_body:
             raise _build_too_large(self.max_body)
 
@@ -143,7 +145,7 @@ class _Exchange:
                 message = await self._receive()
         except TimeoutError:
             hint = "Send it in one go."
-            return await self._refuse(HttpRefused(408, "body_too_slow", "the body did not come in time.", hint=hint))
+            return await self._refuse(HttpRefused(408, "body_too_slow", "the body did not arrive in time.", hint=hint))
         self._size += len(message.get("body", b""))
         if self._size > self._max_body:
             return await self._refuse(_build_too_large(self._max_body))

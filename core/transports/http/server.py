@@ -53,7 +53,7 @@ class ListenAddress(Struct, frozen=True, kw_only=True):
         """Raise `ConfigError` for an address that other machines reach without TLS."""
         if self.socket_path is None and self.certificate is None and not is_loopback(self.host):
             raise ConfigError(
-                f"other machines reach {self.host}, and what is said there could be read on the way.",
+                f"other machines reach {self.host}, and the traffic could be read on the way.",
                 hint="Give --tls-cert and --tls-key, or stay on 127.0.0.1 and come by ssh -L.",
                 code="tls_missing",
             )

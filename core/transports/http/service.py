@@ -92,12 +92,12 @@ def find_local_path(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError as problem:
-        raise CommandRejected(f"{url[:300]!r} is no address: {problem}.", code="repository_invalid") from None
+        raise CommandRejected(f"{url[:300]!r} is not an address: {problem}.", code="repository_invalid") from None
     if parts.scheme.lower() != "file":
         return ""
     path = unquote(parts.path)
     if parts.netloc or not path.startswith("/"):
-        raise CommandRejected(f"{url[:300]!r} names no path.", hint="file:///path", code="repository_invalid")
+        raise CommandRejected(f"{url[:300]!r} has no path.", hint="file:///path", code="repository_invalid")
     return path
 
 
@@ -125,8 +125,8 @@ class HttpService(Struct, frozen=True, eq=False):
             directory = None
         if directory is None or not directory.is_dir() or not directory.is_relative_to(self.directory):
             raise CommandRejected(
-                f"{path[:300]!r} is no directory that is served.",
-                hint=f"It has to be {self.directory}, or lie in it.",
+                f"{path[:300]!r} is not a directory of this server.",
+                hint=f"It has to be {self.directory}, or inside it.",
                 code="workspace_refused",
             )
         return directory

@@ -181,5 +181,5 @@ async def test_what_is_too_large_to_copy_is_read_in_place(tmp_path: Path):
     ended = await running.wait()
     assert "".join(heard).startswith("module\n")
     assert "Permission denied" in "".join(heard)
-    assert ended.notes == ("Read-only in this tier, since too large to copy: node_modules",)
+    assert ended.notes == ("Read-only in this tier, because too large to copy: node_modules",)
     assert list((tmp_path / "state").iterdir()) == []

@@ -137,9 +137,9 @@ def test_half_a_json_is_no_answer(text):
 
 
 def test_what_hung_is_no_answer_even_if_it_had_said_no_such_thing():
-    hook_answer = read_answer(hook(fails_closed=True), HookRun(problem="it had not ended after 2 s"))
-    assert (hook_answer.permission, hook_answer.failure) == ("deny", "it had not ended after 2 s")
-    assert "it had not ended" in hook_answer.reason
+    hook_answer = read_answer(hook(fails_closed=True), HookRun(problem="it was still running after 2 s"))
+    assert (hook_answer.permission, hook_answer.failure) == ("deny", "it was still running after 2 s")
+    assert "it was still running" in hook_answer.reason
 
 
 def test_words_of_claudes_hooks_are_context_where_that_is_meant_and_nothing_elsewhere():

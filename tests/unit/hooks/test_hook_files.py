@@ -47,7 +47,7 @@ def test_scripts_of_the_user_and_of_plug_ins_are_found_from_their_places(tmp_pat
 
 
 def test_a_script_that_is_gone_is_told_before_anything_runs(tmp_path):
-    assert explain_missing(hook("python3 hooks/gone.py"), tmp_path) == "its script is not there: hooks/gone.py"
+    assert explain_missing(hook("python3 hooks/gone.py"), tmp_path) == "its script does not exist: hooks/gone.py"
     (tmp_path / "hooks").mkdir()
     (tmp_path / "hooks" / "gone.py").write_text("")
     assert explain_missing(hook("python3 hooks/gone.py"), tmp_path) == ""

@@ -142,7 +142,7 @@ DATED = Settings(
 
 
 def test_azure_is_where_the_account_is(monkeypatch):
-    with pytest.raises(ConfigError, match="nothing says where Azure OpenAI is"):
+    with pytest.raises(ConfigError, match="the address of Azure OpenAI is not set"):
         resolve_provider("azure/my-gpt")
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", f"{AZURE}/")
     endpoint = build_endpoint("azure", PLAIN, "my-gpt")

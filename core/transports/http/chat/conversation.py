@@ -75,7 +75,9 @@ class Conversation:
         """Attach the pictures of a prompt and return its command. The first prompt brings earlier messages along."""
         is_first = not self.state.turns
         if self.state.current_turn is not None:  # checked here, so that a refused prompt changes neither mode nor model
-            raise CommandRejected("a turn is running.", hint="Wait for its end, or interrupt it.", code="turn_running")
+            raise CommandRejected(
+                "a turn is running.", hint="Wait until it ends, or interrupt it.", code="turn_running"
+            )
         limits = build_tool_limits(request, await self._list_tools() if request.tools is not None else ())
         sent_indexes = pictures if is_first else [index for index in pictures if index == len(request.messages) - 1]
         labels = {index: await self._attach(pictures[index]) for index in sent_indexes}

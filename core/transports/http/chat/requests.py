@@ -85,7 +85,7 @@ def decode_picture(url: str, name: str) -> bytes:
     if _ALIASES.get(kind, kind) not in READABLE_TYPES:
         known_types = ", ".join(sorted(readable_type.removeprefix("image/") for readable_type in READABLE_TYPES))
         raise CommandRejected(
-            f"{name} is of the type {kind[:_MAX_EXCERPT]!r}, which is no picture that can be read.",
+            f"{name} is of the type {kind[:_MAX_EXCERPT]!r}, which is not a readable picture.",
             hint=f"image/… of {known_types} can be sent.",
             code=PICTURE_REFUSED,
         )
@@ -218,7 +218,7 @@ def check_open_files(paths: Sequence[str]) -> None:
         pure = PurePosixPath(path)
         if not path or pure.is_absolute() or ".." in pure.parts or "\0" in path:
             raise CommandRejected(
-                f"openFiles has {path[:200]!r}, which is no path in the project.", code="path_refused"
+                f"openFiles has {path[:200]!r}, which is not a path in the project.", code="path_refused"
             )
 
 

@@ -153,7 +153,7 @@ async def test_a_place_that_cannot_be_written_is_told(project):
     async with opened(project) as index:
         status = await index.wait_ready(60)
         assert status.state == "failed"
-        assert "can't be made" in status.problem
+        assert "can't be created" in status.problem
         assert await index.find_symbols(["Basket"]) == {}
 
 
@@ -162,7 +162,7 @@ async def test_a_damaged_index_is_made_anew_and_that_is_said(project):
     (project.parent / "state" / FILE_NAME).write_bytes(b"no index" * 1_000)
     async with opened(project) as index:
         status = await index.wait_ready(60)
-        assert (status.state, "made anew" in status.problem) == ("ready", True)
+        assert (status.state, "being rebuilt" in status.problem) == ("ready", True)
         assert await index.find_symbols(["Basket"])
 
 
@@ -235,4 +235,4 @@ async def test_an_index_that_turns_out_to_be_damaged_is_made_anew_and_that_is_sa
 
         assert not await is_found_again()
         assert await progress.until(is_found_again)
-        assert any("damaged" in status.problem and "made anew" in status.problem for status in progress)
+        assert any("damaged" in status.problem and "being rebuilt" in status.problem for status in progress)

@@ -33,4 +33,4 @@ class Desk:
 async def test_directories_may_be_written_as_patterns_and_one_of_all_is_all(given, directories):
     desk = Desk()
     outcome = await CodebaseSearch(query="x", target_directories=given).run(desk)
-    assert (desk.asked.directories, outcome.content) == (directories, "Nothing was found.")
+    assert (desk.asked.directories, outcome.content) == (directories, "Nothing found.")
