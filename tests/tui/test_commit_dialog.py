@@ -79,7 +79,7 @@ async def test_ctrl_s_commits_what_is_shown_with_the_words_of_the_user(committin
         assert read(dialog, "facts").split("\n") == [
             "~ src/[a].py  +3 −1",
             "+ new.txt  +2 −0",
-            "Left out: x.bin: git stores it by a filter",
+            "Left out: x.bin: git stores it with a filter",
         ]
         await on.pilot.press(*["down"] * 5, "o", "k", "ctrl+s")
         await on.until(lambda: on.sent(c.CommitMake))

@@ -45,7 +45,7 @@ async def test_the_page_shows_every_part_its_reason_and_the_notes(stage, size):
         assert [row.split() for row in rows] == [["9", "tools"], ["120", "·", "add", "·", "utils.ts:3-9"]]
         assert said(on, "listing-sum") == "900 of 1,000 tokens"
         assert said(on, "listing-notes") == "\n".join(NOTES)
-        assert said(on, "listing-reason").startswith("What the agent can do. Can't leave it out: it is the beginning")
+        assert said(on, "listing-reason").startswith("What the agent can do. Can't leave it out: it starts")
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)])
@@ -84,7 +84,7 @@ async def test_a_part_that_stays_says_why_and_another_row_forgets_the_first_stro
         await on.open_listing("/context", "ContextDialog")
         await on.pilot.press("d", "d")
         await on.pilot.pause()
-        assert said(on, "listing-reason") == "Can't leave it out: it is the beginning of every request."
+        assert said(on, "listing-reason") == "Can't leave it out: it starts every request."
         await on.pilot.press("j", "d", "k", "j", "d")
         await on.pilot.pause()
         assert on.sent(c.ContextDrop) == []

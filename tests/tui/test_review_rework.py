@@ -296,7 +296,7 @@ async def test_a_red_change_says_why_and_a_labelled_one_only_that():
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         line = app.query_one(".review--risk")
-        assert str(line.render()) == "! It runs by itself when git commits. Accept it on its own and confirm."
+        assert str(line.render()) == "! It runs automatically when git commits. Accept it on its own and confirm."
         await settle(pilot, "]")
         assert str(line.render()) == "! It runs whenever pytest starts here."
 
