@@ -87,7 +87,7 @@ class ExternalTerms(Struct, frozen=True, kw_only=True):
     must_ask: bool = False
     is_unasked: bool = False
     host: str = ""
-    caution: str = ""
+    caution: str | None = None
 
 
 def decide_external(target: str, terms: ExternalTerms, *, rules: Sequence[PermissionRule]) -> PolicyDecision:
@@ -99,7 +99,7 @@ def decide_external(target: str, terms: ExternalTerms, *, rules: Sequence[Permis
         return PolicyDecision(choice="deny", reason="This mode calls only tools that say that they change nothing.")
     if terms.must_ask:
         return PolicyDecision(choice="ask", reason="Its server wants you to be asked each time.")
-    if rule is not None and not terms.caution:
+    if rule is not None and terms.caution is None:
         return PolicyDecision(choice=rule.choice, reason=_format_reason(rule))
     if terms.is_unasked:
         return PolicyDecision(choice="allow", reason="What this server changes is held for the review.")
@@ -109,7 +109,7 @@ def decide_external(target: str, terms: ExternalTerms, *, rules: Sequence[Permis
 def _explain_question(terms: ExternalTerms) -> str:
     if not terms.host:
         return "Each call of a server's tool is asked about."
-    return f"It goes out to {terms.host}, {f'and {terms.caution}' if terms.caution else UNCONTAINED}."
+    return f"It goes out to {terms.host}, {UNCONTAINED if terms.caution is None else f'and {terms.caution}'}."
 
 
 def decide_path(

@@ -88,10 +88,10 @@ class SavedRules:
         choices = {saved_rule.choice for saved_rule in self.load() if saved_rule.digest == digest}
         return "deny" if "deny" in choices else "allow" if choices else None
 
-    def save(self, choice: PermissionChoice, approval: Approval, *, rule: str = "") -> SavedRule:
+    def save(self, choice: PermissionChoice, approval: Approval, *, rule: str | None = None) -> SavedRule:
         """Save an answer: the user's rule (`ConfigError` if it is invalid), else the exact question."""
         new_rule = SavedRule(id=new_id("perm"), choice=choice, at=now_ms(), born=_format_identity(self._root))
-        if rule:
+        if rule is not None:
             new_rule = replace(new_rule, rule=str(parse_rule(rule, choice)))
         else:
             new_rule = replace(

@@ -232,7 +232,7 @@ class Turn:
     async def _run_calls(self, setup: PromptSetup, answer: ModelAnswer) -> bool:
         """Run the calls of an answer. Returns False when one of them ended the turn."""
         calls = [
-            GatedCall(call, document, call.name, answer.problems.get(call.id, ""), call.id == answer.cut_call)
+            GatedCall(call, document, call.name, answer.problems.get(call.id), call.id == answer.cut_call)
             for call, document in ((self._unwrap_call(request), document) for request, document in answer.calls)
         ]
         if self._context.build.plan:

@@ -141,7 +141,7 @@ class Session:
         access.servers.is_available = self.call_permissions.is_tool_granted
         return access
 
-    def _explain_unasked(self, command: str, directory: str) -> str:
+    def _explain_unasked(self, command: str, directory: str) -> str | None:
         self.call_permissions.is_trusted = self.services.trust.trusted
         return self.call_permissions.explain_unasked(command, directory)
 
@@ -493,7 +493,7 @@ class SessionPermissions:
         """Return the granted services of this machine that a command can reach now."""
         services = self.network_grants.list_services()
         reachable_services = (
-            service for service in services if not explain_unreachable(service, Tier.NAMESPACES, os.environ)
+            service for service in services if explain_unreachable(service, Tier.NAMESPACES, os.environ) is None
         )
         return tuple(map(build_service, reachable_services))
 
