@@ -160,7 +160,7 @@ class Approver(Struct, frozen=True):
         """Save an answer that was given for good; if that fails, it still holds for this call."""
         try:
             for rule in rules:
-                await asyncio.to_thread(self.permissions.saved_rules.save, choice, approval, rule=rule)
+                await asyncio.to_thread(self.permissions.rules.saved.save, choice, approval, rule=rule)
         except AgentTuiError as problem:
             self.emit(Notice(level="warning", message=f"Not kept: {problem.message}", hint=problem.hint))
 
@@ -354,7 +354,7 @@ def explain_sandboxed_only(permissions: CallPermissions, tool: RunTerminalCmd) -
         return UNTRUSTED
     if not permissions.terminal.keeps_effects():
         return NO_EFFECTS
-    rules = select_rules(permissions.load_rules(), "Machine")
+    rules = select_rules(permissions.rules.load(), "Machine")
     rule = find_strictest(rule for rule in rules if rule.matches(tool.command))
     return f"The rule {rule} refuses it outside of the box." if rule is not None and rule.choice == "deny" else None
 
@@ -387,7 +387,7 @@ def _build_request(call: str, tool: RunTerminalCmd, approver: Approver, approval
 
 def _answer_by_rule(approver: Approver, request: ApprovalRequested, foreign: str) -> Escalate | Refused:
     """Answer by the user's rules where nobody can be asked; question and answer are emitted like any other."""
-    allowing = select_rules(approver.permissions.load_rules(), "Machine", "allow")
+    allowing = select_rules(approver.permissions.rules.load(), "Machine", "allow")
     is_named = any(rule.matches(request.subject) for rule in allowing)
     directory_problem = _explain_directory(approver.permissions, request.directory)
     approver.emit(request)

@@ -32,7 +32,7 @@ from core.permissions.policy import (
     decide_path,
 )
 from core.permissions.rules import PermissionRule
-from core.permissions.saved_rules import SavedRules
+from core.permissions.saved_rules import SessionRules
 from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.prompts import render
 from core.protocol.events import ForeignReceived, NetworkRefused
@@ -188,7 +188,7 @@ class CallPermissions(Struct):
 
     terminal: Terminal
     settings: Settings
-    saved_rules: SavedRules
+    rules: SessionRules
     network_grants: NetworkGrants
     is_trusted: bool = True
     is_trusted_content: TrustCheck = trust_everything
@@ -217,10 +217,6 @@ class CallPermissions(Struct):
     def is_tool_granted(self, name: str) -> bool:
         """True if the limits of a subagent, if there are any, include a tool."""
         return self.subagent_limits is None or self.subagent_limits.is_tool_allowed(name)
-
-    def load_rules(self) -> tuple[PermissionRule, ...]:
-        """Return the present rules: configured ones, and those that the user saved with an answer."""
-        return (*self.settings.permissions.parse_rules(), *self.saved_rules.parse_rules())
 
     def find_tool_settings(self, name: str) -> ToolSettings:
         """Return the present settings of a tool, by the configuration, the mode and the request."""
@@ -280,7 +276,7 @@ class CallPermissions(Struct):
         the tool that uses them."""
         shadow = self.terminal.host.shadow
         return PathGuard(
-            shadow.ignore, shadow.merged_tree.resolve_links, self.load_rules(), approved_paths, self._list_allowed(tool)
+            shadow.ignore, shadow.merged_tree.resolve_links, self.rules.load(), approved_paths, self._list_allowed(tool)
         )
 
     def _list_allowed(self, tool: str) -> tuple[tuple[str, ...], ...]:
@@ -333,13 +329,13 @@ class CallPermissions(Struct):
             is_manual=self.settings.commands.policy == "human",
             directory=directory,
         )
-        decision = decide_call(Access.EXEC, command, terms, rules=self.load_rules())
+        decision = decide_call(Access.EXEC, command, terms, rules=self.rules.load())
         return None if decision.choice == "allow" else decision.reason or "the user wants to be asked about commands."
 
     def explain_denied_command(self, command: str) -> str | None:
         """Explain why a rule of the user denies a command that is not the agent's; None: none does."""
         terms = CommandTerms(is_contained=True, is_unasked=True)
-        decision = decide_call(Access.EXEC, command, terms, rules=self.load_rules())
+        decision = decide_call(Access.EXEC, command, terms, rules=self.rules.load())
         return decision.reason if decision.choice == "deny" else None
 
     def decide(self, access: Access, tool: Tool[object], *, is_typed: bool = False) -> PolicyDecision:
@@ -383,7 +379,7 @@ class CallPermissions(Struct):
             host=host,
             caution=grants.explain_caution() if is_new else None,
         )
-        return decide_external(tool.target, terms, rules=self.load_rules())
+        return decide_external(tool.target, terms, rules=self.rules.load())
 
     def _decide_on_call(self, access: Access, tool: Tool[object], *, is_typed: bool) -> PolicyDecision:
         is_contained, subject = self.terminal.is_contained, tool.subject()
@@ -397,9 +393,9 @@ class CallPermissions(Struct):
             is_manual=policy == "human" and not is_typed,
             is_unasked=policy == "auto" and tier.can_run_unasked,
             directory=self.terminal.shell.directory,
-            saved_choice=self.saved_rules.find_choice(self.build_call_approval(tool)),
+            saved_choice=self.rules.saved.find_choice(self.build_call_approval(tool)),
         )
-        decision = decide_call(access, subject, terms, rules=self.load_rules())
+        decision = decide_call(access, subject, terms, rules=self.rules.load())
         if is_typed and decision.choice == "ask":
             decision = PolicyDecision(choice="allow", reason="The user typed it.")
         targets = self.weigh_request(tool).targets

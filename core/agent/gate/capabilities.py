@@ -208,7 +208,7 @@ def parse_mode(name: str) -> ModeName:
     return name
 
 
-class CapabilityFactory(Struct, frozen=True):
+class CapabilityFactory(Struct, frozen=True, kw_only=True):
     """Builds the capabilities of one turn's calls. `apply_edit`: has a model apply an edit that rules can't place.
 
     `outward`: opens the capabilities of NET, SPAWN and EXTERNAL, which lead out of session and machine.

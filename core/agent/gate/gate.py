@@ -14,19 +14,17 @@ from contextlib import suppress
 from itertools import groupby
 from typing import assert_never, cast
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from core.agent.answer.call_documents import finish_call_documents
 from core.agent.answer.documents import TurnDocuments
 from core.agent.base.approvals import (
-    Approver,
     ask_for_unsandboxed_run,
     build_unsandboxed_approval,
     explain_answer,
     explain_sandboxed_only,
 )
-from core.agent.base.permissions import PATH_ACCESSES, CallPermissions
+from core.agent.base.permissions import PATH_ACCESSES
 from core.agent.base.user_channel import QUESTION_STILL_OPEN
 from core.agent.debug.debug_policy import explain_blocked_edit
 from core.agent.gate.call_hooks import CallHooks
@@ -40,7 +38,7 @@ from core.errors import PathRefused, ToolInputInvalid
 from core.modes import Access, find_modes_granting, is_granted
 from core.permissions.approval import Approved, Escalate, Refused
 from core.permissions.policy import PolicyDecision
-from core.protocol.events import AnyEvent, MessageAppended, ToolFinished, ToolRequested
+from core.protocol.events import MessageAppended, ToolFinished, ToolRequested
 from core.protocol.messages import ToolMessage
 from core.protocol.review import Origin
 from core.shell.long_output import clip_text
@@ -64,18 +62,23 @@ _BOXED = frozenset({Access.EXEC, Access.JOB, Access.PROBE})
 ResultFormat = Callable[[GatedCall], str]
 
 
-class Gate(Struct):
-    """The gate of one turn."""
+class Gate:
+    """The gate of the turn `turn_id`. All that decides on a call comes with the `approver` of its capabilities."""
 
-    documents: TurnDocuments
-    capabilities: CapabilityFactory
-    approver: Approver
-    permissions: CallPermissions
-    tools: Toolset
-    emit: Callable[[AnyEvent], None]
-    turn_id: str
-    diagnostics: EditDiagnostics
-    hooks: CallHooks
+    def __init__(
+        self,
+        capabilities: CapabilityFactory,
+        documents: TurnDocuments,
+        diagnostics: EditDiagnostics,
+        *,
+        tools: Toolset,
+        turn_id: str,
+    ) -> None:
+        self.capabilities, self.documents, self.diagnostics = capabilities, documents, diagnostics
+        self.tools, self.turn_id = tools, turn_id
+        approver = self.approver = capabilities.approver
+        self.permissions, self.emit = approver.permissions, approver.emit
+        self.hooks = CallHooks(approver.hooks, approver.permissions)
 
     async def run(self, calls: Sequence[GatedCall], format_result: ResultFormat, get_warning: ResultFormat) -> None:
         """Run all calls of one step. Every call gets one result, also when cancelled, with `get_warning` at its end."""

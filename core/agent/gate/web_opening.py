@@ -39,7 +39,7 @@ def build_web_offer(context: TurnContext) -> Offer:
 
     async def describe() -> str:
         permissions = context.permissions
-        can_fetch = context.user.is_interactive or select_rules(permissions.load_rules(), "WebFetch", "allow")
+        can_fetch = context.user.is_interactive or select_rules(permissions.rules.load(), "WebFetch", "allow")
         settings = context.settings.web
         searches = explain_no_search(context) is None and "web_search" not in context.tools.disabled
         if not settings.enabled or not (can_fetch or searches) or context.dialect == "command":
