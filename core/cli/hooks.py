@@ -154,7 +154,7 @@ async def _test(directory: Path, table: HookTable, event: HookEvent, fields: Map
         if isinstance(reply, cmd.Reject):
             raise AgentTuiError(reply.message, hint=reply.hint)
         host = engine.terminal(reply.session).host
-        runner, scene = HookRunner(host, lambda: False, lambda _: ""), _build_scene(reply.session, host.workspace)
+        runner, scene = HookRunner(host, lambda: False, lambda _: None), _build_scene(reply.session, host.workspace)
         is_refused = False
         for hook in matching_hooks:
             stdin = encode_payload(build_payload(hook, scene, fields))

@@ -86,7 +86,7 @@ def load_hooks(workspace: Workspace, check: TrustCheck | None) -> HookTable:
         hooks += hook_file.hooks
         problems += hook_file.problems
     for hook in hooks:
-        if missing := explain_missing(hook, workspace.root):
+        if (missing := explain_missing(hook, workspace.root)) is not None:
             problems.append(HookProblem(source=hook.source, message=f"{hook.describe()}: {missing}"))
     return HookTable(hooks=tuple(hooks), held=tuple(untrusted_hooks), problems=tuple(problems))
 
@@ -320,9 +320,9 @@ def _is_directory(path: Path) -> bool:
         return False
 
 
-def explain_missing(hook: Hook, root: Path) -> str:
-    """Explain that a hook's script is missing, "" = it exists, or is unknown."""
+def explain_missing(hook: Hook, root: Path) -> str | None:
+    """Explain that a hook's script is missing; None: it exists, or is unknown."""
     script = find_script(hook, root)
     if script is None or _is_file(script):
-        return ""
+        return None
     return f"{MISSING}: {script.relative_to(root) if script.is_relative_to(root) else script}"

@@ -55,7 +55,7 @@ class Matcher(Struct, frozen=True):
     text: str = ""
     condition: str = ""
     is_glob: bool = False
-    problem: str = ""
+    problem: str | None = None
 
 
 def read_matcher(pattern: object, event: HookEvent, *, is_exact: bool) -> Matcher:
@@ -66,7 +66,7 @@ def read_matcher(pattern: object, event: HookEvent, *, is_exact: bool) -> Matche
         return Matcher()
     if not isinstance(pattern, str):
         return Matcher(problem=f"the matcher {str(pattern)[:100]} is not text: the hook runs for everything.")
-    if fault := explain_pattern(pattern):
+    if (fault := explain_pattern(pattern)) is not None:
         return Matcher(
             pattern, is_glob=True, problem=f"the matcher {pattern!r} is not a valid pattern: {fault}; {_AS_GLOB}."
         )
@@ -105,13 +105,13 @@ def matches_glob(text: str, subjects: Sequence[str]) -> bool:
     )
 
 
-def explain_pattern(text: str) -> str:
-    """Explain why a text is no valid pattern, "" = it is one."""
+def explain_pattern(text: str) -> str | None:
+    """Explain why a text is no valid pattern; None: it is one."""
     try:
         re.compile(to_python_pattern(text))
     except (re.error, RecursionError, OverflowError) as error:
         return str(error)
-    return ""
+    return None
 
 
 def to_python_pattern(pattern: str) -> str:
@@ -281,7 +281,7 @@ class _Reader:
         if entry.get("async") or entry.get("asyncRewake"):
             self._report(f"{event}: it runs synchronously although it says async, because its changes are reviewed.")
         parsed_matcher = read_matcher(matcher, event, is_exact=owner.dialect == "claude")
-        if parsed_matcher.problem:
+        if parsed_matcher.problem is not None:
             self._report(f"{event}: {parsed_matcher.problem}")
         condition = entry["if"] if isinstance(entry.get("if"), str) else ""
         return Hook(

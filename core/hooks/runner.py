@@ -60,16 +60,19 @@ class _Collector:
 
 class HookRunner(Struct, frozen=True):
     """Runs hooks over one session's shadow. `keeps_effects()`: their changes wait for the review, else they are
-    dropped; `refuse(command)`: why a user's rule forbids a command, "" = none does."""
+    dropped; `refuse(command)`: why a user's rule forbids a command; None: none does."""
 
     host: CommandHost
     keeps_effects: Callable[[], bool]
-    refuse: Callable[[str], str]
+    refuse: Callable[[str], str | None]
 
     async def run(self, hook: Hook, stdin: bytes, *, turn: str = "", env: Mapping[str, str] = {}) -> HookRun:
         """Run a hook to its end. Cancelling stops it and drops its changes; no other exception is raised."""
         root = self.host.workspace.root
-        if refusal := await asyncio.to_thread(explain_missing, hook, root) or self.refuse(hook.command):
+        refusal = await asyncio.to_thread(explain_missing, hook, root)
+        if refusal is None:
+            refusal = self.refuse(hook.command)
+        if refusal is not None:
             return HookRun(problem=refusal)
         box = await self.host.box.find()
         if box is None or not box.tier.can_run_unasked:
@@ -155,7 +158,7 @@ def _add_readable(host: CommandHost, hook: Hook) -> CommandHost:
 
 
 def _build_run(hook: Hook, result: CommandResult, output: _Collector, errors: _Collector) -> HookRun:
-    problem = ""
+    problem = None
     if result.timed_out:
         problem = f"it was still running after {hook.timeout:g} s"
     elif result.exit_code is None:

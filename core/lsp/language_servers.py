@@ -42,14 +42,14 @@ Pairs = dict[str, TextPair | None]
 
 
 class LanguageServers:
-    """The servers of one session. `explain_refusal(command, directory)`: the reason why one may not run, "" = it
+    """The servers of one session. `explain_refusal(command, directory)`: the reason why one may not run; None: it
     may."""
 
     def __init__(
         self,
         host: CommandHost,
         get_settings: Callable[[], Mapping[str, ServerSettings]],
-        explain_refusal: Callable[[str, str], str],
+        explain_refusal: Callable[[str, str], str | None],
         start: StartServer | None = None,
     ) -> None:
         self.texts = ProjectTexts(host.shadow)
@@ -148,7 +148,8 @@ class LanguageServers:
 
         key, host = server.key, self._host
         if key not in self._servers:
-            if len(self._servers) >= MAX_SERVERS or self._explain_refusal(format_command(server), server.directory):
+            is_full = len(self._servers) >= MAX_SERVERS
+            if is_full or self._explain_refusal(format_command(server), server.directory) is not None:
                 return "", ""
             start = self._start or partial(start_in_box, host)
             self._servers[key] = SupervisedServer(server, host.workspace.root, start, self._report_given_up)

@@ -85,7 +85,7 @@ class ExternalTerms(Struct, frozen=True, kw_only=True):
     must_ask: bool = False
     is_unasked: bool = False
     host: str = ""
-    caution: str = ""
+    caution: str | None = None
 
 
 def decide_external(target: str, terms: ExternalTerms, *, rules: Sequence[PermissionRule]) -> PolicyDecision:
@@ -97,7 +97,7 @@ def decide_external(target: str, terms: ExternalTerms, *, rules: Sequence[Permis
         return PolicyDecision(choice="deny", reason="This mode calls only tools that declare themselves read-only.")
     if terms.must_ask:
         return PolicyDecision(choice="ask", reason="Its server wants you to be asked every time.")
-    if rule is not None and not terms.caution:
+    if rule is not None and terms.caution is None:
         return PolicyDecision(choice=rule.choice, reason=_format_reason(rule))
     if terms.is_unasked:
         return PolicyDecision(choice="allow", reason="Sandboxed: this server's file changes go to review.")
@@ -107,7 +107,7 @@ def decide_external(target: str, terms: ExternalTerms, *, rules: Sequence[Permis
 def _explain_question(terms: ExternalTerms) -> str:
     if not terms.host:
         return "Every call to a server's tool needs your approval."
-    return f"It connects to {terms.host}, {f'and {terms.caution}' if terms.caution else UNCONTAINED}."
+    return f"It connects to {terms.host}, {UNCONTAINED if terms.caution is None else f'and {terms.caution}'}."
 
 
 def decide_path(

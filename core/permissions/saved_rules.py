@@ -1,8 +1,8 @@
-"""Saved permissions of one workspace: exact commands, and patterns that the user typed.
+"""The rules of a session, and the saved answers of its workspace: exact commands, and patterns that the user typed.
 
-They are stored in the state directory, which neither the project nor commands can access. An exact answer is the digest
-of the question (command, directory, variables, tier, mode, network); a command is never generalised to a pattern, which
-could allow more than the user saw.
+Answers are stored in the state directory, which neither the project nor commands can access. An exact answer is the
+digest of the question (command, directory, variables, tier, mode, network); a command is never generalised to a
+pattern, which could allow more than the user saw.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ class SavedRules:
         choices = {saved_rule.choice for saved_rule in self.load() if saved_rule.digest == digest}
         return "deny" if "deny" in choices else "allow" if choices else None
 
-    def save(self, choice: PermissionChoice, approval: Approval, *, rule: str = "") -> SavedRule:
+    def save(self, choice: PermissionChoice, approval: Approval, *, rule: str | None = None) -> SavedRule:
         """Save an answer: the user's rule (`ConfigError` if it is invalid), else the exact question."""
         new_rule = SavedRule(id=new_id("perm"), choice=choice, at=now_ms(), born=_format_identity(self._root))
-        if rule:
+        if rule is not None:
             new_rule = replace(new_rule, rule=str(parse_rule(rule, choice)))
         else:
             new_rule = replace(
@@ -128,6 +128,17 @@ class SavedRules:
         return tuple(
             saved_rule for saved_rule in saved_rules if saved_rule.choice != "allow" or saved_rule.born == identity
         )
+
+
+class SessionRules(Struct, frozen=True):
+    """The rules of one session: `configured` returns those of its configuration as it is now, `saved` are answers."""
+
+    configured: Callable[[], tuple[PermissionRule, ...]]
+    saved: SavedRules
+
+    def load(self) -> tuple[PermissionRule, ...]:
+        """Return the rules that hold now. Raises `StateError`."""
+        return (*self.configured(), *self.saved.parse_rules())
 
 
 def _format_identity(directory: Path) -> str:

@@ -179,14 +179,14 @@ class NetworkGrants:
         foreign = self.list_foreign()
         return self.is_suspended or bool(foreign and any(host not in foreign for host in hosts))
 
-    def explain_caution(self) -> str:
-        """Explain why a host is asked about although a rule may allow it; "" = no reason."""
+    def explain_caution(self) -> str | None:
+        """Explain why a host is asked about although a rule may allow it; None: there is no reason."""
         if self.is_suspended:
             return "this turn has read secrets and untrusted data"
         if foreign := tuple(self.list_foreign()):
             sources = ", ".join(foreign[:3]) + (" and others" if len(foreign) > 3 else "")
             return f"the conversation holds text from {sources}, and this host is new in it"
-        return ""
+        return None
 
     def begin_turn(self, turn: str) -> None:
         if turn != self._turn:
@@ -257,15 +257,15 @@ class NetworkGrants:
             await proxy.close()
 
 
-def explain_unreachable(service: str, tier: Tier, environment: Mapping[str, str]) -> str:
-    """Explain why a service can't be reached from a box of this tier, even if granted; "" = it can."""
+def explain_unreachable(service: str, tier: Tier, environment: Mapping[str, str]) -> str | None:
+    """Explain why a service can't be reached from a box of this tier, even if granted; None: it can."""
     if tier is not Tier.NAMESPACES:
         return ONLY_T1.format(service, tier.value)
     if service == "wayland":
         return NO_WAYLAND
     if find_port(service):
-        return OWN_PORT if find_port(service) == PROXY_PORT else ""
-    return "" if find_socket(service, environment) is not None else NOT_THERE.format(service)
+        return OWN_PORT if find_port(service) == PROXY_PORT else None
+    return None if find_socket(service, environment) is not None else NOT_THERE.format(service)
 
 
 def find_socket(service: str, environment: Mapping[str, str]) -> Path | None:

@@ -13,10 +13,12 @@ from core.agent.base.call_lease import CallLease
 from core.agent.context.project_facts import describe_git_status
 from core.agent.gate.capabilities import CommandRunner
 from core.agent.turn.stages import build_capabilities
+from core.cli import permissions
 from core.engine import Engine
 from core.errors import ToolFailed
+from core.exits import ExitCode
 from core.modes import Access
-from core.permissions.audit import read_entries, verify_log
+from core.permissions.audit import find_log_fault, read_entries
 from core.permissions.saved_rules import SavedRules
 from core.protocol import commands as cmd
 from core.protocol import events as ev
@@ -216,7 +218,21 @@ async def test_everything_that_was_allowed_and_run_is_in_the_audit_log(project):
         path = engine._find_session(session).directory.path / "audit.jsonl"
         kinds = [line.kind for line in read_entries(path)]
         assert kinds == ["approval.asked", "approval.answered", "command.ended", "file.written"]
-        assert verify_log(path) == ""
+        assert find_log_fault(path) is None
+
+
+async def test_the_audit_logs_of_a_project_are_verified_by_a_command(project, capsys):
+    arguments = permissions.parse([str(project), "--verify"])
+    assert permissions.run(arguments) == ExitCode.DONE
+    assert capsys.readouterr().out == "No session here has an audit log.\n"
+    async with engine_of(project, command("echo 1 > b.txt"), says("ok")) as (engine, session):
+        await turn(engine, session, "allow_once")
+        path = engine._find_session(session).directory.path / "audit.jsonl"
+    assert permissions.run(arguments) == ExitCode.DONE
+    assert capsys.readouterr().out == f"{session}  intact\n"
+    path.write_bytes(path.read_bytes().replace(b"allow_once", b"reject_once"))
+    assert permissions.run(arguments) == ExitCode.FAILED
+    assert capsys.readouterr().out == f"{session}  line 2 was changed\n"
 
 
 # paths

@@ -9,7 +9,7 @@ import pytest
 
 from core.cli.arguments import parse
 from core.exits import ExitCode
-from core.permissions.audit import read_entries, verify_log
+from core.permissions.audit import find_log_fault, read_entries
 from core.permissions.saved_rules import SavedRules
 from core.protocol import documents as d
 from tests.integration.test_permissions import asked, engine_of, project, results, turn  # noqa: F401
@@ -34,7 +34,7 @@ def git(*words: str, cwd: Path) -> str:
 
 def audit(engine, session):
     path = engine._find_session(session).directory.path / "audit.jsonl"
-    assert verify_log(path) == ""
+    assert find_log_fault(path) is None
     return read_entries(path)
 
 

@@ -32,7 +32,7 @@ from core.permissions.policy import (
     decide_path,
 )
 from core.permissions.rules import PermissionRule
-from core.permissions.saved_rules import SavedRules
+from core.permissions.saved_rules import SessionRules
 from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.prompts import render
 from core.protocol.events import ForeignReceived, NetworkRefused
@@ -82,38 +82,39 @@ def weigh_request(tool: object, terminal: Terminal, grants: NetworkGrants) -> We
     permissions, notes, services = list[str](), list[str](), list[str]()
     hosts: tuple[str, ...] = ()
     for permission in list_requested(tool.required_permissions):
-        reason = ""
+        reason: str | None = None
         if permission == "all":
             continue
         if permission == "network":
             hosts, reason = _select_hosts(tool, terminal, grants)
         elif permission == "git_write":
-            reason = "" if terminal.keeps_effects() else GIT_WRITE_REFUSED
-        elif terminal.is_contained and (reason := _explain_no_service(permission, tool, terminal, grants)) == "":
+            reason = None if terminal.keeps_effects() else GIT_WRITE_REFUSED
+        elif terminal.is_contained and (reason := _explain_no_service(permission, tool, terminal, grants)) is None:
             services += [] if permission in grants.list_services() else [permission]
-        notes += [reason] if reason else []
-        permissions += [permission] if not reason or (hosts and permission == "network") else []
+        notes += [] if reason is None else [reason]
+        permissions += [permission] if reason is None or (hosts and permission == "network") else []
     return WeighedRequest(tuple(permissions), hosts, tuple(services), tuple(notes))
 
 
-def _explain_no_service(service: str, tool: RunTerminalCmd, terminal: Terminal, grants: NetworkGrants) -> str:
-    """Explain why a service can't be granted to a command in the box, "" = it can be, or is granted already."""
+def _explain_no_service(service: str, tool: RunTerminalCmd, terminal: Terminal, grants: NetworkGrants) -> str | None:
+    """Explain why a service can't be granted to a command in the box; None: it can be, or is granted already."""
     if not grants.can_service_be_asked(service):
         return DENIED.format(service, "it")
     if len(list_services(tool.required_permissions)) > MAX_SERVICES:
         return TOO_MANY.format(service, MAX_SERVICES)
-    if reason := explain_unreachable(service, terminal.host.box.tier, os.environ):
+    if (reason := explain_unreachable(service, terminal.host.box.tier, os.environ)) is not None:
         return reason
-    if tool.is_background and service not in grants.list_services():
-        return NOT_FOR_JOBS.format(service, "it")
-    return ""
+    is_late = tool.is_background and service not in grants.list_services()
+    return NOT_FOR_JOBS.format(service, "it") if is_late else None
 
 
-def _select_hosts(tool: RunTerminalCmd, terminal: Terminal, grants: NetworkGrants) -> tuple[tuple[str, ...], str]:
-    """Return the named hosts that need a yes, and the reason why the network is not granted, "" = it is."""
+def _select_hosts(
+    tool: RunTerminalCmd, terminal: Terminal, grants: NetworkGrants
+) -> tuple[tuple[str, ...], str | None]:
+    """Return the named hosts that need a yes, and the reason why the network is not granted; None: it is."""
     tier = terminal.host.box.tier
     if tier is Tier.NONE:
-        return (), ""
+        return (), None
     if tier is not Tier.NAMESPACES:
         return (), NO_NETWORK.format(f"this machine's sandbox ({tier.value})")
     hosts = [host for host in find_named_hosts(tool.command) if _is_outside(host) and not grants.is_allowed(host)]
@@ -121,7 +122,7 @@ def _select_hosts(tool: RunTerminalCmd, terminal: Terminal, grants: NetworkGrant
     requested_hosts = tuple(host for host in hosts if host not in denied_hosts)
     if requested_hosts and tool.is_background:
         return (), NOT_FOR_JOBS.format("network", ", ".join(requested_hosts))
-    return requested_hosts, DENIED.format("network", ", ".join(denied_hosts)) if denied_hosts else ""
+    return requested_hosts, DENIED.format("network", ", ".join(denied_hosts)) if denied_hosts else None
 
 
 def _is_outside(host: str) -> bool:
@@ -189,7 +190,7 @@ class CallPermissions(Struct):
 
     terminal: Terminal
     settings: Settings
-    saved_rules: SavedRules
+    rules: SessionRules
     network_grants: NetworkGrants
     is_trusted: bool = True
     is_trusted_content: TrustCheck = trust_everything
@@ -219,10 +220,6 @@ class CallPermissions(Struct):
         """True if the limits of a subagent, if there are any, include a tool."""
         return self.subagent_limits is None or self.subagent_limits.is_tool_allowed(name)
 
-    def load_rules(self) -> tuple[PermissionRule, ...]:
-        """Return the present rules: configured ones, and those that the user saved with an answer."""
-        return (*self.settings.permissions.parse_rules(), *self.saved_rules.parse_rules())
-
     def find_tool_settings(self, name: str) -> ToolSettings:
         """Return the present settings of a tool, by the configuration, the mode and the request."""
         configured, requested = (
@@ -237,8 +234,8 @@ class CallPermissions(Struct):
         others = None if name in ALWAYS_GRANTED else self.requested_tools.get(OTHER_TOOLS)
         return self.requested_tools.get(name, others)
 
-    def explain_tool_refusal(self, name: str, access: Access) -> str:
-        """Explain why the settings forbid every call of a tool, "" = they do not."""
+    def explain_tool_refusal(self, name: str, access: Access) -> str | None:
+        """Explain why the settings forbid every call of a tool; None: they do not."""
         if not self.settings.get_tool_settings(name).enabled:
             return f"is turned off in the settings (tools.{name}.enabled)"
         limits = self.find_tool_settings(name)
@@ -246,7 +243,7 @@ class CallPermissions(Struct):
             return f"is turned off {'by the request' if self._find_requested(name) else f'in {self.mode} mode'}"
         if limits.is_narrowed and access not in PATH_ACCESSES:
             return "can't be limited to some paths of the project, as its settings require"
-        return ""
+        return None
 
     async def describe_added(self) -> str:
         """Describe to the model the directories outside the project that it may read, "" = none."""
@@ -281,7 +278,7 @@ class CallPermissions(Struct):
         the tool that uses them."""
         shadow = self.terminal.host.shadow
         return PathGuard(
-            shadow.ignore, shadow.merged_tree.resolve_links, self.load_rules(), approved_paths, self._list_allowed(tool)
+            shadow.ignore, shadow.merged_tree.resolve_links, self.rules.load(), approved_paths, self._list_allowed(tool)
         )
 
     def _list_allowed(self, tool: str) -> tuple[tuple[str, ...], ...]:
@@ -324,8 +321,8 @@ class CallPermissions(Struct):
             permissions=permissions,
         )
 
-    def explain_unasked(self, command: str, directory: str) -> str:
-        """Explain why a command of the program itself may not run without a question, "" = it may."""
+    def explain_unasked(self, command: str, directory: str) -> str | None:
+        """Explain why a command of the program itself may not run without a question; None: it may."""
         if not self.is_trusted:
             return "the user has not trusted this project."
         terms = CommandTerms(
@@ -334,8 +331,14 @@ class CallPermissions(Struct):
             is_manual=self.settings.commands.policy == "human",
             directory=directory,
         )
-        decision = decide_call(Access.EXEC, command, terms, rules=self.load_rules())
-        return "" if decision.choice == "allow" else decision.reason or "the user wants to be asked about commands."
+        decision = decide_call(Access.EXEC, command, terms, rules=self.rules.load())
+        return None if decision.choice == "allow" else decision.reason or "the user wants to be asked about commands."
+
+    def explain_denied_command(self, command: str) -> str | None:
+        """Explain why a rule of the user denies a command that is not the agent's; None: none does."""
+        terms = CommandTerms(is_contained=True, is_unasked=True)
+        decision = decide_call(Access.EXEC, command, terms, rules=self.rules.load())
+        return decision.reason if decision.choice == "deny" else None
 
     def decide(self, access: Access, tool: Tool[object], *, is_typed: bool = False) -> PolicyDecision:
         """Decide on a call by rules, policy and the settings of its tool. `is_typed`: the user typed this command."""
@@ -376,9 +379,9 @@ class CallPermissions(Struct):
             must_ask=tool.must_ask,
             is_unasked=is_held and self.settings.commands.policy == "auto",
             host=host,
-            caution=grants.explain_caution() if is_new else "",
+            caution=grants.explain_caution() if is_new else None,
         )
-        return decide_external(tool.target, terms, rules=self.load_rules())
+        return decide_external(tool.target, terms, rules=self.rules.load())
 
     def _decide_on_call(self, access: Access, tool: Tool[object], *, is_typed: bool) -> PolicyDecision:
         is_contained, subject = self.terminal.is_contained, tool.subject()
@@ -392,17 +395,17 @@ class CallPermissions(Struct):
             is_manual=policy == "human" and not is_typed,
             is_unasked=policy == "auto" and tier.can_run_unasked,
             directory=self.terminal.shell.directory,
-            saved_choice=self.saved_rules.find_choice(self.build_call_approval(tool)),
+            saved_choice=self.rules.saved.find_choice(self.build_call_approval(tool)),
         )
-        decision = decide_call(access, subject, terms, rules=self.load_rules())
+        decision = decide_call(access, subject, terms, rules=self.rules.load())
         if is_typed and decision.choice == "ask":
             decision = PolicyDecision(choice="allow", reason="The user typed it.")
         targets = self.weigh_request(tool).targets
-        caution = self.network_grants.explain_caution() if self.network_grants.needs_caution(targets) else ""
-        is_answered = terms.saved_choice == "allow" and not caution
+        caution = self.network_grants.explain_caution() if self.network_grants.needs_caution(targets) else None
+        is_answered = terms.saved_choice == "allow" and caution is None
         if decision.choice == "allow" and targets and not is_answered:
             reason = WANTS_TARGETS.format(", ".join(targets))
-            return PolicyDecision(choice="ask", reason=f"{reason}; {caution}." if caution else f"{reason}.")
+            return PolicyDecision(choice="ask", reason=f"{reason}." if caution is None else f"{reason}; {caution}.")
         return decision
 
     def list_named_paths(self, tool: Tool[object]) -> tuple[str, ...]:
@@ -420,7 +423,8 @@ class CallPermissions(Struct):
         if not grants.can_be_asked(host):
             return PolicyDecision(choice="deny", reason=f"A rule denies {host}.")
         return PolicyDecision(
-            choice="allow" if grants.is_allowed(host, is_named=is_named) else "ask", reason=grants.explain_caution()
+            choice="allow" if grants.is_allowed(host, is_named=is_named) else "ask",
+            reason=grants.explain_caution() or "",
         )
 
     def record_foreign(self, sources: Iterable[str]) -> None:

@@ -63,7 +63,7 @@ async def run_injected(permissions: CallPermissions, command: str) -> str:
         raise ToolFailed(
             f"{quoted_command} was not run: commands can't be sandboxed on this machine, so none runs without asking."
         )
-    if reason := permissions.explain_unasked(command, terminal.shell.directory):
+    if (reason := permissions.explain_unasked(command, terminal.shell.directory)) is not None:
         raise ToolFailed(f"{quoted_command} was not run: {reason}")
     output, end, exit_code = await _run_boxed(permissions, box, command)
     if end != "exited" or exit_code != 0:

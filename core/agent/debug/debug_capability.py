@@ -147,8 +147,8 @@ def check_probe_syntax(path: str, before: str, after: str, line: int) -> None:
     """Raise `ToolInputInvalid` if a probe before `line` (1-indexed) breaks a text or would not run.
 
     `before`, `after`: the text without and with the probe."""
-    if path.endswith(_PYTHON) and not _find_python_flaw(before):
-        if flaw := _find_python_flaw(after):
+    if path.endswith(_PYTHON) and _find_python_flaw(before) is None:
+        if (flaw := _find_python_flaw(after)) is not None:
             raise ToolInputInvalid(f"With this probe {path} does not parse: {flaw}.", hint=_HINT)
         if len(find_region_comments(after)) > _count_comment_marks(after):
             raise _build_not_run_error(path, "string")
@@ -201,11 +201,11 @@ def _build_not_run_error(path: str, kind: str) -> ToolInputInvalid:
     return ToolInputInvalid(f"{path}: a probe at that line would be inside a {kind} and never run.", hint=_HINT)
 
 
-def _find_python_flaw(text: str) -> str:
-    """Return Python's error for a text, "" = it compiles, or the compiler can't decide."""
+def _find_python_flaw(text: str) -> str | None:
+    """Return Python's error for a text; None: it compiles, or the compiler can't decide."""
     error = find_compile_error(text)
     if error is None:
-        return ""
+        return None
     source_line = (error.text or "").strip()
     return f"{error.msg} (line {error.lineno}{f': {source_line[:200]}' if source_line else ''})"
 

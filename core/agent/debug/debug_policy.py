@@ -38,10 +38,10 @@ MAX_IGNORED_FILES = 20_000  # files of ignored paths
 REMOVAL_ORIGIN = Origin(tool="probe_check")
 
 
-def explain_blocked_edit(state: SessionState, access: Access | None) -> str:
-    """Explain why an edit has to wait, "" = it may be made."""
+def explain_blocked_edit(state: SessionState, access: Access | None) -> str | None:
+    """Explain why an edit has to wait; None: it may be made."""
     is_edit = access is Access.PROPOSE and state.mode == "debug"
-    return EDIT_BLOCKED if is_edit and not state.debug.has_confirmed_cause else ""
+    return EDIT_BLOCKED if is_edit and not state.debug.has_confirmed_cause else None
 
 
 def check_no_marks(data: bytes) -> None:

@@ -195,7 +195,7 @@ class ProbeRunner:
 
     async def _check_permitted(self, reproduction: Reproduction) -> None:
         tool = _build_tool(reproduction)
-        if refusal := await self._approver.find_refusal(self._origin.call, tool):
+        if (refusal := await self._approver.find_refusal(self._origin.call, tool)) is not None:
             raise ToolFailed(f"`{reproduction.command}` was not run: {refusal}")
         self._check()
 

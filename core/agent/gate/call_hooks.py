@@ -50,8 +50,8 @@ class CallHooks(Struct, frozen=True):
             return decision
         for _ in range(MAX_CHANGES):
             outcome = await self._ask(call)
-            if outcome.is_denied:
-                raise CallStopped("denied", f"Not run: {outcome.describe_refusal()} Nothing was changed.")
+            if (refusal := outcome.describe_refusal()) is not None:
+                raise CallStopped("denied", f"Not run: {refusal} Nothing was changed.")
             if outcome.changed_input is None or not _change_arguments(call, outcome):
                 break
             decision = decide()

@@ -21,13 +21,13 @@ from core.agent.base.plan_sync import PlanSync
 from core.agent.base.user_channel import UserChannel
 from core.agent.debug.debug_capability import DebugCapability
 from core.agent.gate.file_capabilities import ApplyEdit, FileEditor, build_reader, list_reading
-from core.agent.gate.todo_editor import PlanFileEditor, TodoEditor, build_prover
+from core.agent.gate.todo_editor import PlanFileEditor, Prove, TodoEditor, build_prover
 from core.config.rules.notes import ProjectNotes
 from core.errors import ToolFailed, ToolInputInvalid
 from core.ids import new_id
 from core.modes import Access, Mode
 from core.permissions.approval import Approval
-from core.protocol.documents import Question, QuestionAnswer, Todo
+from core.protocol.documents import Question, QuestionAnswer
 from core.protocol.events import (
     ApprovalRequested,
     ModeChanged,
@@ -208,7 +208,7 @@ def parse_mode(name: str) -> ModeName:
     return name
 
 
-class CapabilityFactory(Struct, frozen=True):
+class CapabilityFactory(Struct, frozen=True, kw_only=True):
     """Builds the capabilities of one turn's calls. `apply_edit`: has a model apply an edit that rules can't place.
 
     `outward`: opens the capabilities of NET, SPAWN and EXTERNAL, which lead out of session and machine.
@@ -266,8 +266,8 @@ class CapabilityFactory(Struct, frozen=True):
         editor = PlanFileEditor if with_plans else TodoEditor
         return editor(self.plans, self.approver.user, origin.call, lease.check, self.build_prover(origin, lease))
 
-    def build_prover(self, origin: Origin, lease: CallLease) -> Callable[[Todo], Awaitable[str]]:
-        """Build a function that runs a todo's command and returns why it proves nothing, "" = it passed."""
+    def build_prover(self, origin: Origin, lease: CallLease) -> Prove:
+        """Build a function that runs a todo's command and returns why it proves nothing; None: it passed."""
 
         def run(approval: Approval) -> CommandRunner:
             return CommandRunner(self.python, self.approver.permissions, origin, approval, lease)

@@ -118,21 +118,21 @@ class NetworkRerun(Struct, eq=False):
     call: GatedCall
     check_granted: Callable[[GatedCall], None]
     reached: list[str] = field(default_factory=list)
-    refusal: str = ""
+    refusal: str | None = None
 
     async def should_run_again(self) -> bool:
         """Ask about hosts that were refused to the last run. Returns True if they are granted to the next one."""
         permissions, call = self.approver.permissions, self.call
         grants = permissions.network_grants
         targets = tuple(target for target in grants.pop_refused() if grants.can_be_asked(target.host))
-        if not targets or self.refusal or len(self.reached) >= MAX_RERUNS:
+        if not targets or self.refusal is not None or len(self.reached) >= MAX_RERUNS:
             return False
         before, target_names = self._build_approval(), ", ".join(map(str, targets))
         if not await self.approver.ask_for_network(call.request.id, call.subject, targets):
             self.refusal = f"It tried to reach {target_names}, which was not allowed."
             return False
-        if reason := self._explain_change(before):
-            self.refusal = reason
+        self.refusal = self._explain_change(before)
+        if self.refusal is not None:
             return False
         call.hosts += tuple(target.host for target in targets)
         call.approval = permissions.build_approval(call.subject, call.approval.permissions)
@@ -142,16 +142,16 @@ class NetworkRerun(Struct, eq=False):
     def _build_approval(self) -> Approval:
         return self.approver.permissions.build_approval(self.call.subject, self.call.approval.permissions)
 
-    def _explain_change(self, before: Approval) -> str:
-        """Explain why a yes no longer holds, "" = only the network has changed since the user was asked."""
+    def _explain_change(self, before: Approval) -> str | None:
+        """Explain why a yes no longer holds; None: only the network has changed since the user was asked."""
         try:
             self.check_granted(self.call)
         except CallStopped as stopped:
             return stopped.text
-        return "" if self._build_approval().has_same_ground(before) else MOVED
+        return None if self._build_approval().has_same_ground(before) else MOVED
 
     def format_result(self, text: str) -> str:
         """Return the result of the last run, with notes about the runs before it."""
         if self.reached:
             text = RUN_AGAIN.format(", ".join(self.reached)) + text
-        return f"{text}\n[{self.refusal}]" if self.refusal else text
+        return text if self.refusal is None else f"{text}\n[{self.refusal}]"

@@ -55,7 +55,7 @@ async def run_linter(permissions: CallPermissions, job: LintJob, *, pending: boo
             "was not run: commands can't be sandboxed on this machine, so none runs without asking.",
             hint="Run the linter with run_terminal_cmd instead, if the mode allows it.",
         )
-    if reason := permissions.explain_unasked(format_command(job), job.directory):
+    if (reason := permissions.explain_unasked(format_command(job), job.directory)) is not None:
         raise ToolFailed(f"was not run: {reason}")
     if not pending and (disk_job := _narrow_to_disk(terminal.host.workspace, job)) is not job:
         if disk_job is None:

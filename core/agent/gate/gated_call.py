@@ -53,7 +53,7 @@ class GatedCall(Struct, eq=False):
     request: ToolCall
     document: OpenDocument
     name: str
-    problem: str = ""
+    problem: str | None = None
     is_truncated: bool = False
     access: Access | None = None
     tool: Tool[object] | None = None
@@ -74,7 +74,7 @@ class GatedCall(Struct, eq=False):
     received: tuple[str, ...] = ()
     error_code: str = ""
     error_hint: str = ""
-    changed_by: str = ""
+    changed_by: str | None = None
     is_parallel: bool = False
     is_recorded: bool = False
     started: float = field(default_factory=monotonic)
@@ -91,7 +91,7 @@ class GatedCall(Struct, eq=False):
     def format_preamble(self) -> str:
         """Return lines for the start of the result: another command than the model's ran, or with less permissions."""
         notes = "".join(f"[{note}]\n" for note in self.permission_notes)
-        if self.changed_by:
+        if self.changed_by is not None:
             return f"{self.changed_by} It is now: {self.subject}\n{notes}"
         if not self.proposed_command or self.proposed_command == self.subject:
             return notes

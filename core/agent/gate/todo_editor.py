@@ -44,7 +44,7 @@ from core.shell.verification.clean_run import (
 from core.tools.base import PlanChange, Runner, TodosUpdated
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd, format_outcome
 
-Prove = Callable[[Todo], Awaitable[str]]
+Prove = Callable[[Todo], Awaitable[str | None]]
 MAX_NAMED = 6  # todos in a question
 RELEASE, CANCEL, KEEP = "release", "cancel", "keep"
 TIME_LIMIT = 300.0
@@ -52,7 +52,7 @@ TIME_LIMIT = 300.0
 
 class TodoEditor(Struct, eq=False):
     """The TODO capability. `_check` raises when the call has ended; `_prove` runs a todo's command and returns why it
-    failed, "" = it passed."""
+    failed; None: it passed."""
 
     _plans: PlanSync
     _user: UserChannel
@@ -90,7 +90,7 @@ class TodoEditor(Struct, eq=False):
         old_statuses = {todo.id: todo.status for todo in before}
         has_failed = False
         for todo in find_newly_completed(before, after):
-            if todo.verify and (reason := await self._prove(todo)):
+            if todo.verify and (reason := await self._prove(todo)) is not None:
                 has_failed = True
                 notes.append(f"{todo.id} is not completed. {reason}")
                 status: TodoStatus = old_statuses.get(todo.id, "pending")
@@ -201,21 +201,18 @@ def _build_question(cut: CancelledTodo) -> Question:
     )
 
 
-def build_prover(
-    approver: Approver, origin: Origin, build_runner: Callable[[Approval], Runner]
-) -> Callable[[Todo], Awaitable[str]]:
-    """Build a function that runs a todo's command and returns why it proves nothing, "" = it passed.
+def build_prover(approver: Approver, origin: Origin, build_runner: Callable[[Approval], Runner]) -> Prove:
+    """Build a function that runs a todo's command and returns why it proves nothing; None: it passed.
 
     `build_runner`: builds the runner for a command without a box, in the project itself, after the user's yes."""
 
     host = approver.permissions.terminal.host
 
-    async def prove(todo: Todo) -> str:
+    async def prove(todo: Todo) -> str | None:
         tool = RunTerminalCmd(
             command=todo.verify, explanation=f"It has to pass before the todo {todo.id} is completed."
         )
-        refusal = await approver.find_refusal(origin.call, tool)
-        if refusal:
+        if (refusal := await approver.find_refusal(origin.call, tool)) is not None:
             return f"Its command `{todo.verify}` was not run: {refusal}"
         permissions = approver.permissions
         approval = permissions.build_approval(todo.verify)
@@ -243,7 +240,7 @@ def _run_clean(host: CommandHost, origin: Origin, todo: Todo) -> Awaitable[Comma
     return CleanRun(host, list_acceptable_changes(host.state.changes), todo.verify, show).run(TIME_LIMIT)
 
 
-def _record_verification(host: CommandHost, todo: Todo, result: CommandResult, *, is_clean: bool) -> str:
+def _record_verification(host: CommandHost, todo: Todo, result: CommandResult, *, is_clean: bool) -> str | None:
     plan = host.state.todos_plan_path
     if is_clean:
         verification = verify_todo_run(host, todo, plan=plan, result=result, emit=host.emit)
@@ -251,7 +248,7 @@ def _record_verification(host: CommandHost, todo: Todo, result: CommandResult, *
         verification = record_todo_run(todo, plan=plan, result=result, is_unboxed=True)
         host.emit(verification)
     if verification.has_passed:
-        return ""
+        return None
     output = result.output if len(result.output) <= MAX_OUTPUT else f"[…]\n{result.output[-MAX_OUTPUT:]}"
     content = format_outcome(todo.verify, replace(result, output=output)).content
     return f"Its command `{todo.verify}` did not pass:\n{content}\n{verification.problem}".rstrip()

@@ -22,12 +22,13 @@ from core.agent.debug.debug_policy import DebugPolicy
 from core.agent.debug.fix_verdict import FixReview
 from core.agent.gate.call_results import ResultFormatter
 from core.agent.gate.edit_diagnostics import EditDiagnostics
+from core.agent.gate.gate import Gate
 from core.agent.gate.gated_call import GatedCall
 from core.agent.mentions.sources import PromptSurroundings
 from core.agent.turn.loop_guard import LoopGuard
 from core.agent.turn.model_calls import ModelCalls
 from core.agent.turn.prompt_setup import load_setup
-from core.agent.turn.stages import build_capabilities, build_gate
+from core.agent.turn.stages import build_capabilities
 from core.agent.turn.todo_following import TodoFollower, read_back_statuses
 from core.agent.turn.turn_policy import PromptRefused, TurnHooks, TurnPolicy
 from core.agent.turn.user_message import build_bare_message, compose_user_message
@@ -78,7 +79,7 @@ class Turn:
         self._documents = TurnDocuments(emit)
         capabilities = build_capabilities(context)
         self._diagnostics = EditDiagnostics(context.languages, state, emit)
-        self._gate = build_gate(context, capabilities, self._documents, self._diagnostics)
+        self._gate = Gate(capabilities, self._documents, self._diagnostics, tools=tools, turn_id=context.turn_id)
         self._reminders = Reminders(state, memory, permissions, tools, emit, lambda: context.dialect)
         self._loop_guard = LoopGuard(state, context.routes, emit)
         read_back = partial(read_back_statuses, context.plans, host.shadow, memory.announced)
@@ -232,7 +233,7 @@ class Turn:
     async def _run_calls(self, setup: PromptSetup, answer: ModelAnswer) -> bool:
         """Run the calls of an answer. Returns False when one of them ended the turn."""
         calls = [
-            GatedCall(call, document, call.name, answer.problems.get(call.id, ""), call.id == answer.cut_call)
+            GatedCall(call, document, call.name, answer.problems.get(call.id), call.id == answer.cut_call)
             for call, document in ((self._unwrap_call(request), document) for request, document in answer.calls)
         ]
         if self._context.build.plan:

@@ -141,9 +141,8 @@ class TurnHooks(Struct, eq=False):
         event = HookEvent.SUBAGENT_START if self._is_subagent else HookEvent.BEFORE_PROMPT
         fields = {"task": prompt, "prompt": prompt, "attachments": []}
         outcome = await hooks.run(HookOccasion(event=event, fields=fields, subjects=self._list_subjects(event)))
-        if outcome.is_denied:
-            hint = "Nothing was sent. /hooks lists the hooks."
-            raise PromptRefused(outcome.describe_refusal(), hint=hint)
+        if (refusal := outcome.describe_refusal()) is not None:
+            raise PromptRefused(refusal, hint="Nothing was sent. /hooks lists the hooks.")
         return "\n".join(filter(None, (*contexts, outcome.context)))
 
     async def _begin_session(self) -> HookOutcome:
@@ -175,9 +174,10 @@ class TurnHooks(Struct, eq=False):
                 subjects=self._list_subjects(HookEvent.BEFORE_PROMPT),
             )
             outcome = await context.hooks.run(occasion)
-            if outcome.is_denied and identity in context.state.pending_steers:
+            refusal = outcome.describe_refusal()
+            if refusal is not None and identity in context.state.pending_steers:
                 context.emit(SteerReturned(id=identity, text=text))
-                context.emit(Notice(level="warning", message=outcome.describe_refusal()))
+                context.emit(Notice(level="warning", message=refusal))
             elif outcome.context:
                 self._append(outcome.context)
 

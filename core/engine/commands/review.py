@@ -160,7 +160,7 @@ def prepare_verify(session: Session, command: cmd.ChangesVerify) -> Effect:
         raise CommandRejected("checks are being run again already.", hint="Wait until they end.", code="is_verifying")
     from core.engine.session.verification import Verifier
 
-    def find_refusal(text: str) -> Awaitable[str]:
+    def find_refusal(text: str) -> Awaitable[str | None]:
         return find_hook_refusal(session.hooks, text, new_id("clean"))
 
     return partial(session.run_in_parallel, Verifier(session, command, find_refusal).run, name="verification")

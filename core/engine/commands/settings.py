@@ -107,7 +107,7 @@ async def prepare_model(session: Session, command: cmd.ModelSet) -> Effect:
 
 def prepare_permission_removal(session: Session, command: cmd.PermissionRemove) -> Effect:
     """Remove a permission, saved or of the session. Raises `CommandRejected` for an unknown id."""
-    grants, saved_rules = session.permissions.network_grants, session.permissions.saved_rules
+    grants, saved_rules = session.permissions.network_grants, session.permissions.rules.saved
     rule = command.id.removeprefix(SESSION_PREFIX)
     if rule != command.id and rule in grants.list_session_grants():
         return partial(grants.revoke, rule)

@@ -37,7 +37,7 @@ def run_typed(session: Session, command: str, *, on_machine: bool = False) -> No
     run = UserCommand(session.terminal, command, is_unsandboxed=on_machine)
 
     async def work() -> None:
-        if refusal := await find_hook_refusal(session.hooks, command, run.call):
+        if (refusal := await find_hook_refusal(session.hooks, command, run.call)) is not None:
             session.report_error(CommandRejected(refusal, hint="It was not run.", code="hook_refused"))
         else:
             await run.run()
@@ -46,12 +46,12 @@ def run_typed(session: Session, command: str, *, on_machine: bool = False) -> No
     session.run_in_parallel(work, name=run.call)
 
 
-async def find_hook_refusal(hooks: SessionHooks, command: str, call: str) -> str:
-    """Return why a hook refuses a command of the user, "" = none does. A hook's decision to ask the user counts as
+async def find_hook_refusal(hooks: SessionHooks, command: str, call: str) -> str | None:
+    """Return why a hook refuses a command of the user; None: none does. A hook's decision to ask the user counts as
     consent, since the user typed the command."""
     hook_call = HookCall(tool=USER_TOOL, call=call, arguments={"command": command})
     outcome = await hooks.run(HookOccasion(event=HookEvent.BEFORE_SHELL, call=hook_call, subjects=(command,)))
-    return outcome.describe_refusal() if outcome.is_denied else ""
+    return outcome.describe_refusal()
 
 
 async def report_command(hooks: SessionHooks, command: str, run: UserCommand) -> None:
@@ -96,7 +96,7 @@ async def run_verify(terminal: Terminal, hooks: SessionHooks, plan: str, todo: T
             code="not_contained",
         )
     command = UserCommand(terminal, todo.verify, is_clean=True)
-    if refusal := await find_hook_refusal(hooks, todo.verify, command.call):
+    if (refusal := await find_hook_refusal(hooks, todo.verify, command.call)) is not None:
         raise CommandRejected(
             f"{todo.id} is not completed, because its command was not run: {refusal}",
             hint=HOOKS_HINT,

@@ -89,7 +89,7 @@ class AgentProcess:
     def _list_rules(self) -> tuple[PermissionRule, ...]:
         """Return the user's rules and an allow rule per host of the agent; the user's denials outweigh them."""
         hosts = (parse_rule(f"WebFetch({host})", "allow") for host in self._agent.hosts)
-        return (*self._session.permissions.load_rules(), *hosts)
+        return (*self._session.permissions.rules.load(), *hosts)
 
     async def _open_network(self) -> tuple[Path | None, tuple[BoxService, ...]]:
         return await self._grants.open_proxy(), self._session.permissions.list_services()

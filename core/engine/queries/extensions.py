@@ -200,7 +200,7 @@ def _build_hook_row(hook: Hook, trust: q.HookTrust, root: Path, last: Mapping[st
         trust=trust,
         timeout=hook.timeout,
         fails_closed=hook.fails_closed,
-        problem=explain_missing(hook, root),
+        problem=explain_missing(hook, root) or "",
         last=last.get(hook.id),
     )
 

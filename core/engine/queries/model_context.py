@@ -60,10 +60,10 @@ def _list_builtin(context: TurnContext, token_counts: dict[str, int], offer_text
     for name in tools:
         kind = tools[name]
         refusal = permissions.explain_tool_refusal(name, kind.access)
-        if not refusal and not permissions.is_granted(kind.access):
+        if refusal is None and not permissions.is_granted(kind.access):
             refusal = f"{permissions.mode} mode does not grant it"
         row = ToolRow(name=name, access=kind.access.value, state="absent", aliases=tools.list_aliases(name))
-        if refusal:
+        if refusal is not None:
             yield replace(row, reason=refusal)
         elif name in token_counts:
             yield replace(

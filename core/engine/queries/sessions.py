@@ -205,7 +205,7 @@ async def answer_permissions(source: QuerySource, query: q.PermissionsQuery) -> 
         q.SavedPermission(choice=rule.choice, rule=str(rule), source=rule.source)
         for rule in services.settings.permissions.parse_rules()
     ]
-    saved_rules = session.permissions.saved_rules if session is not None else SavedRules(services.workspace.root)
+    saved_rules = session.permissions.rules.saved if session is not None else SavedRules(services.workspace.root)
     saved_permissions = (*configured_permissions, *map(_to_wire, await asyncio.to_thread(saved_rules.load)))
     if session is None:
         return q.PermissionsAnswer(trusted=True, kept=saved_permissions)

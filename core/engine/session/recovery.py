@@ -76,7 +76,9 @@ def _finish_question_document(state: SessionState, call: ev.ToolRequested, emit:
 
 def _complete_history(state: SessionState, emit: Emit) -> str:
     """Add missing results of tool calls: at the end by appending, further up by replacing the history."""
-    explanations = {subagent.call: describe_interrupted(state, subagent.call) for subagent in state.subagents.values()}
+    explanations = {
+        subagent.call: describe_interrupted(state, subagent.call) or "" for subagent in state.subagents.values()
+    }
     explanations.update((question.call, QUESTION_STILL_OPEN) for question in state.questions.values())
     history = complete_results(state.messages, explanations)
     old = list(state.messages)

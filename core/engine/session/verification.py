@@ -44,11 +44,11 @@ CHANGED_MEANWHILE: Final = (
 )
 NOT_WRITTEN: Final = "The checks passed, but these could not be written for the reasons shown before:"
 STOPPED: Final = "The checks were stopped, so nothing was accepted."
-FindRefusal = Callable[[str], Awaitable[str]]
+FindRefusal = Callable[[str], Awaitable[str | None]]
 
 
 class Verifier:
-    """One `changes.verify`. Call `run` once. `find_refusal` returns why a hook refuses a command, "" = none does."""
+    """One `changes.verify`. Call `run` once. `find_refusal` returns why a hook refuses a command."""
 
     def __init__(self, session: Session, command: ChangesVerify, find_refusal: FindRefusal) -> None:
         self._session = session
@@ -131,7 +131,7 @@ class Verifier:
             session.emit_outside_turn(VerificationProgressed(command=command, text=text))
 
         report_progress("")
-        if refusal := await self._find_refusal(command):
+        if (refusal := await self._find_refusal(command)) is not None:
             problem = f"`{command}` was not run again: {refusal}"
             return Verification(command=command, outcome="unclear", problem=problem)
         result = await CleanRun(session.terminal.host, plan.text, command, report_progress).run()

@@ -189,7 +189,7 @@ class CandidateRunner(SubagentRunner):
         todo = Todo(id="check", content=f"Check “{self._best.prompt[:80]}”", status="in_progress", verify=command)
         self.reporter.report_verify(command, "running")
         reason = await verify_todo(build_context(self.child), todo)
-        self.reporter.report_verify(command, "failed" if reason else "completed")
+        self.reporter.report_verify(command, "completed" if reason is None else "failed")
 
 
 class BestOf(SubagentTurn):

@@ -122,7 +122,7 @@ class BrowserCaller(Struct, eq=False):
         granted before its start."""
         permissions, grants = self._approver.permissions, self._approver.permissions.network_grants
         await permissions.terminal.find_box()
-        if reason := explain_unreachable(service, permissions.terminal.host.box.tier, os.environ):
+        if (reason := explain_unreachable(service, permissions.terminal.host.box.tier, os.environ)) is not None:
             raise ToolFailed(reason, hint=_ADDRESSES)
         if service in grants.list_services():
             return

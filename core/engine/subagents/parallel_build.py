@@ -167,10 +167,10 @@ class ParallelBuild(SubagentTurn):
             if find_unresolved_paths(self.session, subagent):
                 self._wait_for_user(todo, subagent)
                 return None
-            reason = await verify_todo(self.context, todo) if todo.verify else ""
-            if not reason:
+            reason = await verify_todo(self.context, todo) if todo.verify else None
+            if reason is None:
                 self._set_status(todo.id, "completed")
-        return reason or None
+        return reason
 
     async def _run_subagent(self, todo: Todo, subagent: SubagentState | None, reason: str) -> None:
         child = open_subagent_session(self.session, subagent.id) if subagent is not None else None
@@ -213,8 +213,8 @@ class ParallelBuild(SubagentTurn):
             hint = "Settle it in the review (t); the todo is completed then."
             self.context.emit(ev.Notice(level="warning", message=message, hint=hint))
             return
-        reason = await verify_todo(self.context, todo) if todo.verify and others else ""
-        if reason:
+        reason = await verify_todo(self.context, todo) if todo.verify and others else None
+        if reason is not None:
             self._reasons[todo.id] = f"together with the others' changes it does not pass. {reason}"
             return
         self._set_status(todo.id, "completed")

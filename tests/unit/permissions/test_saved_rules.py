@@ -13,7 +13,7 @@ import pytest
 from core.errors import ConfigError, StateError
 from core.permissions import trust as identity
 from core.permissions.approval import Approval, hash_value
-from core.permissions.audit import AuditLog, read_entries, verify_log
+from core.permissions.audit import AuditLog, find_log_fault, read_entries
 from core.permissions.saved_rules import SavedRules
 from core.permissions.trust import TrustStore, find_instructions, identify_directory, is_empty_directory
 from core.secrets import register_secret
@@ -242,23 +242,23 @@ def log(tmp_path):
 
 
 def test_the_audit_log_is_sealed_line_by_line(log):
-    assert verify_log(log) == ""
+    assert find_log_fault(log) is None
     lines = log.read_text().splitlines(keepends=True)
     log.write_text("".join(lines).replace("echo 2", "echo 9"))
-    assert verify_log(log) == "line 3 was changed"
+    assert find_log_fault(log) == "line 3 was changed"
     log.write_text("".join([*lines[:1], *lines[2:]]))
-    assert verify_log(log) == "line 2 does not follow the one before it"
+    assert find_log_fault(log) == "line 2 does not follow the one before it"
     log.write_text("".join([lines[0], lines[1], lines[1], *lines[2:]]))
-    assert verify_log(log) == "line 3 does not follow the one before it"
+    assert find_log_fault(log) == "line 3 does not follow the one before it"
     log.write_text("".join(lines) + "{")
-    assert verify_log(log) == "line 5 can't be read"
+    assert find_log_fault(log) == "line 5 can't be read"
 
 
 def test_the_chain_goes_on_after_a_restart_and_after_a_torn_line(log):
     audit = AuditLog(log.parent)
     audit.record("file.written", {"path": "a"})
     audit.close()
-    assert verify_log(log) == ""
+    assert find_log_fault(log) is None
     with log.open("ab") as file:
         file.write(b'{"torn')
     audit = AuditLog(log.parent)
