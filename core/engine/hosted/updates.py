@@ -16,7 +16,6 @@ import msgspec
 from msgspec import Struct, field
 
 from core.agent.answer.documents import AnswerDocuments, OpenDocument, TurnDocuments
-from core.clock import monotonic
 from core.languages import detect_language
 from core.protocol import documents as d
 from core.protocol import events as ev
@@ -388,8 +387,3 @@ def _count_lines(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
 
 def _read_location(location: Any) -> str:
     return str(location.get("path", "")) if isinstance(location, dict) else ""
-
-
-def measure_since(start_time: float) -> int:
-    """Return the milliseconds since a moment of the monotonic clock."""
-    return round((monotonic() - start_time) * 1000)

@@ -15,10 +15,11 @@ from msgspec import Struct
 
 from core.agent.base.budget import SubagentLimits
 from core.agent.mentions.sources import PromptSurroundings
+from core.agent.turn.turn_frame import STOP_LIMIT, Ending
 from core.engine.session.session import Session, copy_attachments
 from core.engine.subagents.runner import SubagentEnd, SubagentRunner, is_granted_to_subagent, set_model
 from core.engine.subagents.sessions import build_origin, create_subagent_session, merge_subagent, open_subagent_session
-from core.engine.subagents.subagent_turn import STOP_LIMIT, SubagentTurn
+from core.engine.subagents.subagent_turn import SubagentTurn
 from core.engine.subagents.todo_runner import verify_todo
 from core.engine.turns.lifecycle import build_context
 from core.errors import AgentTuiError, StateError
@@ -261,7 +262,7 @@ class BestOf(SubagentTurn):
             self._mark_answered(child.id)  # also after a failure, so that the others do not wait
             await runner.close(end)
 
-    def find_outcome(self) -> tuple[ev.TurnEnd, str]:
+    def find_outcome(self) -> Ending:
         return "done", ""
 
     def report(self) -> tuple[str, str]:

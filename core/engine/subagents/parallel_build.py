@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from core.agent.base.budget import SubagentLimits
 from core.agent.context.turn_context import TurnContext
+from core.agent.turn.turn_frame import STOP_LIMIT, Ending
 from core.engine.session.session import Session
 from core.engine.session.tasks import explain_fault
 from core.engine.subagents.runner import SubagentEnd, SubagentRunner, is_granted_to_subagent
@@ -26,7 +27,7 @@ from core.engine.subagents.sessions import (
     merge_subagent,
     open_subagent_session,
 )
-from core.engine.subagents.subagent_turn import STOP_LIMIT, SubagentTurn
+from core.engine.subagents.subagent_turn import SubagentTurn
 from core.engine.subagents.todo_runner import TodoRunner, TodoTask, verify_todo
 from core.errors import AgentTuiError
 from core.plans.todo_graph import DONE, find_ready
@@ -224,7 +225,7 @@ class ParallelBuild(SubagentTurn):
         paths = ", ".join(f"`{path}`" for path in find_unresolved_paths(self.session, subagent))
         self._reasons[todo.id] = f"its changes conflict with others in {paths}"
 
-    def find_outcome(self) -> tuple[ev.TurnEnd, str]:
+    def find_outcome(self) -> Ending:
         if self._limit:
             return "limit", self._limit
         failed_keys = [key for key, reason in self._reasons.items() if reason and key not in self._conflicted]
