@@ -76,7 +76,7 @@ async def test_one_is_read_while_it_works_and_stopped_and_what_it_has_is_kept(pr
         await pilot.press("x")
         await until(pilot, lambda: "⊘ generalPurpose · Do docs" in read_rows(app))
         assert app.screen is app.main
-        assert "what it had changed stays with it" in read_rows(app)
+        assert "its changes stay in its own shadow" in read_rows(app)
         assert app.main.state.subagents[docs].reason == "interrupted"
         mark(app, "Do rate")
         await pilot.press("x")

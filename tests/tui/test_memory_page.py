@@ -36,7 +36,7 @@ async def test_what_waits_comes_first_with_the_reason_for_it(stage):
         assert said(on, "reason").endswith(": they failed without one")
         assert said(on, "reason").startswith("Proposed 2025-11-")
         await on.pilot.press("down", "down")
-        await on.until(lambda: said(on, "reason").startswith("Kept 2023-11-"))
+        await on.until(lambda: said(on, "reason").startswith("Saved 2023-11-"))
 
 
 @pytest.mark.parametrize(
