@@ -41,12 +41,12 @@ KINDS = AgentsAnswer(
             description="Odd.",
             source=".claude",
             path=".claude/agents/odd.md",
-            refusal="unknown key 'allowed-tools': did you mean 'tools'?",
+            refusal="nobody knows the key 'allowed-tools': did you mean 'tools'?",
         ),
         LoadedAgent(name="generalPurpose", description="Does a whole piece of work by itself.", source="built in"),
         LoadedAgent(name="explore", description="Finds out.", source="built in", model="small", is_readonly=True),
     ),
-    skipped=(SkippedExtension(path=".claude/agents/none.md", reason="its front matter has no name and description"),),
+    skipped=(SkippedExtension(path=".claude/agents/none.md", reason="it has no front matter"),),
 )
 
 

@@ -303,7 +303,7 @@ async def test_n7b_files_that_are_gone_are_named_before_all_is_accepted(stage, c
 
 
 async def test_n7b_a_dialog_about_a_protected_file_shows_that_file_and_so_does_the_review(stage, clock):
-    red = replace(PRICES, change=replace(PRICES.change, protected=True, risk="runs automatically"))
+    red = replace(PRICES, change=replace(PRICES.change, protected=True, risk="runs by itself"))
     async with stage(proposed(red, TESTS), answers={q.DiffQuery: q.DiffAnswer(diff=red)}) as on:
         await reviewed(on, clock)
         await on.pilot.press("A")

@@ -67,7 +67,7 @@ ASKED = ev.ReproduceRequested(run="r1", steps=("Start the shop", "Look at the pr
 CHOICES = {"fixed": "Mark as fixed", "broken": "Still broken", "proceed": "Proceed"}
 OPTIONS = tuple(Option(id=name, label=label) for name, label in CHOICES.items())
 STEPS = ev.QuestionAsked(
-    id="a1", call="c", questions=(Question(id="reproduce", text="Please reproduce the fault", options=OPTIONS[2:]),)
+    id="a1", call="c", questions=(Question(id="reproduce", text="Please show the fault", options=OPTIONS[2:]),)
 )
 GONE = ev.QuestionAsked(
     id="a2",

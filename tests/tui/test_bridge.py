@@ -341,7 +341,7 @@ def held(name: str, **more: object) -> SessionInfo:
 
 async def test_opening_a_session_says_what_waits_in_another_one_and_how_to_get_there(stage):
     one = (held(SESSION, pending=9), held("ses_b", pending=7), held("ses_c", pending=1, locked=True), held("ses_d"))
-    assert format_pending_notice((*one, held("ses_e", pending=1)), SESSION).startswith("8 changed files")
+    assert format_pending_notice((*one, held("ses_e", pending=1)), SESSION).startswith("8 changed files wait")
     notice = "7 changed files wait for your review in “Fix it”: /resume ses_b"
     async with stage(recorded.opening(), answers={SessionsQuery: SessionsAnswer(sessions=one)}) as on:
         await on.until(lambda: on.screen.query(HomeList) and on.screen.query_one(HomeList).options)

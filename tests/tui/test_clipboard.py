@@ -98,7 +98,7 @@ async def test_a_tool_that_hangs_is_left(tmp_path, monkeypatch):
 
 async def test_a_tool_that_is_no_program_is_told_of(tmp_path, monkeypatch):
     programs = clipboard_of(tmp_path, {}, "xclip")
-    (programs / "xclip").write_text("not a program")
+    (programs / "xclip").write_text("no program")
     monkeypatch.setenv("PATH", str(programs))
     assert "can't be started" in (await read_clipboard(ClipboardTool("x11", "xclip"))).problem
 

@@ -29,7 +29,7 @@ FOUND = q.CommitAnswer(
     groups=(ONE,),
     hooks=("pre-commit",),
     staged=1,
-    left_out=(q.CommitFile(path="x.bin", operation="edit", problem="git stores it with a filter"),),
+    left_out=(q.CommitFile(path="x.bin", operation="edit", problem="git stores it by a filter"),),
 )
 SPLIT = replace(
     FOUND,
@@ -230,8 +230,8 @@ async def test_the_demo_has_no_model_that_sorts(committing):
 async def test_a_draft_that_fails_says_so_and_can_be_asked_for_again(committing):
     async with committing(demo=False) as (on, dialog):
         await on.until(lambda: on.sent(c.CommitDraft))
-        await on.emit(e.ErrorRaised(code="git", message="HEAD has moved.", hint="See them again: /commit"))
-        assert read(dialog, "output") == "HEAD has moved. See them again: /commit"
+        await on.emit(e.ErrorRaised(code="git", message="HEAD has moved.", hint="Look again: /commit"))
+        assert read(dialog, "output") == "HEAD has moved. Look again: /commit"
         assert "a model writes" not in read(dialog, "head")
         await on.emit(e.ErrorRaised(code="job", message="A job failed."))
         assert "A job" not in read(dialog, "output")

@@ -12,11 +12,11 @@ from core.state.session import SessionState
 from tests.support import recorded
 
 NOTES = (
-    "The reasoning of 2 earlier answers is no longer sent.",
+    "The reasoning of 2 earlier answers is not sent any more.",
     "The provider's cache was missed: tools changed, about 12,345 tokens.",
 )
 PARTS = (
-    ContextPart(name="tools", tokens=9, reason="what the agent can do", problem="it starts every request"),
+    ContextPart(name="tools", tokens=9, reason="what the agent can do", problem="it is the beginning of every request"),
     ContextPart(id="4:12:ab", name="add · utils.ts:3-9", tokens=120, reason="sent with “fix add”"),
 )
 ANSWERS = {
@@ -50,7 +50,7 @@ async def test_the_page_shows_every_part_its_reason_and_the_notes(stage, size):
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)])
 async def test_of_a_long_list_the_reason_stays_in_view(stage, size):
-    reason = "sent once, with the first prompt, " * 5
+    reason = "told once, with the first prompt, " * 5
     parts = tuple(ContextPart(id=str(index), name=f"part {index}", tokens=9, reason=reason) for index in range(30))
     answers = {**ANSWERS, ContextQuery: ContextAnswer(parts=parts, used=900, window=1_000)}
     async with stage(recorded.opening(), answers=answers, size=size) as on:
@@ -69,7 +69,7 @@ async def test_a_part_is_left_out_by_a_key_struck_twice(stage, down, up, drop):
         await on.pilot.press(down, drop)
         await on.pilot.pause()
         assert "again leaves out 120 tokens" in said(on, "listing-reason")
-        assert "cache is lost" in said(on, "listing-reason")
+        assert "cached is lost" in said(on, "listing-reason")
         assert on.sent(c.ContextDrop) == []
         await on.pilot.press(drop)
         await on.until(lambda: on.sent(c.ContextDrop))

@@ -196,7 +196,7 @@ async def test_diff_shows_what_was_accepted_where_nothing_waits(stage):
     async with stage(recorded.opening(), answers=answers) as on:
         await on.pilot.press(*"/diff a.txt", "enter")
         await on.until(lambda: isinstance(on.app.screen, PatchDialog) and on.app.screen.query(PatchView))
-        assert "is not committed yet" in str(on.app.screen.query_one(".dialog-title").render())
+        assert "is in no commit yet" in str(on.app.screen.query_one(".dialog-title").render())
         (asked,) = [query for query in on.client.queries if isinstance(query, q.PatchQuery)]
         assert (asked.which, asked.paths) == ("accepted", ("a.txt",))
 

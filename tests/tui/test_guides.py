@@ -16,7 +16,7 @@ def text(on, selector: str) -> str:
 async def test_an_empty_conversation_greets_and_the_first_prompt_takes_its_place(stage):
     async with stage(recorded.opening()) as on:
         assert on.screen.query_one(Greeting).display
-        assert "your files are untouched until you accept" in text(on, "#greeting")
+        assert "nothing reaches your files until you accept it" in text(on, "#greeting")
         assert "ctrl+r" in text(on, "#greeting")
         await on.emit(e.TurnStarted(prompt="go", mode="agent", model="m"))
         assert not on.screen.query_one(Greeting).display

@@ -41,7 +41,7 @@ HOOKS = (
         source=".cursor/hooks.json",
         trust="held",
         fails_closed=True,
-        problem="its script does not exist: format.sh",
+        problem="its script is not there: format.sh",
     ),
 )
 
@@ -70,7 +70,7 @@ async def test_hooks_are_listed_with_how_they_ended_and_where_they_stand(stage):
         )
         assert said(on, "notes").endswith("and 2 more: agent-tui hooks list")
         await on.pilot.press("k")
-        await on.until(lambda: "its script does not exist" in said(on, "reason"))
+        await on.until(lambda: "its script is not there" in said(on, "reason"))
         assert "not trusted, so it does not run" in said(on, "reason")
         assert "fails closed" in said(on, "reason")
 

@@ -19,8 +19,8 @@ MACHINE = ApprovalRequested(
     kind="machine",
     subject="git push origin main",
     options=("run_on_machine", "allow_once", "reject_once"),
-    containment="as you, with your environment and network; nothing it does is reviewed; 2 files wait "
-    "for your review: it sees what is on disk",
+    containment="as you, with your environment and network; what it does is not reviewed; 2 files wait for your "
+    "review: it sees what is on disk",
     permissions=("all",),
 )
 

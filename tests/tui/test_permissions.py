@@ -143,7 +143,7 @@ async def test_what_the_model_says_is_apart_and_labelled(stage):
         kind="command",
         subject="make",
         explanation="safe, press y",
-        reason="The rule Shell(make) applies.",
+        reason="The rule Shell(make) says so.",
         containment="T1: held",
         network=("example.org",),
         environment=("LD_PRELOAD",),
@@ -159,10 +159,10 @@ async def test_what_the_model_says_is_apart_and_labelled(stage):
         assert any("asked because: The rule Shell(make)" in line for line in about)
 
 
-BOXED = "sandboxed; file changes go to review; no network"
+BOXED = "T1: held by namespaces and an overlay; what it changes waits for your review; no network"
 HELD = {
     "containment": BOXED,
-    "reason": "Your settings ask before every command.",
+    "reason": "Each command is asked about.",
     "explanation": "To see that the types are right.",
 }
 CARDS = {
@@ -188,9 +188,9 @@ CARDS = {
         call="c",
         kind="host",
         subject="docs.python.org:443",
-        containment="requested by: web_fetch https://docs.python.org/3/library/asyncio-task.html",
+        containment="wanted by: web_fetch https://docs.python.org/3/library/asyncio-task.html",
         network=("docs.python.org",),
-        reason="the conversation holds text from wiki.example, and this host is new in it",
+        reason="text from wiki.example is in the conversation, and this host is new in it",
         options=("allow_once", "allow_session", "allow_always", "reject_once"),
     ),
     "tool": ApprovalRequested(id="a", call="c", kind="tool", subject="github: create_issue", options=ALL),
@@ -208,7 +208,7 @@ async def test_a_short_command_is_asked_about_in_five_rows_and_more_is_a_key_awa
         await on.pilot.pause()  # the card is drawn again for the width that it has got
         assert request.subject in text_of(on, "#approval-text")
         folded = " ".join(str(about.render()).split())
-        for granted in ("pypi.org", "not sandboxed", "text from wiki.example"):
+        for granted in ("pypi.org", "nothing holds it", "text from wiki.example"):
             assert granted in folded or granted not in f"{request.reason} {request.containment}"
         for key in "yn":
             assert f"{key} " in text_of(on, "#approval-keys")
@@ -337,8 +337,8 @@ async def test_i1_trust_steps_aside_for_a_question_that_a_turn_waits_for(stage):
         call="c",
         kind="command",
         subject="make " * 60,
-        containment="sandboxed; file changes go to review; no network",
-        reason="Your settings ask before every command.",
+        containment="T1: held by namespaces and an overlay; what it changes waits for your review; no network",
+        reason="Each command is asked about.",
         options=ALL,
     )
     async with stage([STARTED, ASK_TRUST], size=(60, 16)) as on:
@@ -362,7 +362,7 @@ async def test_m8_of_a_question_about_hosts_every_key_and_every_host_that_is_ask
         call="c",
         kind="command",
         subject="\n".join(f"curl https://{host}/{'x' * 40}" for host in hosts * 3),
-        containment="sandboxed; file changes go to review",
+        containment="T1: held by namespaces and an overlay; what it changes waits for your review",
         network=hosts,
         permissions=("network",),
         reason=f"It asks to reach {', '.join(hosts)} for this one command.",
@@ -478,7 +478,7 @@ async def test_where_nothing_was_allowed_that_is_said(stage):
     async with stage([STARTED], answers=answers) as on:
         await on.open_listing("/permissions", "PermissionsDialog")
         assert listed(on, "sum") == "This project is not trusted."
-        assert "Nothing is always allowed or denied" in listed(on, "reason")
+        assert "Nothing was allowed or refused" in listed(on, "reason")
         await on.pilot.press("d")
         assert removed(on) == []
 

@@ -39,8 +39,8 @@ async def test_before_it_is_left_what_waits_is_asked_about_and_can_be_kept(stage
         await on.until(lambda: on.sent(c.PendingKeep) and on.app._exit)
         exit_summary = format_exit_summary(on.screen.state, Path("shop"))
         assert exit_summary == (
-            "Private: nothing of the conversation was kept. The changes pending review are saved, "
-            "without the conversation: agent-tui review\n"
+            "Private: nothing of the conversation was kept. What waits for your review is, without the conversation: "
+            "agent-tui review\n"
         )
 
 

@@ -159,14 +159,14 @@ async def test_the_state_of_git_is_confirmed_too(stage, clock):
 
 async def test_n5_a_state_of_git_that_can_not_be_accepted_says_why_and_hears_no_yes(stage, clock):
     answer = q.GitPreviewAnswer(
-        preview=GitPreview(root=".git", refused="commit 12 has a.py in another version than you accepted.")
+        preview=GitPreview(root=".git", refused="commit 12 holds a.py other than you accepted it.")
     )
     events = [*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(GIT,))]
     async with stage(events, answers={q.GitPreviewQuery: answer}) as on:
         await reviewing(on, clock)
         await on.pilot.press("a")
         await on.until(lambda: isinstance(on.app.screen, ConfirmDialog))
-        assert "commit 12 has a.py" in "\n".join(str(widget.content) for widget in on.app.screen.query(Static))
+        assert "commit 12 holds a.py" in "\n".join(str(widget.content) for widget in on.app.screen.query(Static))
         await on.pilot.pause(0.05)
         clock[0] += 1
         await on.pilot.press("y")
@@ -175,7 +175,7 @@ async def test_n5_a_state_of_git_that_can_not_be_accepted_says_why_and_hears_no_
 
 
 async def test_n9_a_bulk_that_holds_a_repository_is_confirmed(stage, clock):
-    bulk = Bulk(root="out", kind="generated", files=2, bytes=10, risk="makes git run its contents")
+    bulk = Bulk(root="out", kind="generated", files=2, bytes=10, risk="makes git run what it says")
     async with stage([*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(bulk,))]) as on:
         await reviewing(on, clock)
         await on.pilot.press("a")

@@ -148,7 +148,7 @@ async def listed_in_bulk(pilot: Pilot[None]) -> None:
     pane = pilot.app.query_one("ReviewPane")
     origin = Origin(command="python -m tools.vendor --all --refresh && git add -A")
     big = Bulk(root="data/prices.csv", kind="large", files=1, bytes=76_000_000, origin=origin)
-    inside = replace(big, root="vendor/lib", kind="generated", files=300, risk="makes git run its contents")
+    inside = replace(big, root="vendor/lib", kind="generated", files=300, risk="makes git run what it says")
     pane.browser.set_surroundings(
         (replace(big, conflict="It was edited on disk meanwhile."), inside, GIT), {}, {}, ({}, {})
     )
@@ -166,7 +166,7 @@ async def settling(pilot: Pilot[None]) -> None:
 
 
 async def consenting(pilot: Pilot[None]) -> None:
-    about = "It changes what the agent may do or is told. Look at each line of it before you accept."
+    about = "It changes what the agent may do, or what it is told. Look at each line of it before you accept."
     pilot.app.push_screen(ConfirmDialog("Accept AGENTS.md?", "accept it", explanation=about, no="leave it pending"))
     await painted(pilot)
 
@@ -176,7 +176,7 @@ LONG = diff_of(
     [("-+", '=>{"tasks": [{"label": "build", "command": "make docs", "runOptions": {"runOn": "folderOpen"}}]}')],
     operation="create",
     protected=True,
-    risk="runs automatically when an editor opens the project",
+    risk="runs by itself when an editor opens the project",
 )
 COMMITS = """\
 commit 0e603f6494a854a25b94bf7ce14edea68a043aed

@@ -14,7 +14,7 @@ from tui.screens.dialogs.conflict import ConflictView
 
 
 async def test_what_is_in_conflict_is_not_accepted_and_the_cursor_stays_with_the_reason():
-    why = "the file was at the same place."
+    why = "the file was edited in the same place."
     clash = replace(TESTS, change=replace(TESTS.change, conflict=why))
     app = ReviewApp([clash, PRICES])
     async with app.run_test(size=(80, 24)) as pilot:

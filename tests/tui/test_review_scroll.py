@@ -224,7 +224,7 @@ async def test_a_click_on_the_mark_of_a_check_shows_its_proof_and_on_another_mar
         assert [message.change.path for message in app.posted if isinstance(message, messages.ProofRequested)] == [
             PRICES.change.path
         ]
-        app.diffs[PRICES.change.path] = replace(proven, change=replace(proven.change, risk="runs automatically"))
+        app.diffs[PRICES.change.path] = replace(proven, change=replace(proven.change, risk="runs by itself"))
         app.pane.set_changes(app.changes)
         view = await settle(pilot)
         place = view.render_line(0).text.index("runs")

@@ -24,7 +24,7 @@ PREVIEW = q.CheckpointPreviewAnswer(
     paths=(
         q.RestoredPath(path="src/a.py", pending="propose", disk="edit"),
         q.RestoredPath(path="src/new.py", pending="resolve"),
-        q.RestoredPath(path="docs/[x].md", reason="it was edited in the project at the same place since."),
+        q.RestoredPath(path="docs/[x].md", reason="the file in the project was edited in the same place since."),
     ),
     bulks=("node_modules",),
     messages=12,

@@ -11,12 +11,12 @@ from core.protocol.queries import FileQuery, RulesAnswer, RulesQuery
 from tests.support import recorded
 
 RULES = (
-    LoadedRule(path="../AGENTS.md", kind="agents_md", size=40, reason="applies to every file", position=1),
-    LoadedRule(path=".cursor/rules/tests.mdc", kind="globs", size=1, reason="no file in use matches tests/**"),
+    LoadedRule(path="../AGENTS.md", kind="agents_md", size=40, reason="stands around every file", position=1),
+    LoadedRule(path=".cursor/rules/tests.mdc", kind="globs", size=1, reason="no file at hand matches tests/**"),
     LoadedRule(
         path=".cursor/rules/style.mdc", kind="always", size=900, reason="always", position=2, note="cut at 32 KiB"
     ),
-    LoadedRule(path="memory/note_1", kind="memory", size=9, reason="memory: a note you accepted", position=3),
+    LoadedRule(path="memory/note_1", kind="memory", size=9, reason="memory: you accepted this note", position=3),
 )
 
 
@@ -39,11 +39,11 @@ async def test_rules_that_were_told_come_first_and_each_says_why(stage):
             ["-", ".cursor/rules/tests.mdc"],
         ]
         assert said(on, "sum") == "3 rules told, 1 not; the later one holds"
-        assert said(on, "reason") == "Why: applies to every file"
+        assert said(on, "reason") == "Why: stands around every file"
         await on.pilot.press("j")
         await on.until(lambda: said(on, "reason") == "Why: always. cut at 32 KiB")
         await on.pilot.press("down", "down", "up", "k", "k", "k")
-        await on.until(lambda: said(on, "reason") == "Why: no file in use matches tests/**")
+        await on.until(lambda: said(on, "reason") == "Why: no file at hand matches tests/**")
 
 
 @pytest.mark.parametrize("key", ["enter", "o"])

@@ -129,8 +129,8 @@ async def test_a_server_of_the_project_is_allowed_after_all_of_its_entry_was_sho
         await on.pilot.press("j", "y")
         await on.until(lambda: type(on.app.screen).__name__ == "ServerConsentDialog")
         assert 'command: ["python3", "server.py"]' in page(on)
-        assert "It receives your variables TOKEN." in page(on)
-        assert "Sandboxed" in page(on)
+        assert "It is given your variables TOKEN." in page(on)
+        assert "It runs in the box" in page(on)
         assert controls(on) == []
         await on.asked()
         await on.pilot.press("y")
@@ -143,7 +143,7 @@ async def test_a_yes_is_taken_back_by_the_same_key_and_ones_own_configuration_is
     async with stage(recorded.opening(), answers=answers) as on:
         await on.open_listing("/mcp", "ServersDialog")
         await on.pilot.press("j", "y")
-        await on.until(lambda: "so it is already approved" in said(on, "reason"))
+        await on.until(lambda: "which is your yes" in said(on, "reason"))
         assert controls(on) == []
         await on.pilot.press("k", "y")
         await on.until(lambda: controls(on) == [("theirs", "withdraw", "", "d")])
@@ -187,7 +187,7 @@ async def test_a_tool_that_changed_is_marked_shown_beside_what_it_said_and_switc
         await on.open_listing("/mcp", "ServersDialog")
         assert rows(on)[1] == ["!", "write", "5", "tokens", "changed"]
         await on.pilot.press("j")
-        await on.until(lambda: "description has changed" in said(on, "reason"))
+        await on.until(lambda: "describes itself otherwise than before" in said(on, "reason"))
         await on.pilot.press("l")
         await on.until(lambda: "Before:" in page(on))
         assert "Now so." in page(on)

@@ -26,9 +26,9 @@ def skill(name, state, reason, **more):
 
 FOUND = SkillsAnswer(
     skills=(
-        skill("pdf", "offered", "its name and description are listed"),
-        skill("mine", "hidden", "only you can call it: /mine", path="~/.claude/skills/mine/SKILL.md", scope="user"),
-        skill("odd", "offered", "its name and description are listed", note="unknown key 'x'"),
+        skill("pdf", "offered", "its name and description are told"),
+        skill("mine", "hidden", "only you call it: /mine", path="~/.claude/skills/mine/SKILL.md", scope="user"),
+        skill("odd", "offered", "its name and description are told", note="nobody knows the key 'x'"),
     ),
     skipped=(SkippedExtension(path=".claude/skills/bad/SKILL.md", reason="it has no description"),),
 )
@@ -49,11 +49,11 @@ async def test_each_skill_says_why_it_is_told_and_a_file_that_is_none_why_not(st
         rows = [str(options.get_option_at_index(index).prompt).split()[:2] for index in range(options.option_count)]
         assert rows == [["+", "pdf"], ["-", "mine"], ["+", "odd"], ["!", ".claude/skills/bad/SKILL.md"]]
         assert said(on, "sum") == "3 skills, 2 told; the agent opens one when it fits"
-        assert said(on, "reason") == "Why: its name and description are listed. About pdf"
+        assert said(on, "reason") == "Why: its name and description are told. About pdf"
         await on.pilot.press("j")
-        await on.until(lambda: said(on, "reason") == "Why: only you can call it: /mine. About mine")
+        await on.until(lambda: said(on, "reason") == "Why: only you call it: /mine. About mine")
         await on.pilot.press("down")
-        await on.until(lambda: "unknown key 'x'" in said(on, "reason"))
+        await on.until(lambda: "nobody knows the key 'x'" in said(on, "reason"))
         await on.pilot.press("up", "k", "k")
         await on.until(lambda: said(on, "reason") == "No skill: it has no description")
 
@@ -93,9 +93,9 @@ async def test_what_a_command_would_send_is_shown_with_what_would_run(stage):
 
 
 async def test_a_command_that_is_none_is_told(stage):
-    refused = RefusedAnswer(code="command_unknown", message="'/x' is not a call.")
+    refused = RefusedAnswer(code="command_unknown", message="'/x' calls nothing.")
     async with stage(recorded.opening(), answers={CommandPreviewQuery: refused}) as on:
-        for typed, notice in (("/explain x", "'/x' is not a call."), ("/explain", "needs the name of a command")):
+        for typed, notice in (("/explain x", "'/x' calls nothing."), ("/explain", "needs the name of a command")):
             on.prompt.text = typed
             on.prompt.action_send()
             await on.until(

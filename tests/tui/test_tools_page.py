@@ -16,7 +16,7 @@ FOUND = ToolsAnswer(
         ToolRow(name="grep", access="read", state="listed", tokens=405, aliases=("Grep", "search_dir")),
         ToolRow(name="write", access="propose", state="absent", reason="ask mode does not grant it"),
         ToolRow(name="apply_patch", access="propose", state="callable", reason="an edit format of other models"),
-        ToolRow(name="web_fetch", access="net", state="told", reason="sent beside the list"),
+        ToolRow(name="web_fetch", access="net", state="told", reason="told beside the list"),
         ToolRow(
             name="mcp__git__log",
             access="external",
