@@ -29,6 +29,7 @@ PINNED = {
     "LC_ALL": "C.UTF-8",
     "TEXTUAL_ANIMATIONS": "none",
     "TEXTUAL_SPEEDUPS": "0",
+    "AGENT_TUI_LOCAL_SERVERS": "127.0.0.1:9",  # nobody listens there, whatever model server this machine runs
     "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_AUTHOR_NAME": "A Tester",
