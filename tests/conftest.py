@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
 
-pytest_plugins = ["tests.support.key_rows"]
+pytest_plugins = ["tests.support.slow_tier", "tests.support.key_rows"]
 
 PINNED = {
     "COLORTERM": "truecolor",

@@ -29,7 +29,7 @@ from tests.support.story import access
 from tests.support.trust import trust
 
 HOST = Path(__file__).parents[1] / "support" / "commit_host.py"
-KILLS = int(os.environ.get("AGENT_TUI_KILLS", "12"))
+KILLS = int(os.environ.get("AGENT_TUI_KILLS", "4"))
 
 
 class Place(Struct):

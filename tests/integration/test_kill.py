@@ -22,7 +22,7 @@ from tests.support.story import access, project_at
 
 HOST = Path(__file__).parents[1] / "support" / "engine_host.py"
 OLD, NEW = b"one\ntwo\nthree\n", b"one\nTWO\nthree\n"
-KILLS = int(os.environ.get("AGENT_TUI_KILLS", "12"))  # one in each part of a turn; more of them take long
+KILLS = int(os.environ.get("AGENT_TUI_KILLS", "4"))  # one in each part of a turn; more of them take long
 
 
 async def react(client: StdioClient, session: str, event: ev.AnyEvent) -> None:

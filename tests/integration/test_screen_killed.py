@@ -16,7 +16,7 @@ from tests.support.folded import fold_events
 from tests.support.session_log import scan
 
 ROOT = Path(__file__).parents[2]
-KILLS = int(os.environ.get("AGENT_TUI_KILLS", "12"))  # one in each part of a turn; more of them take long
+KILLS = int(os.environ.get("AGENT_TUI_KILLS", "4"))  # one in each part of a turn; more of them take long
 PROMPT = "Do it"
 SCRIPT = """
 turns:
