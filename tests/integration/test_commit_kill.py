@@ -159,7 +159,6 @@ async def start_again(place: Place) -> list[str]:
     return messages
 
 
-@pytest.mark.slow
 async def test_n41_a_commit_killed_at_any_moment_is_before_or_after_once_the_program_starts_again(place):
     after, duration = await measure(place)
     chance, seen = random.Random(41), set[int]()

@@ -54,7 +54,6 @@ async def killed_after(project: Path, count: int) -> tuple[str, list[ev.Envelope
     return opened.session, seen
 
 
-@pytest.mark.slow
 async def test_d1_killed_at_any_moment_of_a_turn_nothing_seen_is_lost_and_the_session_goes_on(tmp_path):
     project = project_at(tmp_path / "project")
     chance, cut_off = random.Random(20), 0

@@ -71,7 +71,6 @@ def has_ended(engine: int) -> bool:
     return bool(ready)
 
 
-@pytest.mark.slow
 def test_d1_the_screen_is_killed_at_any_moment_and_its_engine_ends_cleanly(tmp_path):
     project, script = tmp_path / "project", tmp_path / "script.yaml"
     project.mkdir()

@@ -102,7 +102,6 @@ def test_no_parser_fails_on_any_text(form, original, edit):
     assert answered.get("error") != "internal"
 
 
-@pytest.mark.slow
 def test_a_near_duplicate_is_never_taken_for_what_was_meant():
     assert matches(500, 7) == 0
 
