@@ -9,8 +9,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from core.engine.session.restore import NOTE_FILE
 from core.protocol import commands as cmd
 from tests.integration.test_checkpoints import (

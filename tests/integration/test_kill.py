@@ -7,8 +7,6 @@ import signal
 import sys
 from pathlib import Path
 
-import pytest
-
 from core.cli.arguments import ScreenArguments
 from core.engine import Engine, EngineOptions
 from core.engine.session.recovery import complete_results

@@ -8,8 +8,6 @@ import signal
 import sys
 from pathlib import Path
 
-import pytest
-
 from benchmarks.terminal import Terminal
 from core.sessions.store import SessionStore
 from tests.support.folded import fold_events

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server of a module's tests: on a socket and a port of loopback, in a directory that goes with it."""
+"""A real PostgreSQL server for the tests of a module: on a port of loopback, in a directory that goes with it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 """A pytest plug-in: the slow tests, and the sample of them that `make test` runs.
 
-Slow is what `tests/slow_tests.txt` names, by measurement, and what is marked `slow` because it repeats, for another user
-or another kind of installation, what is tried in each run. The sample is the same on every machine and in every run. Of
-a test with several slow cases it has the one whose name has the lowest checksum; of those with one case, one in `SHARE`.
+Slow is what `tests/slow_tests.txt` names, by measurement, and what is marked `slow` because it repeats, for another
+user or another kind of installation, what each run tries. The sample is the same on every machine and in every run: of
+a test with several slow cases the one whose name has the lowest checksum, of the others one test in `SHARE`.
 
-`make slow` measures again: the processor time of each test and of all that it started, which other load doesn't change.
+`make slow` measures again: the processor time of each test and of all that it started, which hardly depends on what
+else the machine does.
 """
 
 from __future__ import annotations

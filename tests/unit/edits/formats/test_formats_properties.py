@@ -4,7 +4,6 @@ import difflib
 import json
 from contextlib import suppress
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
