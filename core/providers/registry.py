@@ -18,7 +18,7 @@ from core.errors import ConfigError
 from core.protocol.messages import WireProtocol
 from core.providers.base import Provider
 from core.providers.catalog.capabilities import Capabilities, find_capabilities, load_catalogue
-from core.providers.catalog.presets import KNOWN, Kind, find_preset
+from core.providers.catalog.presets import KNOWN, Kind, ProviderPreset, find_preset
 from core.providers.connection import keys
 from core.providers.connection.endpoint import Endpoint, is_openai_host
 from core.providers.hosted_agents import ACP, HostedAgentProvider, find_agent
@@ -27,6 +27,7 @@ from core.secrets import register_secret
 SCRIPTED: Final = "scripted"
 BUILTIN_IDS: Final = (ACP, SCRIPTED)  # Ids without an API.
 _COMMAND_LINE: Final = re.compile(r"[\s/\\'\"]")
+LOCAL_SERVERS: Final = "AGENT_TUI_LOCAL_SERVERS"
 MODEL: Final = "{model}"  # The placeholder in an address.
 _SECRET_HEADER: Final = re.compile(r"auth|key|token|secret", re.IGNORECASE)
 
@@ -159,7 +160,7 @@ def find_base_url(provider: str, settings: Settings) -> str:
     preset = find_preset(provider)
     host = _read_variable(preset.host_variable)
     source = preset.host_variable if host else f"providers.{provider}.base_url"
-    url = host or _find_settings(provider, settings).base_url or preset.base_url
+    url = host or _find_settings(provider, settings).base_url or _find_usual_url(preset)
     if provider == "ollama" and host:
         url = _parse_ollama_host(host)
     if not url:
@@ -176,6 +177,13 @@ def find_base_url(provider: str, settings: Settings) -> str:
         is_dated = _read_variable(preset.version_variable)[:1].isdigit()
         url += preset.dated_path if is_dated else preset.path
     return url.removesuffix("/v1") if find_kind(provider, settings) == "anthropic" else url
+
+
+def _find_usual_url(preset: ProviderPreset) -> str:
+    """Return the address of a provider that nobody has configured. `AGENT_TUI_LOCAL_SERVERS` stands for the usual ports
+    of all model servers of this machine, so that what happens to run there can be kept out."""
+    local = _read_variable(LOCAL_SERVERS) if preset.local else ""
+    return f"http://{local}/v1" if local else preset.base_url
 
 
 def _parse_ollama_host(host: str) -> str:

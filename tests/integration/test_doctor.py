@@ -16,8 +16,7 @@ from tests.support.trust import trust
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    for name in ("OLLAMA_HOST", "OPENAI_BASE_URL"):  # nobody is asked that this machine may happen to run
-        monkeypatch.setenv(name, "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")  # nobody is asked
     root = tmp_path / "project"
     root.mkdir()
     return root

@@ -190,7 +190,6 @@ def test_each_line_that_goes_on_is_taken_by_the_command_line(project, monkeypatc
     assert (arguments.resume or "", arguments.continue_last) == (session, not session)
 
 
-@pytest.mark.slow
 def test_after_make_run_the_line_can_be_pasted_as_it_stands():
     root = Path(__file__).parents[2]
     command = ["make", "--no-print-directory", "--dry-run", "--always-make", "run", "ARGS=--demo -c"]

@@ -20,6 +20,12 @@ from tests.support.story import project_at
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """A server that is told to end gets the time for it; the client kills one after two seconds."""
+    monkeypatch.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", 60.0)
+
+
 @pytest.fixture
 def project(tmp_path) -> Path:
     project = project_at(tmp_path / "project")

@@ -137,7 +137,7 @@ class Hour:
 
     def press_until(self, seen: str, key: str, *, absent_text: str = "", looks: int = 20) -> None:
         """Press a key again until it has had its effect: what has just come up takes no key for half a second."""
-        for _ in range(30):
+        for _ in range(120):
             self.press(key)
             with suppress(TimeoutError):
                 self._tmux.until(seen, looks=looks, without=absent_text)
@@ -146,7 +146,7 @@ class Hour:
 
     def go_to(self, path: str) -> None:
         """Go to the hunk of a file in the review, back again where a slow screen had a key pressed once too often."""
-        for _ in range(30):
+        for _ in range(120):
             if (selected := self._read_selected()) == path:
                 return
             self.press("k" if selected > path else "j")
@@ -253,6 +253,7 @@ def next_day(hour: Hour) -> None:
 
 
 @pytest.mark.skipif(not TMUX, reason="there is no tmux here")
+@pytest.mark.timeout(1_800)  # a minute and a quarter on a machine at rest, all of it waiting for the screen
 async def test_an_hour_of_work(project: Path, tmp_path: Path) -> None:
     plays = {"turns": SCRIPT, "texts": TEXTS}
     async with provider_server(plays=plays, find_play=find_play, strict=True) as server:

@@ -79,7 +79,6 @@ async def run_until(client: StdioClient, session: str, kind: type, count: int) -
             return
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 async def test_s9_an_engine_that_is_killed_leaves_no_process_of_a_server(tmp_path):
     project, model = write_project(tmp_path)

@@ -69,8 +69,9 @@ class ProjectSearch:
         if query.kind != "text":
             await self._index.catch_up()
         parts: tuple[Part, ...] = ("symbols", "meaning", "text") if query.kind == "all" else (query.kind,)
+        first_status = self._index.status()  # An index that becomes ready meanwhile wasn't when it was searched.
         lists = [(part, await self._find(part, query, view)) for part in parts]
-        status = self.describe(self._index.status())
+        status = self.describe(first_status if first_status.state == "building" else self._index.status())
         if len(lists) == 1:
             visible_hits = (view.show(hit) for hit in lists[0][1] if view.can_read(hit.path))
             return SearchAnswer(hits=tuple(islice(visible_hits, limit)), status=status)
