@@ -89,13 +89,14 @@ SLOW = (
     "git",
     "jinja2",
     "keyring",
-    "litestar",
     "mcp",
     "openai",
     "pypdf",
     "rapidfuzz",
     "ruamel",
+    "starlette",
     "tree_sitter",
+    "uvicorn",
     "watchfiles",
 )
 # Plan files, model scripts and dialect texts are YAML; their readers are siblings and do not know each other.
@@ -104,8 +105,8 @@ SHARED = {
     # a connection, what logs it in, and the server that we are ourselves
     "mcp": {"core.mcp.wire.sdk_connection", "core.mcp.login_flow", "core.transports.mcp.sdk_server"},
 }
-# The routes of this package are declared in litestar's words, so it imports litestar when it is loaded, and nobody
-# loads it but in a function.
+# The server by HTTP is built on starlette and uvicorn, so it imports them when it is loaded, and nobody loads it but in
+# a function.
 HTTP = "core.transports.http"
 
 
@@ -221,7 +222,7 @@ def test_slow_libraries_are_imported_at_first_use():
 
 
 def serves_http(statement: Import) -> bool:
-    return within(statement.importer, (HTTP,)) and within(statement.target, ("litestar",))
+    return within(statement.importer, (HTTP,)) and within(statement.target, ("starlette", "uvicorn"))
 
 
 def test_the_server_by_http_is_loaded_at_first_use():
