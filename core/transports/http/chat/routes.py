@@ -16,18 +16,14 @@ from core.protocol.client import Client
 from core.text.well_formed import encode_record
 from core.transports.http.access import Grant
 from core.transports.http.chat.conversation import Conversation
-from core.transports.http.chat.requests import (
-    ChatRequest,
-    check_open_files,
-    to_conversation_id,
-    to_session_id,
-)
+from core.transports.http.chat.requests import ChatRequest, to_conversation_id, to_session_id
 from core.transports.http.chat.stream_events import build_answer
 from core.transports.http.routing import JSON, Route
 from core.transports.http.service import HttpService, require_model_grant
 from core.transports.http.sse import EVENT_STREAM, EventId, Events, LastEvent, parse_position
 from core.transports.response import Response as Answer
 
+ONE: Final = "/api/v1/chat/{conversation_id}"
 Answered = Annotated[Response, Answer, EVENT_STREAM]
 
 
@@ -75,10 +71,8 @@ async def interrupt_chat(conversation_id: str, service: HttpService) -> cmd.Ack:
 
 
 async def _answer(request: Request, data: ChatRequest, service: HttpService) -> Answered:
-    data.find_prompt()  # refuse an invalid request before a session is opened
     require_model_grant(request.scope, data.model)
-    check_open_files(data.context.open_files)
-    pictures = await asyncio.to_thread(data.decode_pictures)
+    prompt = await asyncio.to_thread(data.build_prompt)  # refuses an invalid request before a session is opened
     client, session = await _open(data, service)
     conversation = Conversation(client, session)
     try:
@@ -87,10 +81,9 @@ async def _answer(request: Request, data: ChatRequest, service: HttpService) -> 
             stream: Response | None = None
             if data.stream or request.headers.get("accept", "").strip().lower().startswith(EVENT_STREAM):
                 pieces = _hold_open(service, session, conversation.stream_answer())
-                stream = service.streams.build_stream(
-                    pieces, _name_conversation(session)
-                )  # raises before the turn begins
-            await conversation.send_prompt(data, pictures)
+                # It raises before the turn begins.
+                stream = service.streams.build_stream(pieces, _name_conversation(session))
+            await conversation.send_prompt(prompt)
             if stream is not None:
                 return stream
             answer = await conversation.finish_answer()
@@ -129,13 +122,7 @@ def _name_conversation(session: str) -> dict[str, str]:
 ROUTES: Final[tuple[Route, ...]] = (
     Route("POST", "/api/v1/chat/completions", complete_chat, Grant.DRIVE, "Send a prompt"),
     Route("POST", "/api/v1/chat/plan", plan_chat, Grant.DRIVE, "Have a plan made"),
-    Route("GET", "/api/v1/chat/{conversation_id}", read_answer, Grant.READ, "The latest answer of a conversation"),
-    Route(
-        "GET",
-        "/api/v1/chat/{conversation_id}/events",
-        replay_chat,
-        Grant.READ,
-        "Come back to the stream of a conversation",
-    ),
-    Route("POST", "/api/v1/chat/{conversation_id}/interrupt", interrupt_chat, Grant.DRIVE, "Stop an answer", 202),
+    Route("GET", ONE, read_answer, Grant.READ, "The latest answer of a conversation"),
+    Route("GET", ONE + "/events", replay_chat, Grant.READ, "Come back to the stream of a conversation"),
+    Route("POST", ONE + "/interrupt", interrupt_chat, Grant.DRIVE, "Stop an answer", 202),
 )
