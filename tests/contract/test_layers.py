@@ -89,13 +89,14 @@ SLOW = (
     "git",
     "jinja2",
     "keyring",
-    "litestar",
     "mcp",
     "openai",
     "pypdf",
     "rapidfuzz",
     "ruamel",
+    "starlette",
     "tree_sitter",
+    "uvicorn",
     "watchfiles",
 )
 # Plan files, model scripts and dialect texts are YAML; their readers are siblings and do not know each other.
@@ -109,8 +110,8 @@ EXTRAS = {
     "team": {"core.background.postgres_store", "core.background.object_store"},
     "keyring": {"core.providers.connection.keys"},
 }
-# The routes of this package are declared in litestar's words, so it imports litestar when it is loaded, and nobody
-# loads it but in a function.
+# The server by HTTP is built on starlette and uvicorn, so it imports them when it is loaded, and nobody loads it but in
+# a function.
 HTTP = "core.transports.http"
 
 
@@ -226,7 +227,7 @@ def test_slow_libraries_are_imported_at_first_use():
 
 
 def serves_http(statement: Import) -> bool:
-    return within(statement.importer, (HTTP,)) and within(statement.target, ("litestar",))
+    return within(statement.importer, (HTTP,)) and within(statement.target, ("starlette", "uvicorn"))
 
 
 def test_the_server_by_http_is_loaded_at_first_use():

@@ -49,7 +49,7 @@ SAME = {
     "Python Software Foundation License": "PSF-2.0",
 }
 # What their metadata do not say stands in the licence files that they bring.
-READ = {"agent-client-protocol": "Apache-2.0", "rich-click": "MIT"}
+READ = {"agent-client-protocol": "Apache-2.0"}
 # The driver of PostgreSQL: replaced at will, asked for by the extra `team` alone.
 OPTIONAL = {"psycopg": "LGPL-3.0-only", "psycopg-binary": "LGPL-3.0-only", "psycopg-pool": "LGPL-3.0-only"}
 # Needed although no import statement names it: a program that is run, a library that is imported by a name in a table.
@@ -60,7 +60,6 @@ NAMED_ELSEWHERE = {
     "pypdf": ("core/attachments/pdf_reader.py", '"pypdf"'),
     "selectolax": ("core/web/page_reader.py", '"selectolax.lexbor"'),
     "markdownify": ("core/web/page_reader.py", '"markdownify"'),
-    "textual-serve": ("core/transports/http/web_routes.py", '"textual_serve"'),
     "websockets": ("core/transports/http/server.py", '"websockets-sansio"'),
 }
 

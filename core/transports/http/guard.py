@@ -7,17 +7,13 @@ It runs before routing, so a route that does not exist reveals nothing either. R
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Mapping
 from typing import Any, Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.text.well_formed import encode_record
 from core.transports.http.access import HOST_REFUSED, AccessRules, Grant, HttpRefused, read_headers
-
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MAX_BODY: Final = 32 * 1024 * 1024  # bytes
 BODY_LIMIT: Final = 30.0  # seconds for all of a body
@@ -51,7 +47,7 @@ class Guard:
     body_limit = BODY_LIMIT
     max_requests = MAX_REQUESTS
 
-    def __init__(self, application: Application, rules: AccessRules) -> None:
+    def __init__(self, application: ASGIApp, rules: AccessRules) -> None:
         self._application = application
         self._rules = rules
         self._count = 0
