@@ -106,7 +106,7 @@ async def test_shift_tab_goes_through_the_modes(stage):
         ([e.BoxFound(tier="T3")], "commands ask first"),
         ([e.BoxFound(tier="T4")], "commands ask first"),
         ([e.BoxFound(tier="T1"), e.PolicyChanged(policy="confirm")], "commands ask first"),
-        ([e.BoxFound(tier="T1"), e.PolicyChanged(policy="human")], "you run the commands"),
+        ([e.BoxFound(tier="T1"), e.PolicyChanged(policy="human")], "you type the commands"),
     ],
 )
 async def test_the_menu_of_modes_says_who_lets_a_command_run(stage, found, note):
