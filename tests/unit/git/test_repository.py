@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ import pytest
 from core.git import repository as module
 from core.git.repository import GitRepository, find_git, read_settings
 from core.git.safe_config import find_last
+
+MOMENTS = count(1_000_000_000)
 
 
 @pytest.fixture
@@ -24,7 +26,7 @@ def user(tmp_path: Path, monkeypatch: Any) -> Path:
         if name == "XDG_CONFIG_HOME" or name.startswith("GIT_CONFIG"):
             monkeypatch.delenv(name)
     monkeypatch.setattr(module, "_users_settings", {})
-    monkeypatch.setattr(module, "_SETTLED_NS", 0)
+    monkeypatch.setattr(module, "_SETTLED_NS", -1_000_000_000)
     module._parse_config.cache_clear()
     return home / ".gitconfig"
 
@@ -49,7 +51,8 @@ def read(tmp_path: Path, own: bytes = b"[core]\n\teol = lf\n") -> tuple[str, str
 
 def write(path: Path, value: str, more: str = "") -> None:
     path.write_text(f"[core]\n\tautocrlf = {value}\n{more}")
-    time.sleep(0.02)  # the clock of a file system has steps
+    moment = next(MOMENTS)  # the clock of a file system has steps
+    os.utime(path, ns=(moment, moment))
 
 
 def test_unchanged_settings_are_read_once(tmp_path, user, processes):
