@@ -324,7 +324,7 @@ async def ask_for_unsandboxed_run(approver: Approver, call: str, tool: RunTermin
         reason = await approver.find_hook_refusal(call, cast("Tool[object]", tool))
     if reason is not None:
         return Refused(reason)
-    before, foreign = build_unsandboxed_approval(permissions, tool), _list_foreign(permissions)
+    before, foreign = build_unsandboxed_approval(permissions, tool), permissions.network_grants.name_foreign()
     if not approver.user.is_interactive:
         return _answer_by_rule(approver, _build_request(call, tool, approver, before), foreign)
     if foreign and not await _ask_about_foreign(approver, call, tool, foreign):
@@ -357,11 +357,6 @@ def explain_sandboxed_only(permissions: CallPermissions, tool: RunTerminalCmd) -
     rules = select_rules(permissions.rules.load(), "Machine")
     rule = find_strictest(rule for rule in rules if rule.matches(tool.command))
     return f"The rule {rule} refuses it outside of the box." if rule is not None and rule.choice == "deny" else None
-
-
-def _list_foreign(permissions: CallPermissions) -> str:
-    sources = tuple(permissions.terminal.host.state.foreign_sources)
-    return ", ".join(sources[:3]) + (" and others" if len(sources) > 3 else "")
 
 
 def _build_request(call: str, tool: RunTerminalCmd, approver: Approver, approval: Approval) -> ApprovalRequested:
