@@ -126,21 +126,26 @@ def list_exact_names(matcher: str) -> tuple[str, ...]:
     return tuple(name for part in re.split(r"[|,]", matcher) if (name := part.strip()))
 
 
-class Hook(Struct, frozen=True, kw_only=True):
-    """One hook. `source`: the display name of its file; `home`: the base directory of its relative paths, "" = the
-    project. `condition`: a permission rule that the call must match, as `Bash(git *)`; `is_glob`: its matcher is a
+class HookOwner(Struct, frozen=True, kw_only=True):
+    """The attributes that all hooks of a file have in common. `source`: the display name of the file; `home`: the base
+    directory of their relative paths, "" = the project."""
+
+    dialect: Dialect
+    scope: Scope
+    source: str
+    home: str = ""
+
+
+class Hook(HookOwner, frozen=True, kw_only=True):
+    """One hook. `condition`: a permission rule that the call must match, as `Bash(git *)`; `is_glob`: its matcher is a
     glob. `loops`: number of times in a row that its answer may make the agent continue, None = unlimited. `timeout` in
     seconds."""
 
     event: HookEvent
     command: str
-    dialect: Dialect
-    scope: Scope
-    source: str
     matcher: str = ""
     is_glob: bool = False
     condition: str = ""
-    home: str = ""
     timeout: float = 60.0
     fails_closed: bool = False
     loops: int | None = DEFAULT_LOOPS
@@ -175,15 +180,6 @@ class HookFile(Struct, frozen=True, kw_only=True):
 
     hooks: tuple[Hook, ...] = ()
     problems: tuple[HookProblem, ...] = ()
-
-
-class HookOwner(Struct, frozen=True, kw_only=True):
-    """The common attributes of all hooks of a file; see `Hook`."""
-
-    dialect: Dialect
-    scope: Scope
-    source: str
-    home: str = ""
 
 
 def parse_hook_file(data: bytes, owner: HookOwner) -> HookFile:
@@ -285,12 +281,9 @@ class _Reader:
             self._report(f"{event}: {parsed_matcher.problem}")
         condition = entry["if"] if isinstance(entry.get("if"), str) else ""
         return Hook(
+            **msgspec.structs.asdict(owner),
             event=event,
             command=command,
-            dialect=owner.dialect,
-            scope=owner.scope,
-            source=owner.source,
-            home=owner.home,
             matcher=parsed_matcher.text,
             is_glob=parsed_matcher.is_glob,
             condition=condition or parsed_matcher.condition,

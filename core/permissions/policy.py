@@ -15,8 +15,14 @@ from msgspec import Struct
 
 from core.errors import CommandRejected
 from core.modes import Access
-from core.permissions.rules import PermissionChoice, PermissionKind, PermissionRule, find_strictest, select_rules
-from core.permissions.rules import parse_rule as parse_rule  # noqa: PLC0414 (the grammar belongs to the policy)
+from core.permissions.rules import (
+    PermissionChoice,
+    PermissionKind,
+    PermissionRule,
+    find_strictest,
+    parse_rule,
+    select_rules,
+)
 from core.permissions.shell_parser import CommandParts, split_command, strip_quotes
 
 _KIND_OF: dict[Access, PermissionKind] = {Access.READ: "Read", Access.PROPOSE: "Write"}

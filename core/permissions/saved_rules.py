@@ -57,8 +57,7 @@ class SavedRules:
     """
 
     def __init__(self, workspace: Path, *, is_persistent: bool = True) -> None:
-        self._workspace = str(workspace)
-        self._root = workspace
+        self._root, self._workspace = workspace, str(workspace)
         self._parsed: tuple[tuple[SavedRule, ...], tuple[PermissionRule, ...]] = ((), ())
         self._file = StateFile(FILE_NAME, _RuleBook, is_persistent=is_persistent)
 
@@ -72,14 +71,8 @@ class SavedRules:
     def parse_rules(self) -> tuple[PermissionRule, ...]:
         saved_rules = self.load()
         if saved_rules != self._parsed[0]:
-            self._parsed = (
-                saved_rules,
-                tuple(
-                    parse_rule(saved_rule.rule, saved_rule.choice, SOURCE)
-                    for saved_rule in saved_rules
-                    if saved_rule.rule
-                ),
-            )
+            rules = (parse_rule(answer.rule, answer.choice, SOURCE) for answer in saved_rules if answer.rule)
+            self._parsed = (saved_rules, tuple(rules))
         return self._parsed[1]
 
     def find_choice(self, approval: Approval) -> PermissionChoice | None:
@@ -94,16 +87,14 @@ class SavedRules:
         if rule is not None:
             new_rule = replace(new_rule, rule=str(parse_rule(rule, choice)))
         else:
-            new_rule = replace(
-                new_rule, digest=approval.compute_digest(), shown=approval.subject, directory=approval.directory
-            )
-        subject = (new_rule.rule, new_rule.digest)
-        self._change(
-            lambda before: (
-                *(saved_rule for saved_rule in before if (saved_rule.rule, saved_rule.digest) != subject),
-                new_rule,
-            )[-MAX_SAVED:]
-        )
+            digest = approval.compute_digest()
+            new_rule = replace(new_rule, digest=digest, shown=approval.subject, directory=approval.directory)
+
+        def append(before: tuple[SavedRule, ...]) -> tuple[SavedRule, ...]:
+            others = (answer for answer in before if (answer.rule, answer.digest) != (new_rule.rule, new_rule.digest))
+            return (*others, new_rule)[-MAX_SAVED:]
+
+        self._change(append)
         return new_rule
 
     def remove(self, identity: str) -> bool:
@@ -122,12 +113,9 @@ class SavedRules:
 
     def _select_valid(self, book: _RuleBook) -> tuple[SavedRule, ...]:
         saved_rules = book.workspaces.get(self._workspace, ())
-        identity = (
-            _format_identity(self._root) if any(saved_rule.choice == "allow" for saved_rule in saved_rules) else ""
-        )
-        return tuple(
-            saved_rule for saved_rule in saved_rules if saved_rule.choice != "allow" or saved_rule.born == identity
-        )
+        is_needed = any(answer.choice == "allow" for answer in saved_rules)
+        identity = _format_identity(self._root) if is_needed else ""
+        return tuple(answer for answer in saved_rules if answer.choice != "allow" or answer.born == identity)
 
 
 class SessionRules(Struct, frozen=True):

@@ -179,13 +179,17 @@ class NetworkGrants:
         foreign = self.list_foreign()
         return self.is_suspended or bool(foreign and any(host not in foreign for host in hosts))
 
+    def name_foreign(self) -> str:
+        """Return the first sources of foreign text for use in a sentence, "" = there are none."""
+        foreign = tuple(self.list_foreign())
+        return ", ".join(foreign[:3]) + (" and others" if len(foreign) > 3 else "")
+
     def explain_caution(self) -> str | None:
         """Explain why a host is asked about although a rule may allow it; None: there is no reason."""
         if self.is_suspended:
             return "this turn has read secrets and untrusted data"
-        if foreign := tuple(self.list_foreign()):
-            sources = ", ".join(foreign[:3]) + (" and others" if len(foreign) > 3 else "")
-            return f"the conversation holds text from {sources}, and this host is new in it"
+        if foreign := self.name_foreign():
+            return f"the conversation holds text from {foreign}, and this host is new in it"
         return None
 
     def begin_turn(self, turn: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 from core.errors import PathRefused, ToolFailed
 from core.modes import Mode
 from core.protocol.events import EffectsRecorded, ShellMoved
-from core.sandbox.box import Box, BoxResult
+from core.sandbox.box import Box, BoxLimits, BoxResult
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
 from core.shell.command_host import CommandHost, CommandRequest
@@ -85,6 +86,31 @@ class Terminal:
             execution, box_result = await self._run_boxed(box, request, on_output)
         result = execution.settle(box_result)
         return self._add_notes(result, note, self._update_shell(execution.tracker))
+
+    async def run_passing(
+        self, box: Box, command: str, *, lowers: tuple[Path, ...], cwd: str, seconds: float, max_output: int
+    ) -> tuple[BoxResult, str, bool]:
+        """Run a command of the program's own, whose effects are dropped, over the layers `lowers`.
+
+        Returns its end, at most `max_output` characters of its output, and True if there was more. Cancelling stops it.
+        """
+        parts, room = list[str](), max_output
+
+        def add(text: str) -> None:
+            nonlocal room
+            parts.append(text[: max(room, 0)])
+            room -= len(text)
+
+        request = await self.host.build_passing_request(
+            command, lowers=lowers, cwd=cwd, limits=BoxLimits(seconds=seconds)
+        )
+        running = await box.start(request, add)
+        try:
+            box_result = await running.wait()
+        except asyncio.CancelledError:
+            self.finish_in_background(running.stop())
+            raise
+        return box_result, "".join(parts), room < 0
 
     async def _run_boxed(
         self, box: Box, request: CommandRequest, on_output: Callable[[str], None]

@@ -84,8 +84,8 @@ PLACES = (
     Place(
         "a saved yes holds in another directory of that name",
         "core/permissions/saved_rules.py",
-        'saved_rule.choice != "allow" or saved_rule.born == identity',
-        'saved_rule.choice != "allow" or bool(identity)',
+        'answer.choice != "allow" or answer.born == identity',
+        'answer.choice != "allow" or bool(identity)',
         "tests/unit/permissions/test_saved_rules.py::test_n3_what_was_allowed_in_a_directory_does_not_hold_in_one_that_took_its_place",
     ),
     Place(

@@ -30,16 +30,9 @@ from core.hooks.session_hooks import HookOccasion, SessionHooks
 from core.ids import new_id
 from core.modes import Access
 from core.permissions.approval import Approval, ApprovalAnswer, Approved, Escalate, Refused, list_requested
-from core.permissions.rules import PermissionChoice, find_strictest, select_rules
+from core.permissions.rules import PermissionChoice, PermissionKind, find_strictest, select_rules
 from core.protocol.documents import Option, Question
-from core.protocol.events import (
-    AnyEvent,
-    ApprovalDecision,
-    ApprovalRequested,
-    ApprovalResolved,
-    Notice,
-    QuestionAsked,
-)
+from core.protocol.events import AnyEvent, ApprovalDecision, ApprovalRequested, ApprovalResolved, Notice, QuestionAsked
 from core.sandbox.addresses import HostAndPort
 from core.sandbox.results import CommandResult
 from core.tools.base import Tool
@@ -48,14 +41,8 @@ from core.tools.external import ExternalTool
 
 ONCE_OPTIONS: tuple[ApprovalDecision, ...] = ("allow_once", "reject_once")
 ALL_OPTIONS: tuple[ApprovalDecision, ...] = ("allow_once", "allow_always", "reject_once", "reject_always")
-TARGET_OPTIONS: tuple[ApprovalDecision, ...] = (
-    "allow_once",
-    "allow_session",
-    "allow_always",
-    "reject_once",
-    "reject_always",
-)
 NETWORK_OPTIONS: tuple[ApprovalDecision, ...] = ("allow_once", "allow_session", "allow_always", "reject_once")
+TARGET_OPTIONS: tuple[ApprovalDecision, ...] = (*NETWORK_OPTIONS, "reject_always")
 ALLOWING_DECISIONS = frozenset({"allow_once", "allow_always", "allow_session"})
 _PROPOSED = "as_proposed"
 _MAX_SHOWN = 2_000  # characters of a proposed command
@@ -192,9 +179,8 @@ class Approver(Struct, frozen=True):
 
         `is_ahead`: the request is the program's own and nothing has been sent yet, unlike a command that has run."""
         grants, hosts = self.permissions.network_grants, tuple(dict.fromkeys(target.host for target in targets))
-        rules = [f"WebFetch({host})" for host in hosts]
         subject = "\n".join(map(str, targets))
-        decision = await self._ask_for_targets(call, command, subject, hosts, rules, is_ahead=is_ahead)
+        decision = await self._ask_for_targets(call, command, subject, "WebFetch", hosts, is_ahead=is_ahead)
         if decision not in ALLOWING_DECISIONS:
             return False
         grants.grant(hosts, for_session=decision == "allow_session")
@@ -203,25 +189,16 @@ class Approver(Struct, frozen=True):
 
     async def ask_for_service(self, call: str, wanted_by: str, service: str) -> bool:
         """Ask whether a service of the machine may be reached, and grant it to the session."""
-        decision = await self._ask_for_targets(
-            call, wanted_by, service, (service,), [f"Service({service})"], is_ahead=True
-        )
+        decision = await self._ask_for_targets(call, wanted_by, service, "Service", (service,), is_ahead=True)
         if decision not in ALLOWING_DECISIONS:
             return False
         self.permissions.network_grants.grant_services((service,), for_session=True)
         return True
 
     async def _ask_for_targets(
-        self,
-        call: str,
-        wanted_by: str,
-        subject: str,
-        names: tuple[str, ...],
-        rules: Sequence[str],
-        *,
-        is_ahead: bool,
+        self, call: str, wanted_by: str, subject: str, kind: PermissionKind, names: tuple[str, ...], *, is_ahead: bool
     ) -> ApprovalDecision:
-        """Ask about hosts or services; a yes for good is saved as `rules`."""
+        """Ask about hosts or services; a yes for good is saved as rules of this kind."""
         approval = self.permissions.build_approval(wanted_by)
         request = ApprovalRequested(
             id=new_id("apr"),
@@ -238,7 +215,7 @@ class Approver(Struct, frozen=True):
         )
         decision = (await self.user.approve(request)).decision
         if decision == "allow_always":
-            await self._save_rules("allow", approval, rules)
+            await self._save_rules("allow", approval, [f"{kind}({name})" for name in names])
         return decision
 
     async def find_refusal(self, call: str, tool: RunTerminalCmd) -> str | None:
@@ -325,7 +302,7 @@ async def ask_for_unsandboxed_run(approver: Approver, call: str, tool: RunTermin
         reason = await approver.find_hook_refusal(call, cast("Tool[object]", tool))
     if reason is not None:
         return Refused(reason)
-    before, foreign = build_unsandboxed_approval(permissions, tool), _list_foreign(permissions)
+    before, foreign = build_unsandboxed_approval(permissions, tool), permissions.network_grants.name_foreign()
     if not approver.user.is_interactive:
         return _answer_by_rule(approver, _build_request(call, tool, approver, before), foreign)
     if foreign and not await _ask_about_foreign(approver, call, tool, foreign):
@@ -358,11 +335,6 @@ def explain_sandboxed_only(permissions: CallPermissions, tool: RunTerminalCmd) -
     rules = select_rules(permissions.rules.load(), "Machine")
     rule = find_strictest(rule for rule in rules if rule.matches(tool.command))
     return f"The rule {rule} denies running it unsandboxed." if rule is not None and rule.choice == "deny" else None
-
-
-def _list_foreign(permissions: CallPermissions) -> str:
-    sources = tuple(permissions.terminal.host.state.foreign_sources)
-    return ", ".join(sources[:3]) + (" and others" if len(sources) > 3 else "")
 
 
 def _build_request(call: str, tool: RunTerminalCmd, approver: Approver, approval: Approval) -> ApprovalRequested:

@@ -222,10 +222,7 @@ class CallPermissions(Struct):
 
     def find_tool_settings(self, name: str) -> ToolSettings:
         """Return the present settings of a tool, by the configuration, the mode and the request."""
-        configured, requested = (
-            self.settings.get_tool_settings(name, self.mode.value),
-            self._find_requested(name),
-        )
+        configured, requested = (self.settings.get_tool_settings(name, self.mode.value), self._find_requested(name))
         return configured if requested is None else narrow_tool(configured, requested)
 
     def _find_requested(self, name: str) -> ToolSettings | None:
@@ -326,10 +323,7 @@ class CallPermissions(Struct):
         if not self.is_trusted:
             return "the user has not trusted this project."
         terms = CommandTerms(
-            is_contained=True,
-            is_unasked=True,
-            is_manual=self.settings.commands.policy == "human",
-            directory=directory,
+            is_contained=True, is_unasked=True, is_manual=self.settings.commands.policy == "human", directory=directory
         )
         decision = decide_call(Access.EXEC, command, terms, rules=self.rules.load())
         return None if decision.choice == "allow" else decision.reason or "the user wants to be asked about commands."

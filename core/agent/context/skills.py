@@ -38,7 +38,6 @@ from core.modes import Access
 from core.prompts import render
 from core.protocol.events import SkillActivated
 from core.protocol.messages import Message
-from core.sandbox.box import Box, BoxLimits
 from core.secrets import mask_secrets
 from core.text.similarity import find_nearest_names
 from core.tools.base import SkillRequest, SkillText
@@ -65,38 +64,19 @@ async def run_injected(permissions: CallPermissions, command: str) -> str:
         )
     if (reason := permissions.explain_unasked(command, terminal.shell.directory)) is not None:
         raise ToolFailed(f"{quoted_command} was not run: {reason}")
-    output, end, exit_code = await _run_boxed(permissions, box, command)
-    if end != "exited" or exit_code != 0:
-        outcome = f"exit code {exit_code}" if end == "exited" else end
+    box_result, output, is_cut = await terminal.run_passing(
+        box,
+        command,
+        lowers=terminal.host.shadow.prepare_lowers(),
+        cwd=terminal.shell.directory,
+        seconds=TIME_LIMIT,
+        max_output=MAX_OUTPUT,
+    )
+    output += f"\n[cut after {MAX_OUTPUT:,} characters]" if is_cut else ""
+    if (end := box_result.end_reason) != "exited" or box_result.exit_code != 0:
+        outcome = f"exit code {box_result.exit_code}" if end == "exited" else end
         raise ToolFailed(f"{quoted_command} failed ({outcome}): {output.strip()[-1_000:] or 'no output'}")
     return mask_secrets(output.rstrip("\n"))
-
-
-async def _run_boxed(permissions: CallPermissions, box: Box, command: str) -> tuple[str, str, int | None]:
-    terminal = permissions.terminal
-    host, parts = terminal.host, list[str]()
-    spec = await host.build_passing_request(
-        command,
-        lowers=host.shadow.prepare_lowers(),
-        cwd=terminal.shell.directory,
-        limits=BoxLimits(seconds=TIME_LIMIT),
-    )
-    remaining = MAX_OUTPUT
-
-    def add(text: str) -> None:
-        nonlocal remaining
-        if remaining > 0:
-            parts.append(text[:remaining])
-            remaining -= len(text)
-
-    running = await box.start(spec, add)
-    try:
-        result = await running.wait()
-    except asyncio.CancelledError:
-        terminal.finish_in_background(running.stop())
-        raise
-    cut = f"\n[cut after {MAX_OUTPUT:,} characters]" if remaining < 0 else ""
-    return "".join(parts) + cut, result.end_reason, result.exit_code
 
 
 async def load_session_skills(permissions: CallPermissions) -> SkillSet:

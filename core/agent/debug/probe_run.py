@@ -21,14 +21,7 @@ from core.errors import ToolFailed
 from core.ids import new_id
 from core.protocol.debug import REPRODUCE_QUESTION, ProbeRecord, ProbeRun
 from core.protocol.documents import Question
-from core.protocol.events import (
-    ProbeLogged,
-    QuestionAsked,
-    ReproduceEnded,
-    ReproduceRequested,
-    RunRecorded,
-    ToolOutput,
-)
+from core.protocol.events import ProbeLogged, QuestionAsked, ReproduceEnded, ReproduceRequested, RunRecorded, ToolOutput
 from core.protocol.events.debug import ReproduceOutcome
 from core.protocol.review import Origin
 from core.sandbox.box import Tier

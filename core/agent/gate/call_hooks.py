@@ -160,13 +160,7 @@ class CallHooks(Struct, frozen=True):
 
 
 def _build_call(call: GatedCall, path: str, result: str = "") -> HookCall:
-    return HookCall(
-        tool=call.name,
-        call=call.request.id,
-        arguments=_list_arguments(call),
-        path=path,
-        result=result,
-    )
+    return HookCall(tool=call.name, call=call.request.id, arguments=_list_arguments(call), path=path, result=result)
 
 
 def _list_arguments(call: GatedCall) -> dict[str, Any]:

@@ -28,14 +28,7 @@ from core.ids import new_id
 from core.modes import Access, Mode
 from core.permissions.approval import Approval
 from core.protocol.documents import Question, QuestionAnswer
-from core.protocol.events import (
-    ApprovalRequested,
-    ModeChanged,
-    ModeName,
-    Notice,
-    QuestionAsked,
-    ToolOutput,
-)
+from core.protocol.events import ApprovalRequested, ModeChanged, ModeName, Notice, QuestionAsked, ToolOutput
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult, JobReport
 from core.shell.command_host import CommandHost, CommandRequest

@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from core.agent.base.approvals import Approver
 from core.agent.base.permissions import CallPermissions
@@ -134,7 +135,8 @@ class NetworkRerun(Struct, eq=False):
         self.refusal = self._explain_change(before)
         if self.refusal is not None:
             return False
-        call.hosts += tuple(target.host for target in targets)
+        hosts = (*call.weighed.hosts, *(target.host for target in targets))
+        call.weighed = replace(call.weighed, hosts=hosts)
         call.approval = permissions.build_approval(call.subject, call.approval.permissions)
         self.reached.append(target_names)
         return True

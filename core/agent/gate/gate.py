@@ -187,12 +187,7 @@ class Gate:
             call.approved_paths = paths
             self._check_granted(call)  # The mode may have changed while the user decided.
         if call.access is Access.EXEC and not call.is_unsandboxed:
-            weighed_request = self.permissions.weigh_request(call.tool)
-            call.hosts, call.services, call.permission_notes = (
-                weighed_request.hosts,
-                weighed_request.services,
-                weighed_request.notes,
-            )
+            call.weighed = self.permissions.weigh_request(call.tool)
             call.approval = self.permissions.build_call_approval(call.tool)
 
     async def _ask_for_call(self, call: GatedCall, decision: PolicyDecision) -> None:
@@ -284,8 +279,8 @@ class Gate:
         grants = self.permissions.network_grants
         if isinstance(call.tool, RunTerminalCmd) and not call.tool.is_background:
             try:
-                grants.grant(call.hosts, for_session=False)
-                grants.grant_services(call.services, for_session=False)
+                grants.grant(call.weighed.hosts, for_session=False)
+                grants.grant_services(call.weighed.services, for_session=False)
                 rerun = NetworkRerun(self.approver, call, self._check_granted)
                 await self._run_tool(call, None if call.is_parallel else rerun)
                 call.text = rerun.format_result(call.text)

@@ -174,9 +174,7 @@ class PageVisitor(Struct, eq=False):
             raise WebFailed(decision.reason, hint="Use another source.", code="denied")
         if decision.choice == "ask" and not await self._ask(address, wanted_by):
             raise WebFailed(
-                f"The user did not allow {address.host}.",
-                hint="Do without it, or use another source.",
-                code="denied",
+                f"The user did not allow {address.host}.", hint="Do without it, or use another source.", code="denied"
             )
         self._lease.check()
         grants.record_received()

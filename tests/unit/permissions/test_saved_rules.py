@@ -14,7 +14,8 @@ from core.errors import ConfigError, StateError
 from core.permissions import trust as identity
 from core.permissions.approval import Approval, hash_value
 from core.permissions.audit import AuditLog, find_log_fault, read_entries
-from core.permissions.saved_rules import SavedRules
+from core.permissions.rules import parse_rule
+from core.permissions.saved_rules import SavedRules, SessionRules
 from core.permissions.trust import TrustStore, find_instructions, identify_directory, is_empty_directory
 from core.secrets import register_secret
 from core.user_dirs import get_state_dir
@@ -79,6 +80,15 @@ def test_m6_what_is_kept_is_the_digest_or_what_was_typed(project):
     assert [str(rule) for rule in remembered.parse_rules()] == ["Shell(npm run *)"]
     with pytest.raises(ConfigError):
         remembered.save("allow", MAKE, rule="npm")
+
+
+def test_the_rules_of_a_session_are_the_configured_and_the_saved_ones_of_now(project):
+    configured = [parse_rule("Shell(ls *)", "allow")]
+    rules = SessionRules(lambda: tuple(configured), SavedRules(project))
+    assert [str(rule) for rule in rules.load()] == ["Shell(ls *)"]
+    configured.append(parse_rule("Read(.env)", "deny"))
+    SavedRules(project).save("allow", MAKE, rule="WebFetch(example.org)")
+    assert [str(rule) for rule in rules.load()] == ["Shell(ls *)", "Read(.env)", "WebFetch(example.org)"]
 
 
 def test_answers_belong_to_one_project_and_can_be_forgotten(project, tmp_path):

@@ -8,15 +8,18 @@ import re
 import msgspec
 import pytest
 
+from core.agent.base.approvals import ONLY_IN_BOX, Approver
 from core.agent.base.budget import SubagentLimits, TurnBudget
 from core.agent.gate import gate
 from core.config.settings import Settings, ToolSettings, TurnLimits
 from core.errors import ToolFailed
 from core.modes import Access
+from core.permissions.approval import Approved, Escalate, Refused
 from core.protocol import documents as d
 from core.protocol import events as ev
 from core.shell import long_output
 from core.tools.base import ToolOutcome
+from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 from core.tools.toolset import Toolset
 from tests.support.agent_case import Case, calls, says
 from tests.support.history import faults
@@ -311,3 +314,30 @@ async def test_each_call_of_a_tool_is_asked_about_if_the_user_wants_that(tmp_pat
         ("a.py", ("Your settings ask before every call of write."))
     ]
     assert len(case.of(ev.ChangeProposed)) == changes
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [(Escalate(), f"Not run: {ONLY_IN_BOX}"), (Refused(""), "Not run: "), (Refused("no."), "Not run: no.")],
+)
+async def test_an_answer_that_is_no_plain_yes_runs_nothing(tmp_path, monkeypatch, answer, text):
+    async def ask(*_args, **_named):
+        return answer
+
+    monkeypatch.setattr(Approver, "ask_for_call", ask)
+    case = Case(tmp_path, calls(("run_terminal_cmd", {"command": "touch made"})), says("."))
+    await case.turn()
+    assert [result.rstrip() for result in case.results()] == [text.rstrip()]
+    assert [event.status for event in case.of(ev.ToolFinished)] == ["denied"]
+    assert case.tree() == {}
+
+
+@pytest.mark.parametrize(("answer", "refusal"), [(Approved(), None), (Refused(""), ""), (Escalate(), ONLY_IN_BOX)])
+async def test_a_command_that_a_tool_needs_is_run_after_a_plain_yes_alone(tmp_path, monkeypatch, answer, refusal):
+    async def ask(*_args, **_named):
+        return answer
+
+    monkeypatch.setattr(Approver, "ask_for_call", ask)
+    context = Case(tmp_path).session
+    approver = Approver(context.user, context.permissions, context.emit)
+    assert await approver.find_refusal("call_1", RunTerminalCmd(command="make")) == refusal
