@@ -63,7 +63,7 @@ def test_the_patch_of_what_is_pending_is_applied_elsewhere_to_the_byte(project, 
 
 def test_what_was_accepted_is_shown_committed_and_then_nothing_is_left(project):
     propose(project)
-    assert call(project, "commit").stderr.startswith(b"agent-tui: nothing that was accepted waits for a commit.")
+    assert call(project, "commit").stderr.startswith(b"agent-tui: nothing that was accepted is waiting for a commit.")
     call(project, "review", "--accept", "a.txt")
     result = call(project, "commit", "--dry-run")
     assert result.stdout == b"on main\n\n    Renew the lines\n\n  edit    a.txt  +2 -2\n"

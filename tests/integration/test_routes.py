@@ -171,7 +171,7 @@ async def test_an_effort_that_the_model_does_not_have_is_the_nearest_below_and_t
         assert (route.effort, route.wanted) == ("xhigh", "max")
         messages = [notice.message for notice in await told(engine, session, ev.Notice) if "effort" in notice.message]
         assert len(messages) == 1
-        assert "first/gpt-5.4 has no effort max: xhigh is used; it has" in messages[0]
+        assert "first/gpt-5.4 has no effort level max: xhigh is used; it has" in messages[0]
         await submit(engine, cmd.ModelSet(session=session, model="first/unknown-thing"))
         messages = [notice.message for notice in await told(engine, session, ev.Notice) if "effort" in notice.message]
         assert "first/unknown-thing has no known effort levels: max is not sent." in messages[1]
