@@ -25,7 +25,6 @@ SHARED = ROOT.parent / "shared" / "SAFETY.md"
 SECTIONS = {name[0] for name in CATALOGUE} - {"n"}
 
 
-@cache
 def cases_in(*tops: str) -> list[Function]:
     return [function for module in modules(*tops) for function in module.functions if function.name.startswith("test_")]
 
