@@ -31,7 +31,6 @@ CODE = re.compile(r"\bSAFETY\b|\b[A-Z][0-9]{1,3}[a-z]?\b")
 OF_THE_FIELD = frozenset({"C0", "C1"})  # sets of control characters in ISO 6429
 
 
-@cache
 def cases_in(*tops: str) -> list[Function]:
     return [function for module in modules(*tops) for function in module.functions if function.name.startswith("test_")]
 

@@ -8,7 +8,6 @@ import shutil
 from ipaddress import ip_address
 from pathlib import Path
 
-import psutil
 import pytest
 
 from core.config.settings import BrowserSettings
@@ -25,6 +24,7 @@ from tests.support.agent_case import calls, says
 from tests.support.box_tiers import offered
 from tests.support.configured import configured
 from tests.support.pictures import opened
+from tests.support.processes import list_processes
 from tests.support.subagents import converse, open_build, project_at
 from tests.support.web_host import WebHost, moved, page
 
@@ -67,15 +67,6 @@ def marked(tmp_path) -> str:
     program.chmod(0o755)
     configured(f'[browser]\nexecutable = "{program}"\n')
     return word
-
-
-def list_processes(*words: str) -> list[int]:
-    running = psutil.process_iter(["cmdline"])
-    return [
-        process.pid
-        for process in running
-        if any(word in part for part in process.info["cmdline"] or () for word in words)
-    ]
 
 
 @pytest.fixture

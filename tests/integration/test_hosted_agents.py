@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from core.engine.session.verification import plan_verification
@@ -19,6 +18,7 @@ from core.protocol.documents import FileEditDocument, TerminalCommandDocument
 from core.state.receipt import build_receipt
 from core.user_dirs import get_config_dir
 from tests.support.open_session import read_until, run_turn, session_in, submit
+from tests.support.processes import list_processes
 
 AGENT = Path(__file__).parents[1] / "support" / "acp_agent.py"
 
@@ -60,11 +60,6 @@ def documents_of(events: list[Any], kind: type) -> list[Any]:
     return [document for document in documents if isinstance(document, kind)]
 
 
-def running_agents(place: Path) -> list[int]:
-    running = psutil.process_iter(["cmdline"])
-    return [process.pid for process in running if any(str(place) in part for part in process.info["cmdline"] or ())]
-
-
 async def test_what_an_agent_writes_is_hunks_and_the_disk_is_untouched_until_they_are_accepted(tmp_path, project):
     model = configure(tmp_path)
     async with session_in(project, model=model, trust=True) as (engine, session):
@@ -86,7 +81,7 @@ async def test_what_an_agent_writes_is_hunks_and_the_disk_is_untouched_until_the
         await submit(engine, cmd.HunkResolve(session=session, path="a.txt", hunks=(hunk,), verdict="accept"))
         assert (project / "a.txt").read_text() == "written by the agent in a.txt\n"
         assert not (project / "b.txt").exists()
-    assert running_agents(tmp_path) == []
+    assert list_processes(str(tmp_path)) == []
 
 
 async def test_n25_what_an_agent_says_of_its_tests_is_its_word_and_no_evidence(tmp_path, project):
@@ -194,7 +189,7 @@ async def test_an_agent_that_dies_is_told_with_its_last_words_and_its_work_is_ke
         assert turn.reason == "failed"
         assert "small ended with code 7. It said: about to die" in turn.message
         assert sorted(engine.state(session).changes) == ["a.txt", "b.txt"]
-    assert running_agents(tmp_path) == []
+    assert list_processes(str(tmp_path)) == []
 
 
 async def test_escape_ends_an_agent_that_does_not_listen(tmp_path, project, monkeypatch):
@@ -208,7 +203,7 @@ async def test_escape_ends_an_agent_that_does_not_listen(tmp_path, project, monk
         await read_until(engine, session, ev.TurnFinished, after=before)
         await engine.wait_idle(session)
         assert engine.state(session).turns[-1].reason == "interrupted"
-    assert running_agents(tmp_path) == []
+    assert list_processes(str(tmp_path)) == []
 
 
 async def test_what_is_said_while_an_agent_works_is_its_next_prompt(tmp_path, project):

@@ -10,7 +10,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from core.mcp import server as server_module
@@ -22,6 +21,7 @@ from core.protocol.documents import QuestionAnswer
 from core.protocol.messages import ToolMessage, UserMessage
 from core.user_dirs import get_config_dir
 from tests.support.open_session import read_until, run_turn, session_in, submit
+from tests.support.processes import list_processes
 
 SERVER = Path(__file__).parents[1] / "support" / "mcp_server.py"
 
@@ -80,11 +80,6 @@ def results(engine: Any, session: str) -> list[ToolMessage]:
 def told(engine: Any, session: str) -> str:
     messages = engine.state(session).messages
     return "\n".join(message.content for message in messages if isinstance(message, UserMessage))
-
-
-def list_processes(word: str) -> list[int]:
-    running = psutil.process_iter(["cmdline"])
-    return [process.pid for process in running if any(word in part for part in process.info["cmdline"] or ())]
 
 
 async def test_s17_i4_a_tool_is_offered_under_its_servers_name_and_what_it_writes_is_a_pending_hunk(tmp_path, project):

@@ -24,8 +24,13 @@ LISTED = Path(__file__).parents[1] / "slow_tests.txt"
 SHARE = 8
 CASE_SECONDS = 0.7  # a case that takes more is slow
 TEST_SECONDS, MIN_CASE_SECONDS = 1.0, 0.1  # as are many small ones of a test, though none of less than a tenth
-# The laws are cheap, though the first that asks for the source parses it; the others are the promise itself.
-IN_EACH_RUN = ("tests/contract/", "tests/integration/test_kill.py", "tests/integration/test_promises.py")
+# Laws are cheap, though the first that asks for the source parses it; Pilot tests press each key; two are the promise.
+IN_EACH_RUN = (
+    "tests/contract/",
+    "tests/tui/",
+    "tests/integration/test_kill.py",
+    "tests/integration/test_promises.py",
+)
 SECONDS: dict[str, float] = {}
 
 

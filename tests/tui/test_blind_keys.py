@@ -86,6 +86,7 @@ def share_of(size: tuple[int, int], pane: str, keys: Iterator[str]) -> list[str]
     return list(dict.fromkeys(keys))[(SIZES.index(size) + (PANES.index(pane) if pane else 0)) % 4 :: 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pane", [*PANES, ""])
 async def test_n7b_no_key_reaches_what_is_hidden_at_any_size(stage, pane):
     events_ = [*proposed(PRICES, REMOVED), *recorded.planning(), START, REQUEST]

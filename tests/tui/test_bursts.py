@@ -85,6 +85,7 @@ AgentApp(connect, SessionRequest(model="m")).run()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("struck", ["one\r", "one\rtwo\r", "one\r\ntwo\r"])
 def test_t7_on_a_real_terminal_a_burst_is_sent_once_and_whole(tmp_path, struck):
     sent = tmp_path / "sent"

@@ -252,6 +252,7 @@ def test_hovers_are_bounded_and_without_fences():
     assert format_hover("a\n" * 90).split("\n")[11:] == ["a", "…"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)], ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("key", ["r", "i"])
 def test_what_is_known_of_a_name_looks_as_it_did(snap_compare, size, key):

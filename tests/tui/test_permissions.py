@@ -197,6 +197,7 @@ CARDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
 @pytest.mark.parametrize("card", CARDS)
 async def test_a_short_command_is_asked_about_in_five_rows_and_more_is_a_key_away(stage, card, size):

@@ -63,6 +63,7 @@ AgentApp(connect, SessionRequest(model="m")).run()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("struck", "text"),
     [

@@ -366,6 +366,7 @@ async def test_a_pane_that_is_still_being_put_together_has_the_focus_once_it_is_
         assert app.focused is pane.query_one(DiffView)
 
 
+@pytest.mark.slow
 async def test_changes_that_come_faster_than_they_can_be_shown_leave_no_question_unasked(recwarn):
     app = ReviewApp()
     async with app.run_test(size=(120, 40)) as pilot:

@@ -227,6 +227,7 @@ async def sending(pilot: Pilot[None]) -> None:
     await painted(pilot)
 
 
+@pytest.mark.slow
 @SIZES
 @pytest.mark.parametrize("before", [worked_over, listed, listed_in_bulk, settling], ids=lambda each: each.__name__)
 def test_the_second_storey_looks_as_it_did(snap_compare, size, before):
@@ -239,6 +240,7 @@ def test_the_dialogs_of_the_review_look_as_they_did(snap_compare, before):
     assert snap_compare(LookApp((WORKED,)), terminal_size=(80, 24), run_before=before)
 
 
+@pytest.mark.slow
 @SIZES
 @pytest.mark.parametrize(
     "before", [deleting, running_by_itself, committing, not_committing], ids=lambda each: each.__name__

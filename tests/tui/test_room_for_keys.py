@@ -24,6 +24,7 @@ LONG = ApprovalRequested(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
 async def test_m6_every_key_is_seen_beside_a_long_command_and_all_of_the_rest_can_be_scrolled_to(
     stage, size, monkeypatch

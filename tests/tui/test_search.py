@@ -376,6 +376,7 @@ async def test_a_rule_stands_between_what_was_typed_and_what_is_related_and_take
         await on.until(lambda: dialog._shown == dialog.memory and not any("related" in row for row in rows(dialog)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("words", ["item", "nothing"])
 def test_the_search_looks_as_it_did(snap_compare, size, words):

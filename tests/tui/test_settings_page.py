@@ -347,6 +347,7 @@ async def test_the_rows_are_made_anew_for_another_width_while_a_value_is_typed(s
         await on.until(lambda: saved(on) == [("limits.max_cost", "0.09")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)], ids=str)
 def test_the_settings_look_as_they_did(looks, size):
     assert looks(recorded.opening(), size, keys=["slash", *"config", "enter", "down", "down"], answers=ANSWERS)

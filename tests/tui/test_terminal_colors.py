@@ -279,6 +279,7 @@ def test_code_takes_the_colours_of_a_pygments_style():
     assert not app.appearance.set_syntax("nowhere")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", ["agent-dark", "agent-light"])
 @pytest.mark.parametrize(("depth", "wanted"), [("256", None), ("16", "dim"), ("none", "dim")])
 async def test_with_few_colours_all_behind_a_dialog_is_in_one_style(stage, theme, depth, wanted):

@@ -100,7 +100,7 @@ def make_entry(kind: str, place: Path, boxed: Boxed) -> None:
             (boxed.workspace / place).symlink_to(place.name)
 
 
-@pytest.mark.parametrize("keeps", [True, False], ids=["kept", "dropped"])
+@pytest.mark.parametrize("keeps", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["kept", "dropped"])
 @pytest.mark.parametrize(
     "kind",
     [
