@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Final
 
 _FOLDER: Final = Path(__file__).parents[2] / "docs"
-# Pages for developers, which are only in the repository.
-DEVELOPER_PAGES: Final = frozenset(
-    {"architecture", "first-change", "performance", "safety", "scripted-models", "testing", "words", "gallery"}
-)
+# Pages of `docs` that are only in the repository.
+DEVELOPER_PAGES: Final = frozenset({"safety", "testing"})
 _SETTINGS_PAGE: Final = "configuration"
 _ROW: Final = re.compile(r"^\| `(?P<key>[a-z_A-Z.]+)` \| .*? \| (?P<meaning>.*) \|$", re.MULTILINE)
 _PICTURE: Final = re.compile(r"!\[[^\]]*\]\([^)]*\)\n*")

@@ -39,7 +39,8 @@ from tui.key_table import KEYS
 
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
-PAGES = [README, ROOT / "CHANGELOG.md", ROOT / "AGENTS.md", *sorted(DOCS.glob("*.md"))]
+DEV = DOCS / "dev"
+PAGES = [README, ROOT / "CHANGELOG.md", ROOT / "AGENTS.md", *sorted(DOCS.glob("*.md")), *sorted(DEV.glob("*.md"))]
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)[^)\s]*\)")
 ADDRESS = re.compile(r"[a-z]+://\S*(?:pypi|pythonhosted|artifactory|nexus|npmjs)", re.IGNORECASE)
 
@@ -227,7 +228,7 @@ def test_modules_that_the_pages_name_exist():
 
 
 def test_the_architecture_shows_the_ladder_as_it_is_tested():
-    lines = re.findall(r"^\| \d \| (.+) \|$", text_of(DOCS / "architecture.md"), re.MULTILINE)
+    lines = re.findall(r"^\| \d \| (.+) \|$", text_of(DEV / "architecture.md"), re.MULTILINE)
     rungs = [set(re.findall(r"`(\w+)`", line)) for line in reversed(lines)]
     exist = {path.stem for path in (ROOT / "core").iterdir()}
     assert rungs == [{unit.removeprefix("core.") for unit in rung} & exist for rung in LADDER]
@@ -235,7 +236,7 @@ def test_the_architecture_shows_the_ladder_as_it_is_tested():
 
 @pytest.mark.parametrize("union", [AnyCommand, AnyEvent, AnyQuery], ids=["commands", "events", "queries"])
 def test_the_architecture_names_every_group_of_the_wire(union):
-    table = text_of(DOCS / "architecture.md").split("## The wire", 1)[1].split("\n## ", 1)[0]
+    table = text_of(DEV / "architecture.md").split("## The wire", 1)[1].split("\n## ", 1)[0]
     groups = {tag.partition(".")[0] for tag in tags(union)}
     assert [group for group in sorted(groups) if not re.search(rf"`{group}[.`]", table)] == []
 
@@ -259,9 +260,9 @@ def test_every_picture_that_is_shown_is_made_by_the_program():
 
 
 def test_the_gallery_shows_every_sheet_there_is_and_no_other():
-    sheet_names = re.findall(r"\(gallery/([\w-]+)\.webp\)", text_of(DOCS / "gallery.md"))
+    sheet_names = re.findall(r"\(gallery/([\w-]+)\.webp\)", text_of(DEV / "gallery.md"))
     assert sheet_names
-    assert sorted(sheet_names) == sorted(path.stem for path in (DOCS / "gallery").glob("*.webp"))
+    assert sorted(sheet_names) == sorted(path.stem for path in (DEV / "gallery").glob("*.webp"))
 
 
 def test_no_file_names_this_machine_or_a_package_index():

@@ -288,7 +288,7 @@ async def read_session(session: FromPath[str], service: Served) -> SessionSummar
 async def follow_session(
     session: FromPath[str], service: Served, after: EventId = None, last_event_id: LastEvent = None
 ) -> Stream:
-    """Stream every event behind `after`, as docs/architecture.md names them, and go on with those that come."""
+    """Stream every event behind `after`, as docs/dev/architecture.md names them, and go on with those that come."""
     client = await service.find(session)
     return service.streams.build_stream(_stream_events(service, client, session, parse_position(after, last_event_id)))
 
