@@ -100,7 +100,7 @@ ADVICE: Final[dict[str, str]] = {
     **dict.fromkeys(("logout", "auth", "setup-token"), _KEYS),
     **dict.fromkeys(("add-dir", "directory"), "Start in the directory that holds both: `agent-tui DIRECTORY`."),
     **dict.fromkeys(
-        ("plugin", "plugins", "extensions", "reload-plugins"), "Folders of plug-ins are read: /help extending."
+        ("plugin", "plugins", "extensions", "reload-plugins"), "Folders of plug-ins are read: /help rules-and-skills."
     ),
     **dict.fromkeys(("share", "unshare", "save"), "/export writes the session to a file."),
     "clean": "/jobs lists the commands in the background, and stops them.",
@@ -108,13 +108,11 @@ ADVICE: Final[dict[str, str]] = {
     **dict.fromkeys(("ok", "apply"), "/accept accepts what waits, {app.review} goes to the review."),
     **dict.fromkeys(("details", "verbose"), "{app.chat}, then {transcript.toggle} opens a row of the conversation."),
     **dict.fromkeys(("multiline-mode",), "{prompt.newline} starts a new line, a pasted one is kept."),
-    **dict.fromkeys(
-        ("terminal-setup", "setup-terminal"), "Nothing to set up; /help terminals tells what yours can do."
-    ),
+    **dict.fromkeys(("terminal-setup", "setup-terminal"), "Nothing to set up; /help settings tells what yours can do."),
     **dict.fromkeys(("pr-comments", "pr_comments"), "`/review PR` reads a pull request; /pr opens one."),
-    **dict.fromkeys(("ide", "acp"), "Editors speak to it over ACP: /help acp."),
+    **dict.fromkeys(("ide", "acp"), "Editors speak to it over ACP: /help editors."),
     **dict.fromkeys(
-        ("remote-control", "remote-env", "serve"), "`agent-tui serve --web` serves the session: /help api."
+        ("remote-control", "remote-env", "serve"), "`agent-tui serve --web` serves the session: /help http."
     ),
     **dict.fromkeys(("goal", "loop"), "Write it as a prompt; /plan and /build work through several steps."),
     **dict.fromkeys(("side", "btw"), "/fork goes on in a second session with all of this one."),
@@ -123,7 +121,7 @@ ADVICE: Final[dict[str, str]] = {
         ("voice", "fast", "upgrade", "stickers", "mobile", "desktop", "passes", "experimental", "max-mode"), _LEFT_OUT
     ),
     **dict.fromkeys(("release-notes", "changelog"), "CHANGELOG.md of the project tells what is new."),
-    **dict.fromkeys(("install-github-app",), "How it runs in CI: /help ci."),
+    **dict.fromkeys(("install-github-app",), "How it runs in CI: /help headless."),
 }
 _COMMAND_WORD: Final = re.compile(r"/([A-Za-z0-9][\w.:-]*)(?=\s|$)")
 _UNFIT: Final = 3

@@ -1,4 +1,4 @@
-"""`agent-tui acp`: serve as the agent of an editor over the Agent Client Protocol; see docs/acp.md."""
+"""`agent-tui acp`: serve as the agent of an editor over the Agent Client Protocol; see docs/editors-and-http.md."""
 
 from __future__ import annotations
 
@@ -87,7 +87,9 @@ def run(arguments: AcpArguments) -> int:
     from core.transports.acp.session_options import parse_review
 
     if sys.stdin.isatty():
-        sys.stderr.write("agent-tui acp waits for the lines of an editor, which starts it by itself: see docs/acp.md\n")
+        sys.stderr.write(
+            "agent-tui acp waits for the lines of an editor, which starts it by itself: see docs/editors-and-http.md\n"
+        )
     serve(
         AgentTerms(
             options=arguments,

@@ -50,6 +50,7 @@ SUBCOMMANDS: Final = frozenset(
         "completion",
         "diff",
         "config",
+        "help",
         "hooks",
         "image",
         "index",
@@ -79,11 +80,13 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui review [DIR] [--print] [--accept PATH ... | --reject PATH ...]
        agent-tui review [DIR] --take N
        agent-tui review [DIR] --format github --pr-diff FILE --commit SHA
-       agent-tui diff [DIR] [PATH ...]
+       agent-tui diff [PATH ...] [--accepted] [--dir DIR]
        agent-tui commit [DIR] [-m TEXT | --write-text] [--split todo | prompt]
        agent-tui pr [DIR] [--title TITLE] [--write-text] [--draft] [--dry-run]
        agent-tui plan list | show [FILE] | check [FILE] | set FILE TODO STATUS
-       agent-tui sessions [list [DIR] | show ID | rename ID TITLE | delete ID]
+       agent-tui sessions [list [DIR] | show ID | search WORDS | tree
+                 | rename ID TITLE | tag ID TAG ... | export ID | delete ID]
+       agent-tui agents start "TASK" | list | show ID | pull ID | ...
        agent-tui attach [SESSION | --list] [--dir DIR]
        agent-tui permissions [DIR] [--remove ID]
        agent-tui memory [DIR] [--add TEXT | --accept ID | --reject ID] [--json]
@@ -101,6 +104,7 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
        agent-tui index [status | build | search QUERY | clear] [DIR]
        agent-tui config explain [KEY] | check | edit [--dir DIR]
        agent-tui doctor [DIR] [--probe]
+       agent-tui help [TOPIC]
        agent-tui report [DIR] [--out FILE]
        agent-tui clean [--yes]
        agent-tui --demo [-c]"""
@@ -121,7 +125,9 @@ commands:
   plan                  list, show or check the plans of this project, or set
                         the status of a todo; agent-tui plan --help says more
   sessions              list the sessions of this workspace, newest first; show,
-                        rename or delete one
+                        search, rename, tag, export or delete them
+  agents                start, list and steer background agents, or pull their
+                        changes for review; agent-tui agents --help says more
   attach                show a session that runs: detached, or on another
                         screen; agent-tui attach --help says more
   image                 keep a picture from standard input and print its path,
@@ -146,6 +152,7 @@ commands:
                         its index; agent-tui index --help says more
   config                explain a setting, check the whole configuration, or
                         edit it; agent-tui config --help says more
+  help                  print a page of the manual, or the list of its pages
   report                write a report of a fault, without secrets, to send
   clean                 list what can be deleted, with sizes; --yes deletes it
   doctor                show versions, state directory, configuration, keys
@@ -170,7 +177,7 @@ update and uninstall:
   agent-tui doctor says by which command, from your checkout or wheel: on the
   package index the name belongs to somebody else's program. Before an
   uninstall: agent-tui review shows what waits, agent-tui clean what is kept;
-  docs/configuration.md names the rest."""
+  docs/settings-and-trouble.md names the rest."""
 
 ENVIRONMENT = """\
 environment:
@@ -288,7 +295,7 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--private",
         action=argparse.BooleanOptionalAction,
-        help="keep nothing of the session when the program ends; see docs/privacy.md",
+        help="keep nothing of the session when the program ends; see docs/safety.md",
     )
     _add_limit_options(group)
 

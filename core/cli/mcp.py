@@ -54,7 +54,7 @@ shows the page where you log in to a remote server, opens it in your browser,
 and waits for you to come back; logout forgets what was kept.
 
 serve is a server itself, over standard input and output: another agent
-searches DIR and proposes edits, which wait for your review; see docs/mcp.md."""
+searches DIR and proposes edits, which wait for your review; see docs/mcp-and-web.md."""
 
 SIGNS: Final = {"unasked": "?", "refused": "-", "off": "-", "failed": "!"}
 _STATES: Final = {"unasked": "  (needs your yes)", "refused": "  (not allowed)", "off": "  (off)"}

@@ -26,6 +26,7 @@ Front = Literal[
     "doctor",
     "clean",
     "config",
+    "help",
     "report",
     "box",
     "review",

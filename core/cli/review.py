@@ -63,8 +63,8 @@ the last session with something pending. In a terminal this opens the screen on
 the review; with --print, or when the output is no terminal, the changes are
 printed as one unified diff, with what is kept beside it in lines that begin
 with #. --format github prints it as the review of a pull request, each hunk that
-lies in its diff as a suggestion: see docs/ci.md. With --findings it is what the
-last `/review` has found, as text or as that review."""
+lies in its diff as a suggestion: see docs/headless-and-ci.md. With --findings
+it is what the last `/review` has found, as text or as that review."""
 
 REVIEW_CODES = """\
 exit codes:

@@ -25,7 +25,7 @@ agent-tui serve [DIR] [--web] [--host HOST] [--port N | --socket PATH]
                        [--allow-origin ORIGIN ...] [--allow-host HOST ...]"""
 
 SERVE_TEXT = """\
-Serve the chat API and the sessions of DIR by HTTP (docs/api.md). Only programs
+Serve the chat API and the sessions of DIR by HTTP (docs/editors-and-http.md). Only programs
 that hold a token are let in: one may read, one drives, one approves. They are
 made at the start and stand in a file that you alone can read."""
 

@@ -9,12 +9,12 @@ from typing import Final
 
 _FOLDER: Final = Path(__file__).parents[2] / "docs"
 # Pages of `docs` that are only in the repository.
-DEVELOPER_PAGES: Final = frozenset({"safety", "testing"})
-_SETTINGS_PAGE: Final = "configuration"
+DEVELOPER_PAGES: Final = frozenset({"testing"})
+_SETTINGS_PAGE: Final = "settings-and-trouble"
 _ROW: Final = re.compile(r"^\| `(?P<key>[a-z_A-Z.]+)` \| .*? \| (?P<meaning>.*) \|$", re.MULTILINE)
 _PICTURE: Final = re.compile(r"!\[[^\]]*\]\([^)]*\)\n*")
-_LOCAL_LINK: Final = re.compile(r"\[(?P<text>[^\]]+)\]\((?![a-z]+:)(?P<target>[^)]*)\)")
-_LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
+_LOCAL_LINK: Final = re.compile(r"\[(?P<text>[^\[\]]+)\]\((?![a-z]+:)(?P<target>[^)]*)\)")
+_LINK: Final = re.compile(r"\[([^\[\]]+)\]\([^)]*\)")
 
 
 @cache
@@ -34,7 +34,7 @@ def render_page(name: str) -> str:
 
     def name_link(match: re.Match[str]) -> str:
         page = match["target"].partition("#")[0].removesuffix(".md")
-        return f"`/help {page}`" if match["text"] == f"{page}.md" and page in list_pages() else match["text"]
+        return f"`/help {page}`" if match["text"] in (page, f"{page}.md") and page in list_pages() else match["text"]
 
     return _LOCAL_LINK.sub(name_link, _PICTURE.sub("", read_page(name)))
 
@@ -45,13 +45,14 @@ def read_title(name: str) -> str:
 
 
 def find_page(words: str) -> str:
-    """Return the name of the page that `words` denote, by its name, or the start of its name or title; "" = none."""
+    """Return the name of the page that `words` denote, by its name or its title; "" = none."""
     slug = "-".join(words.lower().lstrip("/").split())
     if slug in list_pages() or not slug:
         return slug
     starts = [name for name in list_pages() if name.startswith(slug) or slug.rstrip("s") == name.rstrip("s")]
+    word_matches = [name for name in list_pages() if slug in name.split("-")]
     title_matches = [name for name in list_pages() if slug.replace("-", " ") in read_title(name).lower()]
-    return next(iter((*starts, *title_matches)), "")
+    return next(iter((*starts, *word_matches, *title_matches)), "")
 
 
 @cache

@@ -209,7 +209,14 @@ def test_the_words_are_understood(project, monkeypatch):
 
 @pytest.mark.parametrize(
     ("words", "page"),
-    [("review", "review"), ("/review", "review"), ("key", "keys"), ("hosted agents", "hosted-agents"), ("nothing", "")],
+    [
+        ("review", "review"),
+        ("/review", "review"),
+        ("key", "keys"),
+        ("http", "editors-and-http"),
+        ("settings", "settings-and-trouble"),
+        ("nothing", ""),
+    ],
 )
 def test_a_page_of_the_manual_is_found_by_its_name_or_the_beginning_of_it(words, page):
     assert find_page(words) == page

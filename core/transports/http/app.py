@@ -40,7 +40,7 @@ STREAMED: Final = frozenset({"complete_chat", "plan_chat"})
 STREAMS: Final = frozenset({"replay_chat", "follow_session", "follow_background_agent"})
 # Media types of answers that are not JSON, by route.
 PAGES: Final = {"show_page": "text/html", "show_terminal": "text/html", "read_static": "*/*"}
-_ABOUT: Final = "The chat API and the sessions of agent-tui. docs/api.md explains it."
+_ABOUT: Final = "The chat API and the sessions of agent-tui. docs/editors-and-http.md explains it."
 _PROBLEM: Final = {
     "type": "object",
     "title": "Problem",

@@ -25,7 +25,7 @@ from tui.workers import start_worker
 _KIND_HINTS: Final = (("kinds.mention", "into the prompt"), ("kinds.open", "read it"), ("kinds.leave", "back"))
 _MAX_NAME: Final = 30
 _UNTRUSTED: Final = "This project is not trusted: none of its own subagents is read."
-_OWN: Final = "A file .claude/agents/NAME.md makes one of your own: docs/subagents.md."
+_OWN: Final = "A file .claude/agents/NAME.md makes one of your own: docs/agents.md."
 Follow = Callable[[str], AsyncIterator[Envelope]]
 LEAVE: Hint = ("subagent.leave", "back")
 _SUBAGENT_HINTS: tuple[Hint, ...] = (("transcript.next", "below"), ("transcript.toggle", "open"), LEAVE)
