@@ -125,7 +125,7 @@ def test_mistakes_of_all_kinds_are_told_at_once_with_their_lines(project, user_f
 
 
 def test_a_configuration_without_a_mistake_is_told_so(project, user_file, capsys):
-    user_file.write_text('model = "openai/x"\n[ui]\ntheme = "nord"\n')
+    user_file.write_text('model = "openai/x"\n[ui]\ntheme = "nord"\n[routes.embed]\nmodel = "local/minilm"\n')
     trust(project)
     assert call(project, "check") == ExitCode.DONE
     assert capsys.readouterr().out == "Nothing is wrong.\n"
