@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Final
 
 _FOLDER: Final = Path(__file__).parents[2] / "docs"
-# Pages of `docs` that are only in the repository.
-DEVELOPER_PAGES: Final = frozenset({"testing"})
 _SETTINGS_PAGE: Final = "settings-and-trouble"
 _ROW: Final = re.compile(r"^\| `(?P<key>[a-z_A-Z.]+)` \| .*? \| (?P<meaning>.*) \|$", re.MULTILINE)
 _PICTURE: Final = re.compile(r"!\[[^\]]*\]\([^)]*\)\n*")
@@ -19,9 +17,8 @@ _LINK: Final = re.compile(r"\[([^\[\]]+)\]\([^)]*\)")
 
 @cache
 def list_pages() -> tuple[str, ...]:
-    """Return the sorted names of the installed pages."""
-    names = (path.stem for path in _FOLDER.glob("*.md"))
-    return tuple(sorted(name for name in names if name not in DEVELOPER_PAGES))
+    """Return the sorted names of the pages. Those of developers, in `docs/dev`, are only in the repository."""
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.md")))
 
 
 def read_page(name: str) -> str:
