@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME …] [--quick]`: run the benchmarks, print the table and keep it in docs/performance.md.
+"""`python -m benchmarks [NAME …] [--quick]`: run benchmarks, print the table and save it in docs/dev/performance.md.
 
 A run of all benchmarks in full writes the page; a part of them or `--quick` is for the one who is changing something.
 """

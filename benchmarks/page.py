@@ -1,4 +1,4 @@
-"""docs/performance.md: the table and how it came about."""
+"""docs/dev/performance.md: the table and how it came about."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.table import Result, markdown
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "dev" / "performance.md"
 
 TEXT = """\
 # Performance

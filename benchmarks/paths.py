@@ -28,7 +28,7 @@ turns:
           - {name: search_replace, arguments: {file_path: a.py, old_string: "one = 1", new_string: "one = 2"}}
       - text: Done.
 """
-PROVIDER = str(ROOT / "core" / "providers" / "scripted" / "provider.py")
+PROVIDER = str(ROOT / "core" / "providers" / "scripted_provider.py")
 
 
 class Walk:

@@ -31,6 +31,7 @@ Front = Literal[
     "permissions",
     "plan",
     "models",
+    "help",
     "hooks",
     "image",
     "index",

@@ -48,7 +48,7 @@ def _check_theme(theme: str, directory: Path | None) -> Iterator[Doubt]:
     base_themes = {**BUILTIN_THEMES, **{family_theme.name: family_theme for family_theme in build_themes()}}
     theme_files = read_theme_files(directory, base_themes) if directory is not None else None
     for problem in theme_files.problems if theme_files is not None else ():
-        yield ("ui", "theme"), problem.rstrip("."), "docs/terminals.md describes themes."
+        yield ("ui", "theme"), problem.rstrip("."), "docs/settings-and-trouble.md describes themes."
     names = sorted(
         {
             *FAMILIES,

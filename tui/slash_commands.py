@@ -100,7 +100,7 @@ ADVICE: Final[dict[str, str]] = {
     **dict.fromkeys(("logout", "auth", "setup-token"), _KEYS),
     **dict.fromkeys(("add-dir", "directory"), "Start in the parent of both: `agent-tui DIRECTORY`."),
     **dict.fromkeys(
-        ("plugin", "plugins", "extensions", "reload-plugins"), "Plug-in folders are loaded: /help extending."
+        ("plugin", "plugins", "extensions", "reload-plugins"), "Plug-in folders are loaded: /help rules-and-skills."
     ),
     **dict.fromkeys(("share", "unshare", "save"), "/export writes the session to a file."),
     "clean": "/jobs lists and stops background commands.",
@@ -109,12 +109,12 @@ ADVICE: Final[dict[str, str]] = {
     **dict.fromkeys(("details", "verbose"), "{app.chat}, then {transcript.toggle} opens a row of the conversation."),
     **dict.fromkeys(("multiline-mode",), "{prompt.newline} starts a new line; pasted ones are kept."),
     **dict.fromkeys(
-        ("terminal-setup", "setup-terminal"), "Nothing to set up; /help terminals says what yours supports."
+        ("terminal-setup", "setup-terminal"), "Nothing to set up; /help settings says what yours supports."
     ),
     **dict.fromkeys(("pr-comments", "pr_comments"), "`/review PR` reads a pull request; /pr opens one."),
-    **dict.fromkeys(("ide", "acp"), "Editors connect over ACP: /help acp."),
+    **dict.fromkeys(("ide", "acp"), "Editors connect over ACP: /help editors."),
     **dict.fromkeys(
-        ("remote-control", "remote-env", "serve"), "`agent-tui serve --web` serves the session: /help api."
+        ("remote-control", "remote-env", "serve"), "`agent-tui serve --web` serves the session: /help http."
     ),
     **dict.fromkeys(("goal", "loop"), "Type it as a prompt; /plan and /build handle several steps."),
     **dict.fromkeys(("side", "btw"), "/fork continues in a copy of this session."),
@@ -123,7 +123,7 @@ ADVICE: Final[dict[str, str]] = {
         ("voice", "fast", "upgrade", "stickers", "mobile", "desktop", "passes", "experimental", "max-mode"), _LEFT_OUT
     ),
     **dict.fromkeys(("release-notes", "changelog"), "See the project's CHANGELOG.md."),
-    **dict.fromkeys(("install-github-app",), "To run in CI: /help ci."),
+    **dict.fromkeys(("install-github-app",), "To run in CI: /help headless."),
 }
 _COMMAND_WORD: Final = re.compile(r"/([A-Za-z0-9][\w.:-]*)(?=\s|$)")
 _UNFIT: Final = 3

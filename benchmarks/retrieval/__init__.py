@@ -1,7 +1,7 @@
 """How well the search finds: questions of public repositories, asked of the index at the commit before the fix.
 
 `AGENT_TUI_CLONES` names a directory with clones, `OWNER+NAME` or `OWNER/NAME`; what is not there is left out. The
-ranker was tuned on `tuning.json` alone. `docs/index.md` holds the table.
+ranker was tuned on `tuning.json` alone. `docs/dev/measurements.md` holds the table.
 """
 
 from __future__ import annotations

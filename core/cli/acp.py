@@ -1,4 +1,4 @@
-"""`agent-tui acp`: serve as the agent of an editor over the Agent Client Protocol; see docs/acp.md."""
+"""`agent-tui acp`: serve as the agent of an editor over the Agent Client Protocol; see docs/editors-and-http.md."""
 
 from __future__ import annotations
 
@@ -86,7 +86,9 @@ def run(arguments: AcpArguments) -> int:
     from core.transports.acp.session_options import parse_review
 
     if sys.stdin.isatty():
-        sys.stderr.write("agent-tui acp is started by an editor and waits for its messages: see docs/acp.md\n")
+        sys.stderr.write(
+            "agent-tui acp is started by an editor and waits for its messages: see docs/editors-and-http.md\n"
+        )
     serve(
         AgentTerms(
             options=arguments,

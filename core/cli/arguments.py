@@ -47,6 +47,7 @@ SUBCOMMANDS: Final = frozenset(
         "completion",
         "diff",
         "config",
+        "help",
         "hooks",
         "image",
         "index",
@@ -114,6 +115,7 @@ commands:
   completion            print a completion script for bash, zsh or fish
   doctor                show versions, directories, keys (names only), local
                         models and the sandbox; --probe tries each sandbox again
+  help                  print a page of the manual, or the list of its pages
   report                write a bug report without secrets
   clean                 list what can be deleted, with sizes; --yes deletes it
   To open a directory with such a name, write ./doctor."""
@@ -136,7 +138,7 @@ update and uninstall:
   agent-tui doctor shows the command for your installation. Don't install from
   the package index: the name belongs to another program there. Before you
   uninstall, agent-tui review shows pending changes, and agent-tui clean shows
-  stored data; docs/configuration.md lists the rest."""
+  stored data; docs/settings-and-trouble.md lists the rest."""
 
 ENVIRONMENT = """\
 environment:
@@ -212,7 +214,7 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--private",
         action=argparse.BooleanOptionalAction,
-        help="save nothing of the session; see docs/privacy.md",
+        help="save nothing of the session; see docs/safety.md",
     )
     _add_limit_options(group)
 

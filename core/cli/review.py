@@ -64,7 +64,7 @@ the last session that has any. In a terminal this opens the screen on the review
 with --print, or when the output is not a terminal, it prints one unified diff,
 with everything else in lines that start with #. --format github prints a pull
 request review, with each hunk inside the pull request's diff as a suggestion: see
-docs/ci.md. --findings shows what the last `/review` found, as text or in that
+docs/headless-and-ci.md. --findings shows what the last `/review` found, as text or in that
 format."""
 
 REVIEW_CODES = """\

@@ -26,7 +26,7 @@ agent-tui serve [DIR] [--web] [--host HOST] [--port N | --socket PATH]
                        [--allow-origin ORIGIN ...] [--allow-host HOST ...]"""
 
 SERVE_TEXT = """\
-Serve the chat API and the sessions of DIR over HTTP (docs/api.md). Clients need a
+Serve the chat API and the sessions of DIR over HTTP (docs/editors-and-http.md). Clients need a
 token: one reads, one drives, one approves. They are created at the start, in a
 file that only you can read."""
 

@@ -8,22 +8,17 @@ from pathlib import Path
 from typing import Final
 
 _FOLDER: Final = Path(__file__).parents[2] / "docs"
-# Pages for developers, which are only in the repository.
-DEVELOPER_PAGES: Final = frozenset(
-    {"architecture", "first-change", "performance", "safety", "scripted-models", "testing", "words", "gallery"}
-)
-_SETTINGS_PAGE: Final = "configuration"
+_SETTINGS_PAGE: Final = "settings-and-trouble"
 _ROW: Final = re.compile(r"^\| `(?P<key>[a-z_A-Z.]+)` \| .*? \| (?P<meaning>.*) \|$", re.MULTILINE)
 _PICTURE: Final = re.compile(r"!\[[^\]]*\]\([^)]*\)\n*")
-_LOCAL_LINK: Final = re.compile(r"\[(?P<text>[^\]]+)\]\((?![a-z]+:)(?P<target>[^)]*)\)")
-_LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
+_LOCAL_LINK: Final = re.compile(r"\[(?P<text>[^\[\]]+)\]\((?![a-z]+:)(?P<target>[^)]*)\)")
+_LINK: Final = re.compile(r"\[([^\[\]]+)\]\([^)]*\)")
 
 
 @cache
 def list_pages() -> tuple[str, ...]:
-    """Return the sorted names of the installed pages."""
-    names = (path.stem for path in _FOLDER.glob("*.md"))
-    return tuple(sorted(name for name in names if name not in DEVELOPER_PAGES))
+    """Return the sorted names of the pages. Those of developers, in `docs/dev`, are only in the repository."""
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.md")))
 
 
 def read_page(name: str) -> str:
@@ -36,7 +31,7 @@ def render_page(name: str) -> str:
 
     def name_link(match: re.Match[str]) -> str:
         page = match["target"].partition("#")[0].removesuffix(".md")
-        return f"`/help {page}`" if match["text"] == f"{page}.md" and page in list_pages() else match["text"]
+        return f"`/help {page}`" if match["text"] in (page, f"{page}.md") and page in list_pages() else match["text"]
 
     return _LOCAL_LINK.sub(name_link, _PICTURE.sub("", read_page(name)))
 
@@ -47,13 +42,14 @@ def read_title(name: str) -> str:
 
 
 def find_page(words: str) -> str:
-    """Return the name of the page that `words` denote, by its name, or the start of its name or title; "" = none."""
+    """Return the name of the page that `words` denote, by its name or its title; "" = none."""
     slug = "-".join(words.lower().lstrip("/").split())
     if slug in list_pages() or not slug:
         return slug
     starts = [name for name in list_pages() if name.startswith(slug) or slug.rstrip("s") == name.rstrip("s")]
+    word_matches = [name for name in list_pages() if slug in name.split("-")]
     title_matches = [name for name in list_pages() if slug.replace("-", " ") in read_title(name).lower()]
-    return next(iter((*starts, *title_matches)), "")
+    return next(iter((*starts, *word_matches, *title_matches)), "")
 
 
 @cache

@@ -2,7 +2,7 @@
 
 An agent brings its login, prompts, tools and modes. This module defines how every agent is started, which of the user's
 files and variables it may see, and which of its modes corresponds to which of ours. The engine runs it in the box over
-the shadow. Sources: the documentation of the agents and of their adapters, see docs/hosted-agents.md.
+the shadow. Sources: the documentation of the agents and of their adapters, see docs/agents.md.
 """
 
 from __future__ import annotations

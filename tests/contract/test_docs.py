@@ -16,9 +16,12 @@ from typing import get_args
 import msgspec
 import pytest
 
-from core.cli.arguments import parse
-from core.cli.completion import build_parser_tree, iterate_parsers, list_options
+from core.cli.arguments import SUBCOMMANDS, build_main_parser, parse
+from core.cli.completion import HIDDEN, build_parser_tree, iterate_parsers, list_options
+from core.cli.help import HelpArguments
+from core.cli.help import run as print_help
 from core.config import loading
+from core.config.manual import list_pages, read_title
 from core.config.settings import (
     AgentServerSettings,
     ModelSettings,
@@ -29,6 +32,7 @@ from core.config.settings import (
     Settings,
     ToolSettings,
 )
+from core.modes import Access, Mode, is_granted
 from core.protocol.commands import AnyCommand
 from core.protocol.events import AnyEvent
 from core.protocol.queries import AnyQuery
@@ -38,9 +42,17 @@ from tests.contract.test_layers import LADDER
 from tui.key_table import KEYS
 
 README = ROOT / "README.md"
+TOPICS = (
+    *("start", "prompt", "review", "git", "modes", "plan", "debug", "commands", "permissions", "safety", "sessions"),
+    *("models", "finding-code", "rules-and-skills", "hooks", "mcp-and-web", "agents", "headless-and-ci"),
+    *("editors-and-http", "settings-and-trouble"),
+)
 DOCS = ROOT / "docs"
-PAGES = [README, ROOT / "CHANGELOG.md", ROOT / "AGENTS.md", *sorted(DOCS.glob("*.md"))]
+DEV = DOCS / "dev"
+SETTINGS = DOCS / "settings-and-trouble.md"
+PAGES = [README, ROOT / "CHANGELOG.md", ROOT / "AGENTS.md", *sorted(DOCS.glob("*.md")), *sorted(DEV.glob("*.md"))]
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)[^)\s]*\)")
+ANCHOR = re.compile(r"\]\((?!\w+:)([^)#\s]*)#([^)\s]+)\)")
 ADDRESS = re.compile(r"[a-z]+://\S*(?:pypi|pythonhosted|artifactory|nexus|npmjs)", re.IGNORECASE)
 
 
@@ -114,6 +126,77 @@ def test_links_within_the_project_lead_somewhere(page):
     assert [link for link in LINK.findall(text_of(page)) if not (page.parent / link).exists()] == []
 
 
+def anchors(page: Path) -> set[str]:
+    """The anchors of the headings of a page, as GitHub makes them."""
+    prose = re.sub(r"(?ms)^```.*?^```$", "", text_of(page))
+    headings = re.findall(r"^#{1,6} (.+)$", prose, re.MULTILINE)
+    words = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower() for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", word).replace(" ", "-") for word in words}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_anchors_lead_to_a_heading(page):
+    targets = [((page.parent / path) if path else page, anchor) for path, anchor in ANCHOR.findall(text_of(page))]
+    assert [f"{target.name}#{anchor}" for target, anchor in targets if anchor not in anchors(target)] == []
+
+
+@pytest.mark.parametrize("name", list_pages())
+def test_a_page_of_the_manual_links_to_no_page_that_is_not_installed(name):
+    links = [link for link in LINK.findall(text_of(DOCS / f"{name}.md")) if link.endswith(".md")]
+    assert [link for link in links if link.removesuffix(".md") not in list_pages()] == []
+
+
+def test_the_manual_has_its_twenty_pages_and_the_keys():
+    assert set(list_pages()) == {*TOPICS, "keys"}
+    listed = re.findall(r"^\| \[[^\]]+\]\(docs/([\w-]+)\.md\)", text_of(README), re.MULTILINE)
+    assert set(listed) >= set(TOPICS)
+
+
+@pytest.mark.parametrize("name", TOPICS)
+def test_help_prints_the_page_by_its_name(name, capsys):
+    arguments = parse(["help", name])
+    assert isinstance(arguments, HelpArguments)
+    assert print_help(arguments) == 0
+    assert capsys.readouterr().out.startswith(f"# {read_title(name)}\n")
+
+
+def test_help_lists_the_pages_and_names_them_where_there_is_none(capsys):
+    assert print_help(HelpArguments(directory=ROOT)) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(list_pages())
+    assert print_help(HelpArguments(directory=ROOT, topic="nothing")) == 2
+    message = capsys.readouterr().err
+    assert [name for name in TOPICS if name not in message] == []
+
+
+def test_the_help_of_the_command_line_names_every_subcommand():
+    text = build_main_parser().format_help()
+    names = SUBCOMMANDS - HIDDEN | {"doctor"}
+    assert [name for name in sorted(names) if not re.search(rf"^ +agent-tui {name}\b", text, re.MULTILINE)] == []
+    assert [name for name in sorted(names) if not re.search(rf"^  {name}\b", text, re.MULTILINE)] == []
+
+
+def read_mode_rows(text: str) -> dict[str, list[str]]:
+    """The rows of the table of modes by the name of the mode, without the last cell."""
+    names = "|".join(mode.title() for mode in Mode)
+    lines = re.findall(rf"^\| (?:\[)?({names})(?:\]\([^)]*\))? \| (.+) \|$", text, re.MULTILINE)
+    return {name: cells.split(" | ") for name, cells in lines[: len(Mode)]}
+
+
+@pytest.mark.parametrize("page", [README, DOCS / "modes.md"], ids=lambda page: page.name)
+def test_the_table_of_modes_says_what_the_program_grants(page):
+    table = read_mode_rows(text_of(page))
+    assert list(table) == [mode.title() for mode in Mode]
+    for mode in Mode:
+        edits, plan, commands, effects = table[mode.title()][:4]
+        is_debug = Access.PROBE in mode.rules.grants
+        can_edit = Access.PROPOSE in mode.rules.grants
+        assert edits == ("once a cause is confirmed" if is_debug else "yes" if can_edit else "no")
+        assert plan == ("yes" if Access.PLAN in mode.rules.grants else "ticks todos" if can_edit else "no")
+        assert commands == ("yes" if is_granted(mode, Access.EXEC, is_contained=False) else "sandboxed only")
+        kept = "goes to review" if mode.rules.keeps_effects else "is dropped"
+        assert effects == f"{kept}; dropped until a cause is confirmed" if is_debug else kept
+
+
 def test_every_page_can_be_reached_from_the_readme():
     seen = {page for page in PAGES if f" {page.relative_to(ROOT)}\n" in text_of(README)}
     waiting = [README]
@@ -123,12 +206,6 @@ def test_every_page_can_be_reached_from_the_readme():
         linked = [(page.parent / link).resolve() for link in LINK.findall(text_of(page)) if link.endswith(".md")]
         waiting += [path for path in linked if path not in seen and path.is_file()]
     assert set(PAGES) - seen == set()
-
-
-@pytest.mark.parametrize("line", [each for each in command_lines(README) if each.startswith("agent-tui")])
-def test_every_call_in_the_readme_is_one_that_the_program_takes(line, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert parse(shlex.split(line)[1:]).directory == tmp_path.resolve()
 
 
 def test_every_make_target_of_the_readme_exists():
@@ -142,19 +219,12 @@ def test_every_make_target_of_the_readme_exists():
         assert tried.returncode == 0, tried.stderr
 
 
-def test_the_example_of_a_configuration_is_valid(tmp_path, monkeypatch):
-    monkeypatch.setenv("AGENT_TUI_CONFIG_DIR", str(tmp_path))
-    example = text_of(DOCS / "configuration.md").split("```toml\n", 1)[1].split("```", 1)[0]
-    (tmp_path / "config.toml").write_text(example, encoding="utf-8")
-    assert loading.load_settings().limits.max_steps == 50
-
-
 def test_every_setting_is_explained_with_its_default():
-    assert rows(DOCS / "configuration.md", "Settings") == settings(Settings)
+    assert rows(SETTINGS, "Settings") == settings(Settings)
 
 
 def test_what_a_project_may_narrow_is_told():
-    section = text_of(DOCS / "configuration.md").split("## What a project may narrow", 1)[1].split("\n## ", 1)[0]
+    section = text_of(SETTINGS).split("## What a project may narrow", 1)[1].split("\n## ", 1)[0]
     documented_keys = set(
         re.findall(r"`([a-z_.]+)`", "\n".join(line for line in section.splitlines() if line.startswith("- ")))
     )
@@ -166,7 +236,7 @@ def test_what_a_project_may_narrow_is_told():
 def test_every_environment_variable_of_ours_is_explained():
     sources = "\n".join(text_of(module.path) for module in modules("agent_tui.py", "core", "tui"))
     variables = set(re.findall(r"AGENT_TUI_[A-Z_]+[A-Z]", sources))
-    explained = text_of(DOCS / "configuration.md")
+    explained = text_of(SETTINGS)
     assert [name for name in sorted(variables) if name not in explained] == []
 
 
@@ -217,6 +287,8 @@ def test_every_protected_name_is_told():
         for name in (*risky_names.directories.split(), *risky_names.files.split())
     }
     assert [name for name in sorted(listed) if f"`{name}`" not in text.lower()] == []
+    page = runpy.run_path(str(DEV / "tools" / "red_names.py"))["page"]
+    assert text == page(text), "run: python docs/dev/tools/red_names.py"
 
 
 def test_modules_that_the_pages_name_exist():
@@ -227,7 +299,7 @@ def test_modules_that_the_pages_name_exist():
 
 
 def test_the_architecture_shows_the_ladder_as_it_is_tested():
-    lines = re.findall(r"^\| \d \| (.+) \|$", text_of(DOCS / "architecture.md"), re.MULTILINE)
+    lines = re.findall(r"^\| \d \| (.+) \|$", text_of(DEV / "architecture.md"), re.MULTILINE)
     rungs = [set(re.findall(r"`(\w+)`", line)) for line in reversed(lines)]
     exist = {path.stem for path in (ROOT / "core").iterdir()}
     assert rungs == [{unit.removeprefix("core.") for unit in rung} & exist for rung in LADDER]
@@ -235,7 +307,7 @@ def test_the_architecture_shows_the_ladder_as_it_is_tested():
 
 @pytest.mark.parametrize("union", [AnyCommand, AnyEvent, AnyQuery], ids=["commands", "events", "queries"])
 def test_the_architecture_names_every_group_of_the_wire(union):
-    table = text_of(DOCS / "architecture.md").split("## The wire", 1)[1].split("\n## ", 1)[0]
+    table = text_of(DEV / "architecture.md").split("## The wire", 1)[1].split("\n## ", 1)[0]
     groups = {tag.partition(".")[0] for tag in tags(union)}
     assert [group for group in sorted(groups) if not re.search(rf"`{group}[.`]", table)] == []
 
@@ -259,9 +331,9 @@ def test_every_picture_that_is_shown_is_made_by_the_program():
 
 
 def test_the_gallery_shows_every_sheet_there_is_and_no_other():
-    sheet_names = re.findall(r"\(gallery/([\w-]+)\.webp\)", text_of(DOCS / "gallery.md"))
+    sheet_names = re.findall(r"\(gallery/([\w-]+)\.webp\)", text_of(DEV / "gallery.md"))
     assert sheet_names
-    assert sorted(sheet_names) == sorted(path.stem for path in (DOCS / "gallery").glob("*.webp"))
+    assert sorted(sheet_names) == sorted(path.stem for path in (DEV / "gallery").glob("*.webp"))
 
 
 def test_no_file_names_this_machine_or_a_package_index():
@@ -277,6 +349,6 @@ def test_no_file_names_this_machine_or_a_package_index():
 
 def test_every_hole_that_was_found_has_tests_and_the_page_names_them():
     namespace = runpy.run_path(str(DOCS / "dev" / "tools" / "found_table.py"))
-    text = (DOCS / "safety.md").read_text(encoding="utf-8")
+    text = (DEV / "safety-tests.md").read_text(encoding="utf-8")
     assert text == namespace["page"](text), "run: python docs/dev/tools/found_table.py"
     assert namespace["FOUND"].keys() - namespace["tests_by_number"]().keys() == set()

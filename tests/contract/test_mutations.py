@@ -10,7 +10,7 @@ from tests.contract.source_tree import ROOT, Module
 from tests.mutations.place import apply_mutation, format_row
 from tests.mutations.places import PLACES
 
-PAGE = ROOT / "docs" / "testing.md"
+PAGE = ROOT / "docs" / "dev" / "testing.md"
 each_place = pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
 
 

@@ -125,7 +125,7 @@ def pull(tmp_path):
 
 def run_workflow(tmp_path: Path, project: Path, base: str, api: PullRequestApi) -> None:
     """Run the steps of the workflow in the page, but for those that only GitHub can."""
-    page = (ROOT / "docs/ci.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/headless-and-ci.md").read_text(encoding="utf-8")
     workflow = YAML(typ="safe").load(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
     program = tmp_path / "bin/agent-tui"
     program.parent.mkdir()

@@ -125,7 +125,7 @@ def test_mistakes_of_all_kinds_are_told_at_once_with_their_lines(project, user_f
 
 
 def test_a_configuration_without_a_mistake_is_told_so(project, user_file, capsys):
-    user_file.write_text('model = "openai/x"\n[ui]\ntheme = "nord"\n')
+    user_file.write_text('model = "openai/x"\n[ui]\ntheme = "nord"\n[routes.embed]\nmodel = "local/minilm"\n')
     trust(project)
     assert call(project, "check") == ExitCode.DONE
     assert capsys.readouterr().out == "No problems.\n"
@@ -209,7 +209,14 @@ def test_the_words_are_understood(project, monkeypatch):
 
 @pytest.mark.parametrize(
     ("words", "page"),
-    [("review", "review"), ("/review", "review"), ("key", "keys"), ("hosted agents", "hosted-agents"), ("nothing", "")],
+    [
+        ("review", "review"),
+        ("/review", "review"),
+        ("key", "keys"),
+        ("http", "editors-and-http"),
+        ("settings", "settings-and-trouble"),
+        ("nothing", ""),
+    ],
 )
 def test_a_page_of_the_manual_is_found_by_its_name_or_the_beginning_of_it(words, page):
     assert find_page(words) == page

@@ -1,4 +1,4 @@
-"""The examples of docs/extending.md, used as they stand there."""
+"""The examples of docs/rules-and-skills.md, used as they stand there."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from tests.contract.source_tree import ROOT
 from tests.support.program import environment, run
 from tests.support.trust import trust
 
-PAGE = (ROOT / "docs" / "extending.md").read_text()
+PAGE = (ROOT / "docs" / "rules-and-skills.md").read_text()
 FILES = dict(
     re.findall(r"`(\.[\w./-]+)`(?:, called as `[^`\n]*`)?:\n\n```\w+\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 )
 SHELL = [
-    line for block in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE) for line in block.splitlines()
+    line
+    for block in re.findall(r"^```sh\n(.*?)^```$", PAGE.partition("## Commands")[2], re.DOTALL | re.MULTILINE)
+    for line in block.splitlines()
 ]
 
 

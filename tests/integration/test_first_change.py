@@ -1,4 +1,4 @@
-"""The tutorial docs/first-change.md, followed to the letter in a copy of the checkout."""
+"""The tutorial docs/dev/first-change.md, followed to the letter in a copy of the checkout."""
 
 from __future__ import annotations
 

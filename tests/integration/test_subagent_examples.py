@@ -1,4 +1,4 @@
-"""The examples of docs/subagents.md, used as they stand there."""
+"""The examples of docs/agents.md, used as they stand there."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from tests.contract.source_tree import ROOT
 from tests.support.program import environment, run
 from tests.support.story import project_at
 
-PAGE = (ROOT / "docs" / "subagents.md").read_text()
+PAGE = (ROOT / "docs" / "agents.md").read_text()
 TILL = "RATE = 0.2\n\n\ndef gross(price):\n    return price * (1 + RATE)\n\n\ndef show(price):\n    return str(price)\n"
-LINES = re.findall(r"^    (/best|agent-tui) (.+)$", PAGE, re.MULTILINE)
+LINES = re.findall(r"^agent-tui (.+ --best .+|review --take .+)$", PAGE, re.MULTILINE)
 
 
 def test_a_line_for_the_shell_is_understood():
-    lines = [line for program, line in LINES if program == "agent-tui"]
-    tried, taken = (parse(shlex.split(line)) for line in lines)
+    tried, taken = (parse(shlex.split(line)) for line in LINES)
     assert (tried.prompt, tried.best) == ("Round the prices to cents", ("", "", ""))
     assert (taken.front, taken.take) == ("review", 2)
 

@@ -24,7 +24,7 @@ LISTENER = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from core.cli.arguments import ScreenArguments
+from core.arguments import ScreenArguments
 from tests.support.scripted_client import ScriptedClient
 from textual import events
 from tui import app

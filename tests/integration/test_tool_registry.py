@@ -245,7 +245,7 @@ async def test_each_tool_says_what_it_costs_or_why_it_is_absent(project):
 
 
 async def test_the_example_of_the_page_about_settings_holds(project):
-    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "settings-and-trouble.md").read_text()
     example = page.partition("## Tools")[2].partition("```toml\n")[2].partition("```")[0]
     async with opened(project, LOOKS, example) as (engine, session):
         answer = await engine.query(ToolsQuery(session=session))

@@ -238,8 +238,8 @@ async def test_i11_nobody_is_asked_about_an_inner_address_that_a_yes_would_not_o
 
 
 async def test_the_example_of_the_docs_is_a_configuration_that_does_what_it_says(project, host):
-    text = (ROOT / "docs" / "web.md").read_text(encoding="utf-8")
-    configured(text.partition("```toml\n")[2].partition("```")[0])
+    text = (ROOT / "docs" / "mcp-and-web.md").read_text(encoding="utf-8")
+    configured(text.partition("## Web pages")[2].partition("```toml\n")[2].partition("```")[0])
     host.replies.update({"/": page("Hello", media_type="text/plain")})
     steps = fetching("http://docs.python.org/"), fetching("http://a.internal.example/"), says("ok")
     async with web_session(project, host, *steps) as (engine, session, _):

@@ -126,7 +126,7 @@ async def test_a_project_can_name_no_engine(project, host):
 
 
 async def test_the_example_of_a_search_engine_in_the_docs_does_what_it_says(project, host, monkeypatch):
-    text = (ROOT / "docs" / "web.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "mcp-and-web.md").read_text(encoding="utf-8")
     example = next(part for part in text.split("```toml\n") if part.startswith("[web.search]")).partition("```")[0]
     monkeypatch.setenv("TAVILY_API_KEY", KEY)
     async with SearchServer("searxng") as server:

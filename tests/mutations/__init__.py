@@ -1,1 +1,1 @@
-"""Mutation run: fifty places broken one by one, and the tests that have to notice (docs/testing.md)."""
+"""Mutation run: fifty places broken one by one, and the tests that have to notice (docs/dev/testing.md)."""

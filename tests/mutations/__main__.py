@@ -36,7 +36,9 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make mutations ARGS=…", description=__doc__)
     parser.add_argument("words", nargs="*", help="only the places whose name or file has one of these words")
     parser.add_argument("--seconds", type=float, default=120, help="that the tests of one place may take")
-    parser.add_argument("--table", action="store_true", help="print the rows of docs/testing.md, and do nothing else")
+    parser.add_argument(
+        "--table", action="store_true", help="print the rows of docs/dev/testing.md, and do nothing else"
+    )
     return parser.parse_args(arguments)
 
 

@@ -25,5 +25,5 @@ def apply_mutation(place: Place, source: str) -> str:
 
 
 def format_row(place: Place) -> str:
-    """Return the row of `docs/testing.md` for a place."""
+    """Return the row of `docs/dev/testing.md` for a place."""
     return f"| {place.name}{' *' * place.had_none} | `{place.file}` | `{place.test.removeprefix('tests/')}` |"

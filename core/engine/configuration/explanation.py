@@ -37,7 +37,7 @@ from core.records import convert, parse_toml
 from core.secrets import MASK, redact
 from core.user_dirs import get_config_dir
 
-EDIT_FILE_HINT: Final = "agent-tui config edit opens your config.toml; /help configuration explains it."
+EDIT_FILE_HINT: Final = "agent-tui config edit opens your config.toml; /help settings explains it."
 _MAY_HOLD_KEYS: Final = frozenset({"headers", "query"})
 _PROJECT: Final = PROJECT_FILE.as_posix()
 # Configuration outside of the settings files: its meaning, and where to change it.

@@ -118,6 +118,7 @@ def _warn(message: str, hint: str = "") -> SettingsProblem:
 
 def _check_models(settings: Settings) -> Iterator[LintMessage]:
     """Check that every model in the settings has a known provider."""
+    from core.index.minilm import MINILM
     from core.providers.registry import split_model_id
 
     references: list[tuple[KeyPath, str]] = [((key,), getattr(settings, key)) for key in SHORT_KEYS.values()]
@@ -128,8 +129,9 @@ def _check_models(settings: Settings) -> Iterator[LintMessage]:
     references += [(("modes", mode.value, "model"), settings.get_mode_settings(mode).model) for mode in Mode]
     references += [(("models", model), model) for model in settings.models]
     for key, model in references:
+        is_local = model == MINILM and key == ("routes", "embed", "model")
         try:
-            if model:
+            if model and not is_local:
                 split_model_id(model, settings)
         except ConfigError as problem:
             yield key, problem.message, problem.hint

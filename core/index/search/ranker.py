@@ -1,4 +1,4 @@
-"""The ranker merges several lists into one; its weights were measured on issues of public repositories (docs/index.md).
+"""The ranker merges several lists into one; its weights were measured on issues (docs/dev/measurements.md).
 
 Reciprocal-rank fusion comes first. A chunk gains if it defines a name of the query, if its path contains words of the
 query, if its file is mentioned, or if its file has several good chunks. Tests, examples and documents lose unless the

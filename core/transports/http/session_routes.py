@@ -266,7 +266,7 @@ async def read_session(session: str, service: HttpService) -> SessionSummaryAnsw
 async def follow_session(
     session: str, service: HttpService, after: EventId = None, last_event_id: LastEvent = None
 ) -> Events:
-    """Stream every event behind `after`, as docs/architecture.md names them, and go on with those that come."""
+    """Stream every event behind `after`, as docs/dev/architecture.md names them, and go on with those that come."""
     client = await service.find(session)
     return service.streams.build_stream(_stream_events(service, client, session, parse_position(after, last_event_id)))
 

@@ -1,4 +1,4 @@
-"""Writes the table of holes that were found in `docs/safety.md`: `python docs/dev/tools/found_table.py`.
+"""Writes the table of holes that were found in `docs/dev/safety-tests.md`: `python docs/dev/tools/found_table.py`.
 
 A test that was made for one of them has its number in its name (`test_n4_…`), so the table can name no test that is not
 there and miss none that is.
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-PAGE: Final = ROOT / "docs" / "safety.md"
+PAGE: Final = ROOT / "docs" / "dev" / "safety-tests.md"
 BEGIN: Final = "<!-- found: python docs/dev/tools/found_table.py -->\n"
 END: Final = "<!-- /found -->\n"
 _OTHERS: Final = {

@@ -1,4 +1,4 @@
-"""The gallery, made by the program itself: `make gallery` writes docs/gallery.md and a sheet for each screen.
+"""The gallery, made by the program itself: `make gallery` writes docs/dev/gallery.md and a sheet for each screen.
 
 The scenes of the README's pictures and a few more are played; at each screen the window takes every size, and the
 colours every form. A sheet is a picture of all of them, drawn by Chromium: one file a screen keeps the repository
@@ -25,7 +25,7 @@ if __name__ == "__main__":
 from docs.dev.tools import gallery_scenes, pictures
 from docs.dev.tools.photographer import ROOT, WIDE, OnScreen, Photographer, live_as_a_stranger, self_contained
 
-SHEETS: Final = ROOT / "docs" / "gallery"
+SHEETS: Final = ROOT / "docs" / "dev" / "gallery"
 SIZES: Final = ((60, 16), (80, 24), (200, 60))
 COLORS: Final = (120, 40)  # the size of all forms of the colours
 THEMES: Final = ("agent-dark", "agent-light")
@@ -188,7 +188,7 @@ def build_page(shots: list[Shot]) -> str:
 
 
 def build_document() -> str:
-    """Return docs/gallery.md."""
+    """Return docs/dev/gallery.md."""
     sizes = ", ".join(f"{columns}×{rows}" for columns, rows in sorted((*SIZES, COLORS)))
     parts = [
         "# Gallery",
@@ -211,7 +211,7 @@ def main() -> None:
         gallery_scenes.play_all(scratch)
         pictures.play_all(scratch)
         asyncio.run(draw_sheets(GalleryPhotographer.shots, scratch))
-    (ROOT / "docs" / "gallery.md").write_text(build_document(), encoding="utf-8")
+    (ROOT / "docs" / "dev" / "gallery.md").write_text(build_document(), encoding="utf-8")
 
 
 if __name__ == "__main__":

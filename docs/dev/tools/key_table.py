@@ -12,7 +12,7 @@ TARGET: Final = ROOT / "docs" / "keys.md"
 HEAD: Final = """\
 # Keys and commands
 
-Any key can be changed by its id, in your `config.toml` ([configuration](configuration.md)):
+Any key can be changed by its id, in your `config.toml` ([settings](settings-and-trouble.md)):
 
 ```toml
 [ui.keymap]

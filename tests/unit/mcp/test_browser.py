@@ -67,7 +67,7 @@ def test_what_is_missing_is_told_in_a_line_with_the_way_to_get_it(place, there, 
 def test_the_settings_go_before_what_is_found_and_the_docs_example_is_one(place, tmp_path):
     from core.config.loading import load_settings
 
-    text = (ROOT / "docs" / "web.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "mcp-and-web.md").read_text(encoding="utf-8")
     example = next(part for part in text.split("```toml\n") if part.startswith("[browser]")).partition("```")[0]
     chrome, node = program(tmp_path / "opt/chrome"), program(place / "node")
     configured(example.replace("/opt/chromium/chrome", str(chrome)))

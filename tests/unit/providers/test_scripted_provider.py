@@ -285,7 +285,7 @@ def test_a_script_that_can_not_be_read_is_explained(tmp_path):
 
 
 async def test_the_example_of_the_documentation_works(talk, request):
-    page = (request.config.rootpath / "docs" / "scripted-models.md").read_text(encoding="utf-8")
+    page = (request.config.rootpath / "docs" / "dev" / "scripted-models.md").read_text(encoding="utf-8")
     conversation = talk(page.split("```yaml\n")[1].split("```")[0])
     assert await conversation.says("Fix the failing test") == "Let me look."
     assert await conversation.returns("assert rate == 0.19") == "The rate is wrong."

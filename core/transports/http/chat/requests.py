@@ -46,7 +46,7 @@ class ImageUrl(ApiRecord, frozen=True, kw_only=True):
     url: Annotated[str, Meta(description="`data:image/png;base64,…`; nothing is fetched.")]
     detail: Annotated[
         Literal["auto", "low", "high"],
-        Meta(description="Accepted; a picture is sent in the size that docs/attachments.md tells of."),
+        Meta(description="Accepted; a picture is sent in the size that docs/prompt.md tells of."),
     ] = "auto"
 
 

@@ -12,7 +12,7 @@ from core.tools.toolset import Toolset
 from core.workspace import Workspace
 
 TOOLS = Toolset()
-DOCS = Path(__file__).parents[4] / "docs" / "subagents.md"
+DOCS = Path(__file__).parents[4] / "docs" / "rules-and-skills.md"
 
 
 def define(name: str, **more: object) -> AgentDefinition:
@@ -55,7 +55,7 @@ def test_one_that_is_not_there_gets_the_near_ones_named():
 
 
 def test_the_example_of_the_page_is_an_agent(tmp_path):
-    text = re.search(r"```markdown\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    text = re.search(r"```markdown\n(---\nname: reviewer.*?)```", DOCS.read_text(), re.DOTALL)
     assert text is not None
     place = tmp_path / "project" / ".claude" / "agents"
     place.mkdir(parents=True)
