@@ -53,11 +53,18 @@ REMOVED = {
     "CI",
 }
 REMOVED_PREFIXES = ("OPENAI_", "ANTHROPIC_", "AGENT_TUI_", "OLLAMA_", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
+LONGEST_NAME = 300  # characters
 REMOVED_SUFFIXES = ("_API_KEY", "_PROXY", "_proxy")
 
 
 def _is_removed(name: str) -> bool:
     return name in REMOVED or name.startswith(REMOVED_PREFIXES) or name.endswith(REMOVED_SUFFIXES)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Shorten the name of a case that is a long text. One of ten megabytes would be in each process several times."""
+    text = val.decode("latin-1") if isinstance(val, bytes) else val
+    return f"{text[:60]}…{len(text)}" if isinstance(text, str) and len(text) > LONGEST_NAME else None
 
 
 def pytest_collection() -> None:
