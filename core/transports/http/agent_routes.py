@@ -17,7 +17,7 @@ from core.errors import AgentTuiError
 from core.text.well_formed import encode_record
 from core.transports.http.access import Grant
 from core.transports.http.chat.requests import ApiRecord
-from core.transports.http.routing import Route
+from core.transports.http.routing import HttpRoute
 from core.transports.http.service import (
     AGENT_UNKNOWN,
     HttpService,
@@ -140,17 +140,17 @@ def _encode(agent: BackgroundAgent) -> bytes:
     return encode_event("agent.changed", encode_record(agent))
 
 
-ROUTES: Final[tuple[Route, ...]] = (
-    Route("POST", BASE, start_background_agent, Grant.DRIVE, "Start a background agent", 201),
-    Route("GET", BASE, list_background_agents, Grant.READ, "Background agents, the newest first"),
-    Route("GET", ONE, read_background_agent, Grant.READ, "A background agent"),
-    Route("GET", ONE + "/events", follow_background_agent, Grant.READ, "What becomes of a background agent"),
-    Route(
+ROUTES: Final[tuple[HttpRoute, ...]] = (
+    HttpRoute("POST", BASE, start_background_agent, Grant.DRIVE, "Start a background agent", 201),
+    HttpRoute("GET", BASE, list_background_agents, Grant.READ, "Background agents, the newest first"),
+    HttpRoute("GET", ONE, read_background_agent, Grant.READ, "A background agent"),
+    HttpRoute("GET", ONE + "/events", follow_background_agent, Grant.READ, "What becomes of a background agent"),
+    HttpRoute(
         "POST", ONE + "/messages", message_background_agent, Grant.DRIVE, "Send a message to a background agent", 202
     ),
-    Route("POST", ONE + "/stop", stop_background_agent, Grant.DRIVE, "Stop a background agent", 202),
-    Route(
+    HttpRoute("POST", ONE + "/stop", stop_background_agent, Grant.DRIVE, "Stop a background agent", 202),
+    HttpRoute(
         "POST", ONE + "/pull", pull_background_agent, Grant.APPROVE, "Bring the work of a background agent under review"
     ),
-    Route("DELETE", ONE, delete_background_agent, Grant.DRIVE, "Forget a background agent", 204),
+    HttpRoute("DELETE", ONE, delete_background_agent, Grant.DRIVE, "Forget a background agent", 204),
 )

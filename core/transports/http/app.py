@@ -26,7 +26,7 @@ from core.transports.http.access import AccessRules, Grant
 from core.transports.http.agent_routes import ROUTES as AGENT_ROUTES
 from core.transports.http.chat.routes import ROUTES as CHAT_ROUTES
 from core.transports.http.guard import Guard
-from core.transports.http.routing import HEADERS, JSON, WEBSOCKET, Route, Router
+from core.transports.http.routing import HEADERS, JSON, WEBSOCKET, HttpRoute, Router
 from core.transports.http.service import HttpService
 from core.transports.http.session_routes import ROUTES as SESSION_ROUTES
 from core.transports.http.sse import EVENT_STREAM
@@ -61,18 +61,18 @@ async def read_openapi(service: HttpService) -> Annotated[Response, dict[str, An
 
 
 # New groups of routes are added here.
-ROUTES: Final[tuple[Route, ...]] = (
+ROUTES: Final[tuple[HttpRoute, ...]] = (
     *CHAT_ROUTES,
     *SESSION_ROUTES,
     *AGENT_ROUTES,
-    Route("GET", "/api/v1/openapi.json", read_openapi, Grant.READ, "The description of the routes"),
+    HttpRoute("GET", "/api/v1/openapi.json", read_openapi, Grant.READ, "The description of the routes"),
 )
-ALL_ROUTES: Final[tuple[Route, ...]] = (*ROUTES, *WEB_ROUTES)
+ALL_ROUTES: Final[tuple[HttpRoute, ...]] = (*ROUTES, *WEB_ROUTES)
 # The names of the routes whose answer is always a stream.
 STREAMS: Final = frozenset(route.handler.__name__ for route in ALL_ROUTES if route.contents == (EVENT_STREAM,))
 
 
-def list_routes(service: HttpService) -> tuple[Route, ...]:
+def list_routes(service: HttpService) -> tuple[HttpRoute, ...]:
     """Return the routes that a server has."""
     return ROUTES if service.terminals is None else ALL_ROUTES
 
@@ -87,7 +87,7 @@ def build_application(service: HttpService, rules: AccessRules) -> ASGIApp:
     return Guard(build_routes(service), rules)
 
 
-def build_document(routes: Sequence[Route]) -> dict[str, Any]:
+def build_document(routes: Sequence[HttpRoute]) -> dict[str, Any]:
     """Return the OpenAPI document of routes."""
     routes = [route for route in routes if route.method != WEBSOCKET]
     used_types = [route.hints["data"] for route in routes if "data" in route.hints]
@@ -111,7 +111,7 @@ def build_document(routes: Sequence[Route]) -> dict[str, Any]:
     }
 
 
-def _describe_route(route: Route, schemas: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
+def _describe_route(route: HttpRoute, schemas: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": HTTPStatus(route.status).description}
     if route.contents:
         answer["content"] = {
@@ -133,7 +133,7 @@ def _describe_route(route: Route, schemas: Mapping[Any, dict[str, Any]]) -> dict
     return operation
 
 
-def _describe_parameters(route: Route) -> list[dict[str, Any]]:
+def _describe_parameters(route: HttpRoute) -> list[dict[str, Any]]:
     _, records = msgspec.json.schema_components([route.parameters])
     record = records["Parameters"]
     described = []
@@ -148,11 +148,11 @@ def _describe_parameters(route: Route) -> list[dict[str, Any]]:
 
 
 @cache
-def _encode_document(routes: tuple[Route, ...]) -> bytes:
+def _encode_document(routes: tuple[HttpRoute, ...]) -> bytes:
     return format_document(routes).encode()
 
 
-def format_document(routes: Sequence[Route]) -> str:
+def format_document(routes: Sequence[HttpRoute]) -> str:
     """Return the content of `docs/openapi.json`."""
     return json.dumps(build_document(routes), indent=1, sort_keys=True) + "\n"
 

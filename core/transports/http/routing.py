@@ -39,30 +39,16 @@ HEADERS: Final[Mapping[str, str]] = {"last_event_id": "Last-Event-ID"}
 _PROVIDED: Final = frozenset({"service", "request", "socket", "data", "return"})
 # Error codes of the engine that are not a 400: a named thing is unknown (404), or its state has changed (409).
 STATUSES: Final[Mapping[str, int]] = {
-    "session_unknown": 404,
-    "approval_unknown": 404,
-    "question_unknown": 404,
-    "hunk_unknown": 404,
-    "change_unknown": 404,
-    "checkpoint_unknown": 404,
-    "plan_unknown": 404,
-    "agent_unknown": 404,
-    "already_answered": 409,
-    "turn_running": 409,
-    "no_turn": 409,
-    "session_in_use": 409,
-    "review_conflict": 409,
-    "state_unusable": 409,
-    "session_exists": 409,
-    "agent_runs": 409,
-    "nothing_to_pull": 409,
-    "store_unavailable": 503,
-    "closing": 503,
+    **dict.fromkeys(("session_unknown", "approval_unknown", "question_unknown", "hunk_unknown"), 404),
+    **dict.fromkeys(("change_unknown", "checkpoint_unknown", "plan_unknown", "agent_unknown"), 404),
+    **dict.fromkeys(("already_answered", "turn_running", "no_turn", "session_in_use", "review_conflict"), 409),
+    **dict.fromkeys(("state_unusable", "session_exists", "agent_runs", "nothing_to_pull"), 409),
+    **dict.fromkeys(("store_unavailable", "closing"), 503),
     "internal": 500,
 }
 
 
-class Route(Struct, frozen=True, eq=False, dict=True):
+class HttpRoute(Struct, frozen=True, eq=False, dict=True):
     """One route. `method`: of HTTP, or `WEBSOCKET`; `needs`: the least that a token has to grant; `status`: of an
     answer that is a record."""
 
@@ -104,19 +90,19 @@ class Route(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def parameters(self) -> type[Struct]:
         """The record of the parameters."""
-        defaults = {name: known.default for name, known in inspect.signature(self.handler).parameters.items()}
+        signature = inspect.signature(self.handler)
+        defaults = {name: parameter.default for name, parameter in signature.parameters.items()}
         fields = [
-            (name, self.hints[name]) if defaults[name] is inspect.Parameter.empty
-            else (name, self.hints[name], defaults[name])
+            (name, self.hints[name], msgspec.field() if defaults[name] is signature.empty else defaults[name])
             for name in self.places
-        ]  # fmt: skip
+        ]
         return msgspec.defstruct("Parameters", fields, kw_only=True)
 
 
 class Router:
     """The ASGI application of routes. Of two paths that match, the first of the table is chosen."""
 
-    def __init__(self, routes: Sequence[Route], service: HttpService) -> None:
+    def __init__(self, routes: Sequence[HttpRoute], service: HttpService) -> None:
         self.routes, self._service = routes, service
         self._paths = [
             (compile_path(path)[0], {route.method: route for route in routes if route.path == path})
@@ -172,7 +158,7 @@ class Router:
         content = None if answer is None else encode_record(answer)
         return Response(content, route.status, media_type=None if content is None else JSON)
 
-    def _match(self, scope: Scope) -> Mapping[str, Route]:
+    def _match(self, scope: Scope) -> Mapping[str, HttpRoute]:
         """Return the routes of a path by their methods, and keep the values of its placeholders in the scope."""
         path = scope["path"].rstrip("/") or "/"
         for pattern, routes in self._paths:
@@ -181,12 +167,12 @@ class Router:
                 return routes
         return {}
 
-    def _select(self, route: Route, **arguments: Any) -> dict[str, Any]:
+    def _select(self, route: HttpRoute, **arguments: Any) -> dict[str, Any]:
         """Return the arguments that a handler declares."""
         return {name: value for name, value in {**arguments, "service": self._service}.items() if name in route.hints}
 
 
-async def _read_arguments(route: Route, request: Request) -> dict[str, Any]:
+async def _read_arguments(route: HttpRoute, request: Request) -> dict[str, Any]:
     """Read the parameters and the body of a request. Raises `HttpRefused` if they do not match their types."""
     values: dict[str, str] = {}
     for name, place in route.places.items():

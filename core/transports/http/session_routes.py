@@ -27,7 +27,7 @@ from core.state.session import SessionState
 from core.text.well_formed import encode_record
 from core.transports.http.access import Grant
 from core.transports.http.chat.requests import ApiRecord, to_conversation_id
-from core.transports.http.routing import Route
+from core.transports.http.routing import HttpRoute
 from core.transports.http.service import HttpService, require_grant, require_model_grant
 from core.transports.http.sse import EventId, Events, LastEvent, encode_event, parse_position
 from core.transports.response import PendingBulk, PendingChange, list_pending_bulks, list_pending_changes
@@ -386,16 +386,16 @@ async def _stream_events(service: HttpService, client: Client, session: str, aft
             yield encode_event(kind, encode_record(envelope), seq=seq)
 
 
-ROUTES: Final[tuple[Route, ...]] = (
-    Route("GET", BASE, list_sessions, Grant.READ, "Sessions of a workspace, the one written last first"),
-    Route("POST", BASE, open_session, Grant.DRIVE, "Open a session", 201),
-    Route("GET", ONE, read_session, Grant.READ, "A session in short"),
-    Route("GET", ONE + "/events", follow_session, Grant.READ, "Events of a session"),
-    Route("GET", ONE + "/hunks", list_hunks, Grant.READ, "Changes that wait for a verdict, with their hunks"),
-    Route("GET", ONE + "/diff", read_diff, Grant.READ, "The lines of a change"),
-    Route("GET", ONE + "/plans", list_plans, Grant.READ, "Plans of a session"),
-    Route("GET", ONE + "/checkpoints", list_checkpoints, Grant.READ, "Checkpoints of a session"),
-    Route(
+ROUTES: Final[tuple[HttpRoute, ...]] = (
+    HttpRoute("GET", BASE, list_sessions, Grant.READ, "Sessions of a workspace, the one written last first"),
+    HttpRoute("POST", BASE, open_session, Grant.DRIVE, "Open a session", 201),
+    HttpRoute("GET", ONE, read_session, Grant.READ, "A session in short"),
+    HttpRoute("GET", ONE + "/events", follow_session, Grant.READ, "Events of a session"),
+    HttpRoute("GET", ONE + "/hunks", list_hunks, Grant.READ, "Changes that wait for a verdict, with their hunks"),
+    HttpRoute("GET", ONE + "/diff", read_diff, Grant.READ, "The lines of a change"),
+    HttpRoute("GET", ONE + "/plans", list_plans, Grant.READ, "Plans of a session"),
+    HttpRoute("GET", ONE + "/checkpoints", list_checkpoints, Grant.READ, "Checkpoints of a session"),
+    HttpRoute(
         "POST",
         ONE + "/checkpoints/{checkpoint}/restore",
         restore_checkpoint,
@@ -403,10 +403,10 @@ ROUTES: Final[tuple[Route, ...]] = (
         "Go back to a checkpoint",
         202,
     ),
-    Route("POST", ONE + "/commands", send_command, Grant.DRIVE, "Send a command", 202),
-    Route("POST", ONE + "/queries", send_query, Grant.READ, "Ask a question"),
-    Route("POST", ONE + "/verdicts", give_verdict, Grant.APPROVE, "Accept or reject", 202),
-    Route("POST", ONE + "/approvals/{approval}", answer_approval, Grant.APPROVE, "Answer an approval", 202),
-    Route("GET", "/api/v1/models", list_models, Grant.READ, "Models that can be chosen"),
-    Route("GET", "/api/v1/settings", read_settings, Grant.READ, "Settings of the user"),
+    HttpRoute("POST", ONE + "/commands", send_command, Grant.DRIVE, "Send a command", 202),
+    HttpRoute("POST", ONE + "/queries", send_query, Grant.READ, "Ask a question"),
+    HttpRoute("POST", ONE + "/verdicts", give_verdict, Grant.APPROVE, "Accept or reject", 202),
+    HttpRoute("POST", ONE + "/approvals/{approval}", answer_approval, Grant.APPROVE, "Answer an approval", 202),
+    HttpRoute("GET", "/api/v1/models", list_models, Grant.READ, "Models that can be chosen"),
+    HttpRoute("GET", "/api/v1/settings", read_settings, Grant.READ, "Settings of the user"),
 )

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.websockets import WebSocket
 
 from core.transports.http.access import Grant, HttpRefused
-from core.transports.http.routing import POLICY_VIOLATED, WEBSOCKET, Route
+from core.transports.http.routing import POLICY_VIOLATED, WEBSOCKET, HttpRoute
 from core.transports.http.service import HttpService
 from core.transports.http.terminal import Terminals, clamp_size
 
@@ -104,10 +104,10 @@ def _serve_file(name: str, policy: str = "default-src 'none'") -> Response:
     return Response(path.read_bytes(), media_type=_KINDS[path.suffix], headers=headers)
 
 
-ROUTES: Final[tuple[Route, ...]] = (
-    Route("GET", "/", show_page, Grant.NONE, "The page"),
-    Route("GET", "/terminal", show_terminal, Grant.NONE, "The page of a terminal"),
-    Route("GET", "/static/{name:path}", read_static, Grant.NONE, "A file of the pages"),
-    Route("POST", TERMINALS.rstrip("/"), ask_terminal, Grant.APPROVE, "Ask for the terminal of a session", 201),
-    Route(WEBSOCKET, TERMINALS + "{ticket}", open_terminal, Grant.NONE),
+ROUTES: Final[tuple[HttpRoute, ...]] = (
+    HttpRoute("GET", "/", show_page, Grant.NONE, "The page"),
+    HttpRoute("GET", "/terminal", show_terminal, Grant.NONE, "The page of a terminal"),
+    HttpRoute("GET", "/static/{name:path}", read_static, Grant.NONE, "A file of the pages"),
+    HttpRoute("POST", TERMINALS.rstrip("/"), ask_terminal, Grant.APPROVE, "Ask for the terminal of a session", 201),
+    HttpRoute(WEBSOCKET, TERMINALS + "{ticket}", open_terminal, Grant.NONE),
 )

@@ -21,7 +21,7 @@ from core.protocol.queries import IdleAnswer, IdleQuery, ToolsAnswer, ToolsQuery
 from core.protocol.tools import ToolSettings
 from core.state.session import SessionState
 from core.text.well_formed import encode_record
-from core.transports.http.chat.requests import PICTURE_REFUSED, Prompt
+from core.transports.http.chat.requests import PICTURE_REFUSED, ChatPrompt
 from core.transports.http.chat.stream_events import ChatProjection, StreamEvent, build_answer, build_done
 from core.transports.http.sse import DONE, encode_event
 from core.transports.response import Response
@@ -51,7 +51,7 @@ class Conversation:
         """Apply the effects of everything that was accepted so far."""
         await self._view.settle()
 
-    async def send_prompt(self, prompt: Prompt) -> None:
+    async def send_prompt(self, prompt: ChatPrompt) -> None:
         """Send a prompt, or the answers that it has to the open question; the events that follow are streamed. Raises
         `CommandRejected`."""
         question = self._find_open_question()
@@ -71,7 +71,7 @@ class Conversation:
             await self._submit(cmd.ModelSet(session=self._session, model=prompt.model))
         self._after = (await self._submit(command)).seq
 
-    async def _build_turn(self, prompt: Prompt) -> cmd.TurnSubmit:
+    async def _build_turn(self, prompt: ChatPrompt) -> cmd.TurnSubmit:
         """Attach the pictures of a prompt and return its command. The first prompt brings earlier messages along."""
         if self.state.current_turn is not None:  # checked here, so that a refused prompt changes neither mode nor model
             raise CommandRejected(
@@ -95,7 +95,7 @@ class Conversation:
             earlier=tuple(message for message in earlier if message.text.strip()),
         )
 
-    async def _build_tool_limits(self, prompt: Prompt) -> dict[str, ToolSettings]:
+    async def _build_tool_limits(self, prompt: ChatPrompt) -> dict[str, ToolSettings]:
         """Return the limits of tools in the turn. Raises `CommandRejected` for a tool that does not exist."""
         if prompt.tool_names is None:
             return prompt.tool_limits

@@ -144,7 +144,7 @@ class PromptMessage(Struct, frozen=True):
     pictures: tuple[cmd.AttachmentAdd, ...] = ()
 
 
-class Prompt(Struct, frozen=True, kw_only=True):
+class ChatPrompt(Struct, frozen=True, kw_only=True):
     """A checked request. `message`: the prompt itself; `earlier`: the messages before it; `rules`: those of the context
     and the texts of the system; `tool_names`: the only tools that may be called, None = all; `tool_limits`: by name."""
 
@@ -181,7 +181,7 @@ class ChatRequest(ApiRecord, frozen=True, kw_only=True):
     ] = None
     stream: Annotated[bool, Meta(description="Answer with server-sent events.")] = False
 
-    def build_prompt(self) -> Prompt:
+    def build_prompt(self) -> ChatPrompt:
         """Return the prompt. Slow where there are pictures: call it in a thread. Raises `CommandRejected` for a request
         that no conversation can send."""
         if self.messages[-1].role != "user":
@@ -189,7 +189,7 @@ class ChatRequest(ApiRecord, frozen=True, kw_only=True):
         check_open_files(self.context.open_files)
         *earlier, message = self._list_messages()
         system_texts = [system.text for system in self.messages if system.role == "system"]
-        return Prompt(
+        return ChatPrompt(
             message=message,
             earlier=tuple(earlier),
             rules=tuple(rule for rule in (*self.context.rules, *system_texts) if rule.strip()),

@@ -18,7 +18,7 @@ from core.transports.http.access import Grant
 from core.transports.http.chat.conversation import Conversation
 from core.transports.http.chat.requests import ChatRequest, to_conversation_id, to_session_id
 from core.transports.http.chat.stream_events import build_answer
-from core.transports.http.routing import JSON, Route
+from core.transports.http.routing import JSON, HttpRoute
 from core.transports.http.service import HttpService, require_model_grant
 from core.transports.http.sse import EVENT_STREAM, EventId, Events, LastEvent, parse_position
 from core.transports.response import Response as Answer
@@ -119,10 +119,10 @@ def _name_conversation(session: str) -> dict[str, str]:
     return {"X-Conversation-Id": to_conversation_id(session)}
 
 
-ROUTES: Final[tuple[Route, ...]] = (
-    Route("POST", "/api/v1/chat/completions", complete_chat, Grant.DRIVE, "Send a prompt"),
-    Route("POST", "/api/v1/chat/plan", plan_chat, Grant.DRIVE, "Have a plan made"),
-    Route("GET", ONE, read_answer, Grant.READ, "The latest answer of a conversation"),
-    Route("GET", ONE + "/events", replay_chat, Grant.READ, "Come back to the stream of a conversation"),
-    Route("POST", ONE + "/interrupt", interrupt_chat, Grant.DRIVE, "Stop an answer", 202),
+ROUTES: Final[tuple[HttpRoute, ...]] = (
+    HttpRoute("POST", "/api/v1/chat/completions", complete_chat, Grant.DRIVE, "Send a prompt"),
+    HttpRoute("POST", "/api/v1/chat/plan", plan_chat, Grant.DRIVE, "Have a plan made"),
+    HttpRoute("GET", ONE, read_answer, Grant.READ, "The latest answer of a conversation"),
+    HttpRoute("GET", ONE + "/events", replay_chat, Grant.READ, "Come back to the stream of a conversation"),
+    HttpRoute("POST", ONE + "/interrupt", interrupt_chat, Grant.DRIVE, "Stop an answer", 202),
 )
