@@ -233,6 +233,16 @@ def test_what_a_project_may_narrow_is_told():
     assert {name for name in documented_keys if "." in name or name == "mode"} == heard
 
 
+@pytest.mark.parametrize(
+    "record",
+    ["ResponseMetadata", "PendingChange", "PendingBulk", "ResponseCandidate", "ResponseCheck", "ResponseFinding"],
+)
+def test_every_field_of_the_response_is_named(record):
+    schema = msgspec.json.decode((DOCS / "response.schema.json").read_bytes())
+    text = text_of(DOCS / "headless-and-ci.md").split("### The response", 1)[1].split("\n## ", 1)[0]
+    assert [field for field in schema["$defs"][record]["properties"] if f"`{field}`" not in text] == []
+
+
 def test_every_environment_variable_of_ours_is_explained():
     sources = "\n".join(text_of(module.path) for module in modules("agent_tui.py", "core", "tui"))
     variables = set(re.findall(r"AGENT_TUI_[A-Z_]+[A-Z]", sources))
