@@ -16,8 +16,8 @@ from typing import get_args
 import msgspec
 import pytest
 
-from core.cli.arguments import SUBCOMMANDS, build_main_parser, parse
-from core.cli.completion import HIDDEN, build_parser_tree, iterate_parsers, list_options
+from core.cli.arguments import parse
+from core.cli.completion import build_parser_tree, iterate_parsers, list_options
 from core.cli.help import HelpArguments
 from core.cli.help import run as print_help
 from core.config import loading
@@ -166,13 +166,6 @@ def test_help_lists_the_pages_and_names_them_where_there_is_none(capsys):
     assert print_help(HelpArguments(directory=ROOT, topic="nothing")) == 2
     message = capsys.readouterr().err
     assert [name for name in TOPICS if name not in message] == []
-
-
-def test_the_help_of_the_command_line_names_every_subcommand():
-    text = build_main_parser().format_help()
-    names = SUBCOMMANDS - HIDDEN | {"doctor"}
-    assert [name for name in sorted(names) if not re.search(rf"^ +agent-tui {name}\b", text, re.MULTILINE)] == []
-    assert [name for name in sorted(names) if not re.search(rf"^  {name}\b", text, re.MULTILINE)] == []
 
 
 def read_mode_rows(text: str) -> dict[str, list[str]]:

@@ -13,7 +13,7 @@ from genai_prices import types as listed
 from genai_prices.data import providers
 
 from core.protocol.messages import Usage
-from core.providers.catalog.prices import FILE, compute_list_price, find_model, load_table
+from core.providers.catalog.capabilities import PRICES_FILE, compute_list_price, find_model, load_table
 from tests.contract.source_tree import ROOT
 
 USAGES = (
@@ -59,7 +59,7 @@ def price_by_package(name: str, provider: str, usage: Usage, moment: datetime) -
 
 def test_the_table_is_the_one_that_the_installed_package_makes():
     render_table = runpy.run_path(str(ROOT / "docs" / "dev" / "tools" / "price_table.py"))["render_table"]
-    assert FILE.read_text(encoding="utf-8") == render_table(), "run: python docs/dev/tools/price_table.py"
+    assert PRICES_FILE.read_text(encoding="utf-8") == render_table(), "run: python docs/dev/tools/price_table.py"
 
 
 @pytest.mark.parametrize("provider", ["", "openai", "anthropic"])
